@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import pytest
 
 from softwalltime.events import Ended, Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors import registry
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.replay.workload import Workload
@@ -45,7 +45,7 @@ class Spy(Predictor):
         self.learnt.append(job)
         self.entries.append(Entry("learn", job.submission.job_id, job.end))
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self.entries.append(Entry("predict", submission.job_id, now))
         return Prediction(100.0 + len(self.learnt), "{} jobs learnt", (len(self.learnt),))
 
@@ -105,7 +105,7 @@ class FailingSpy(FileSpy):
     def fit(self, now: int) -> None:
         self._fail("fit")
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self._fail("predict")
         return super().predict(submission, now, elapsed)
 

@@ -15,8 +15,8 @@ import pytest
 
 import softwalltime
 from softwalltime import (
-    ColdStart,
     CompletedJob,
+    NoPrediction,
     Options,
     Prediction,
     Predictor,
@@ -110,14 +110,14 @@ class UserMax(Predictor):
         user = job.submission.user
         self._longest[user] = max(job.runtime, self._longest.get(user, 0))
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         if self._answer is not None and self._longest:
             if isinstance(self._answer, Exception):
                 raise self._answer
             return self._answer
         if seconds := self._longest.get(submission.user):
             return Prediction(seconds, "longest of {}", (submission.user,))
-        return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+        return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
 
 
 def test_a_predictor_that_has_learnt_is_refused() -> None:
@@ -138,7 +138,7 @@ def test_a_predictor_that_has_learnt_is_refused() -> None:
         (Prediction(math.nan, ""), "predict returned nan as seconds"),
         (Prediction(-1.0, ""), "predict returned -1.0 as seconds"),
         (Prediction("60", ""), "predict returned '60' as seconds"),  # type: ignore[arg-type]  # that is the point
-        (3600.0, "predict returned 3600.0: return a Prediction or a ColdStart"),
+        (3600.0, "predict returned 3600.0: return a Prediction or a NoPrediction"),
         (KeyError("x"), "predict: KeyError: 'x'"),
     ],
 )

@@ -131,7 +131,7 @@ def test_malformed_lines_are_printed_newest_first_without_control_characters(
     assert run(["ingest", *options, "--server", "other"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
     # Their number is bounded, and how many were dropped is told.
-    monkeypatch.setattr(logs, "KEPT_LINES", 2)
+    monkeypatch.setattr(logs, "MAX_STORED_LINES", 2)
     (other / "20261121").write_bytes(b"more\n" * 3)
     assert run(["ingest", str(other), "--server", "other", "--dsn", database]) == 0
     capsys.readouterr()

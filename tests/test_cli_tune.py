@@ -115,7 +115,7 @@ def test_training_refuses_what_would_learn_the_later_part_or_cannot_be_named(
         (["--weights", str(tmp_path / "a,b.json")], "cannot name a path with a comma"),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(command, "LEAST", 100)
+            patch.setattr(command, "MIN_TRAINING_JOBS", 100)
             assert run(["tune", logs, "--train", *arguments]) == 2
         assert message in capsys.readouterr().err
 
@@ -140,7 +140,7 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    monkeypatch.setattr(command, "LEAST", 100)
+    monkeypatch.setattr(command, "MIN_TRAINING_JOBS", 100)
     other, settings, keep = tmp_path / "other", tmp_path / "softwalltime.toml", tmp_path / "kept"
     assert run(["generate", str(other), "--jobs", "300", "--seed", "9"]) == 0
     arguments = [

@@ -12,7 +12,7 @@ from softwalltime.live.options import LiveOptions
 from softwalltime.policy.site import Rule, SitePolicy, site_policy
 from softwalltime.service.start_options import StartOptions
 from softwalltime.settings import Settings, load_settings
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -128,7 +128,7 @@ def test_every_make_target_in_the_documents_exists() -> None:
 def test_every_setting_in_the_documents_exists() -> None:
     """In blocks of TOML, and where the text gives one a value."""
     known = set(Settings.model_fields) | set(SitePolicy.model_fields) | set(Rule.model_fields)
-    known |= {field.name for field in fields(Policy)} | set(LiveOptions.model_fields)
+    known |= {field.name for field in fields(SchedulerPolicy)} | set(LiveOptions.model_fields)
     known |= set(StartOptions.model_fields)
     known.add("clear_topjob_estimates_enable")  # of PBS's scheduler
     for page in PAGES:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from softwalltime.jobs import ColdStart
+from softwalltime.jobs import NoPrediction
 from softwalltime.reasons import Reason, sentence
 
 VALUES: dict[Reason, tuple[object, ...]] = {
@@ -29,9 +29,9 @@ def test_no_two_reasons_have_the_same_sentence() -> None:
 
 
 def test_a_cold_start_renders_its_reason_with_its_values() -> None:
-    cold = ColdStart(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10))
+    cold = NoPrediction(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10))
     assert cold.basis == "only 3 jobs with the same user ended in the last 30 days; 10 are needed"
 
 
 def test_a_predictor_of_another_package_gives_its_own_sentence() -> None:
-    assert ColdStart(Reason.OTHER, ("the model has {not} converged",)).basis == "the model has {not} converged"
+    assert NoPrediction(Reason.OTHER, ("the model has {not} converged",)).basis == "the model has {not} converged"

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     __version__: str
 
     from softwalltime.api import (
-        ColdStart,
         CompletedJob,
+        NoPrediction,
         Options,
-        Policy,
         Prediction,
         Predictor,
         Replayed,
+        SchedulerPolicy,
         Simulated,
         Submission,
         generate,
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ColdStart",
     "CompletedJob",
+    "NoPrediction",
     "Options",
-    "Policy",
     "Prediction",
     "Predictor",
     "Replayed",
+    "SchedulerPolicy",
     "Simulated",
     "Submission",
     "__version__",

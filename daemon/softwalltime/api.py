@@ -26,7 +26,7 @@ from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import OptionError, SourceError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.base import Options, Predictor
@@ -41,17 +41,17 @@ from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.simulation import engine
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.metrics import Metrics, measure, waits
-from softwalltime.simulation.policies import Policy, policy_of
+from softwalltime.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.workloads.synthetic import generate
 
 __all__ = [
-    "ColdStart",
     "CompletedJob",
+    "NoPrediction",
     "Options",
-    "Policy",
     "Prediction",
     "Predictor",
     "Replayed",
+    "SchedulerPolicy",
     "Simulated",
     "Submission",
     "generate",
@@ -119,7 +119,7 @@ class Simulated:
     only hold processors.
     """
 
-    policy: Policy
+    policy: SchedulerPolicy
     processors: int
     metrics: Metrics
     submitted: NDArray[np.int64]
@@ -138,9 +138,9 @@ def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
 
     :raises SourceError: if a file cannot be read, or there is no completed job.
     """
-    found = find_logs(map(Path, paths))
-    tally = Tally(broken=found.broken)
-    jobs, _ = JobColumns.of(read_values(found.files, tally)).each_run_once()
+    logs = find_logs(map(Path, paths))
+    tally = Tally(broken=logs.broken)
+    jobs, _ = JobColumns.of(read_values(logs.files, tally)).each_run_once()
     if tally.broken:
         raise tally.broken[0]
     if not jobs:
@@ -218,7 +218,7 @@ def _running(running: str | Predictor) -> Predictor | str:
 def simulate(
     jobs: Sequence[CompletedJob],
     processors: int | None = None,
-    policy: Policy | None = None,
+    policy: SchedulerPolicy | None = None,
     *,
     walltime_from: Mapping[str, int] | str | None = None,
     **changes: Any,
@@ -226,8 +226,9 @@ def simulate(
     """Schedule recorded jobs on a machine of interchangeable processors under a policy.
 
     ``simulate(jobs)`` is first come, first served with EASY backfilling and walltimes; ``simulate(jobs,
-    waiting="factor:0.5", order="wfp")`` changes the fields of :class:`Policy` that it names.  ``waiting``, ``running``
-    and ``ordering`` may be new objects of your own subclasses of :class:`Predictor`; one object may be several of them.
+    waiting="factor:0.5", order="wfp")`` changes the fields of :class:`SchedulerPolicy` that it names.  ``waiting``,
+    ``running`` and ``ordering`` may be new objects of your own subclasses of :class:`Predictor`; one object may be
+    several of them.
 
     :param processors: size of the machine; by default the most that were in use at one time.
     :param policy: the policy that the changes are made to; by default that of today.
@@ -243,7 +244,7 @@ def simulate(
             if objects.setdefault(value.name, value) is not value:
                 raise OptionError(f"two predictors are called {value.name!r}: give one of them another name")
             changes[field] = value.name
-    chosen = policy or Policy()
+    chosen = policy or SchedulerPolicy()
     if changes:
         chosen = policy_of({**asdict(chosen), **changes}, "simulate", objects)
     engine.check(chosen, objects)

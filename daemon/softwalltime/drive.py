@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TypeVarTuple
 
 from softwalltime.events import Ended, Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import EVERYTHING, History, Predictor
 from softwalltime.reasons import Reason
 
@@ -158,8 +158,8 @@ class PredictorDriver:
                 fitted[spec] = predictor
         return PredictorDriver(fitted, self._errors)
 
-    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """Return the answer of a predictor; where its error is not raised, a cold start that says so."""
+    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Return the answer of a predictor; where its error is not raised, no prediction, with that as reason."""
         if self._errors is None:
             return self.predictors[spec].predict(submission, now, elapsed)
         try:
@@ -168,7 +168,7 @@ class PredictorDriver:
         except Exception as error:
             self._errors.note(spec, "predict", submission.job_id, error)
             reason = f"predictor {spec} failed: {type(error).__name__}, see softwalltime status"
-            return ColdStart(Reason.OTHER, (reason,))
+            return NoPrediction(Reason.OTHER, (reason,))
 
     def observe(self, event: Event) -> None:
         """Let the predictors that observe events observe this one."""
@@ -209,16 +209,16 @@ class PredictorDriver:
         self._errors.note(spec, step, job_id, error)
 
 
-def _checked(answer: object) -> Prediction | ColdStart:
+def _checked(answer: object) -> Prediction | NoPrediction:
     """Return the answer of a predictor.
 
     :raises TypeError: if it is no answer.
     :raises ValueError: if its seconds are negative or not finite.
     """
-    if isinstance(answer, ColdStart):
+    if isinstance(answer, NoPrediction):
         return answer
     if not isinstance(answer, Prediction):
-        raise TypeError(f"predict returned {type(answer).__name__}, not Prediction or ColdStart")
+        raise TypeError(f"predict returned {type(answer).__name__}, not Prediction or NoPrediction")
     if not 0 <= answer.seconds < math.inf:
         raise ValueError(f"predict returned {answer.seconds} seconds")
     return answer

@@ -92,7 +92,7 @@ def local_time(epoch: int, now: int) -> str:
     1
     """
     try:
-        then, today = (datetime.fromtimestamp(each).astimezone() for each in (epoch, now))
+        then, today = (datetime.fromtimestamp(instant).astimezone() for instant in (epoch, now))
     except (OverflowError, ValueError, OSError):
         return MISSING
     if then.date() == today.date():

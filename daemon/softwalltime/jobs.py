@@ -321,7 +321,7 @@ make_prediction = partial(tuple.__new__, Prediction)
 """Return the prediction with all of these values, in a third of the time of ``Prediction``: for millions of jobs."""
 
 
-class ColdStart(NamedTuple):
+class NoPrediction(NamedTuple):
     """No prediction, the reason and the reason's values; usually too little is known of the user.
 
     A predictor of another package whose reason is not in :class:`Reason` gives ``Reason.OTHER`` and its own sentence.

@@ -13,7 +13,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     """
     rank = share * (len(values) - 1)
     below = int(rank)
-    found = values[below]
+    value = values[below]
     if rank != below:
-        found += (rank - below) * (values[below + 1] - found)
-    return found
+        value += (rank - below) * (values[below + 1] - value)
+    return value

@@ -30,13 +30,13 @@ def problems(error: ValidationError, model: type[BaseModel], secret: str | None 
 
     :param secret: a key whose values are not repeated.
     """
-    for each in error.errors():
-        place = tuple(each["loc"])
-        if each["type"] == "extra_forbidden":
+    for problem in error.errors():
+        place = tuple(problem["loc"])
+        if problem["type"] == "extra_forbidden":
             yield place, f"unknown key; {hint(str(place[-1]), _known(model, place[:-1]))}"
             continue
-        reason = plain(each["msg"])
-        yield place, reason if secret in place or not place else f"{reason} ({str(each['input'])[:60]!r})"
+        reason = plain(problem["msg"])
+        yield place, reason if secret in place or not place else f"{reason} ({str(problem['input'])[:60]!r})"
 
 
 def plain(message: str) -> str:

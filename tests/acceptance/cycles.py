@@ -12,7 +12,7 @@ from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.planning import Profile
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record
 
@@ -78,7 +78,7 @@ class Cycle:
         return self.started == self.simulated
 
 
-def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: Policy) -> list[Cycle]:
+def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: SchedulerPolicy) -> list[Cycle]:
     """Every cycle after which the log has other records than starts.
 
     :param jobs: jobs as they ran, with their records in the log's order (:func:`sleeping.recorded`).
@@ -113,7 +113,7 @@ def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: Poli
 class _Scheduler:
     """The simulator's cycle, asked in any state."""
 
-    def __init__(self, jobs: Jobs, processors: int, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, processors: int, policy: SchedulerPolicy) -> None:
         self._jobs = jobs
         self._processors = processors
         self._policy = policy

@@ -17,7 +17,7 @@ from softwalltime.policy.presets import PRESETS
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, jobs_of
 from softwalltime.simulation.metrics import bounded_slowdowns
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.cycles import Cycle, compare
 from tests.acceptance.lab import Lab
 from tests.acceptance.sleeping import Record, Sleeper, recorded, run
@@ -36,10 +36,10 @@ UNIT = 1000
 HANDOVERS = (0, 1000)
 """Milliseconds for which a job that has ended still holds its processors: the bounds of what the log can tell."""
 POLICIES = {
-    "fcfs": Policy(backfill="pbs"),
-    "safe": Policy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
+    "fcfs": SchedulerPolicy(backfill="pbs"),
+    "safe": SchedulerPolicy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
     **{
-        name: Policy(
+        name: SchedulerPolicy(
             backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=formula,
             ordering="factor:0.2",
         )
@@ -104,7 +104,7 @@ class Compared:
         return sum(cycle.same for cycle in self.cycles)
 
 
-def in_milliseconds(policy: Policy) -> Policy:
+def in_milliseconds(policy: SchedulerPolicy) -> SchedulerPolicy:
     """The same policy for jobs whose times are in milliseconds."""
     formula = policy.formula.replace(f"{AGE}.0", f"{AGE * UNIT}.0")
     formula = formula.replace(f"> {BALANCED.limit}", f"> {(BALANCED.limit or 0) * UNIT}")
@@ -135,13 +135,13 @@ def spread(completed: Sequence[CompletedJob], records: Sequence[Record], handove
     return found
 
 
-def compared(lab: Lab, sleepers: list[Sleeper], processors: int, policy: Policy, timeout: float) -> Compared:
+def compared(lab: Lab, sleepers: list[Sleeper], processors: int, policy: SchedulerPolicy, timeout: float) -> Compared:
     """Run the jobs on the server, and simulate them as the accounting log shows them."""
     return compared_with(*recorded(lab, run(lab, sleepers, timeout)), processors, policy)
 
 
 def compared_with(
-    completed: Sequence[CompletedJob], records: Sequence[Record], processors: int, policy: Policy
+    completed: Sequence[CompletedJob], records: Sequence[Record], processors: int, policy: SchedulerPolicy
 ) -> Compared:
     """Simulate jobs that ran on the server.
 

@@ -9,7 +9,7 @@ import pytest
 from softwalltime.jobs import DecisionRecord
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
-from softwalltime.live.jobs import QueueWatch
+from softwalltime.live.jobs import ServerJobs
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.live_values import LiveCounts, LiveValues
@@ -113,7 +113,7 @@ def test_a_look_reads_what_qstat_says(lab: Lab, connection: PbsConnection) -> No
         "-q", "short", "-l", "walltime=600", "-l", f"select={select}",
         "-A", "grant 7", "-N", "name", "-P", "plan",
     )  # fmt: skip
-    (found,) = QueueWatch(connection).look(int(time.time()))
+    (found,) = ServerJobs(connection).look(int(time.time()))
     submission = found.submission
     assert (submission.job_id, submission.user, submission.group, submission.queue) == (job, "alice", "alice", "short")
     assert (submission.account, submission.job_name, submission.project) == ("grant 7", "name", "plan")

@@ -11,7 +11,7 @@ import pytest
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
@@ -50,7 +50,7 @@ def by_formula(lab: Lab) -> Iterator[None]:
     lab.qmgr("unset server job_sort_formula")
 
 
-def agree(lab: Lab, processors: int, policy: Policy, seed: int) -> None:
+def agree(lab: Lab, processors: int, policy: SchedulerPolicy, seed: int) -> None:
     """Run a workload on the server, and hold the simulator to every decision of its scheduler.
 
     A difference is explained where jobs were exiting while the scheduler read the state of the server.  Mean waits may
@@ -72,12 +72,12 @@ def agree(lab: Lab, processors: int, policy: Policy, seed: int) -> None:
 
 
 def test_walltimes(lab: Lab, processors: int) -> None:
-    agree(lab, processors, Policy(backfill="pbs"), seed=1)
+    agree(lab, processors, SchedulerPolicy(backfill="pbs"), seed=1)
 
 
 @pytest.mark.usefixtures("half")
 def test_half_the_walltime_while_waiting(lab: Lab, processors: int) -> None:
-    agree(lab, processors, Policy(backfill="pbs", waiting="factor:0.5"), seed=2)
+    agree(lab, processors, SchedulerPolicy(backfill="pbs", waiting="factor:0.5"), seed=2)
 
 
 @pytest.mark.usefixtures("half", "by_formula")
@@ -85,7 +85,9 @@ def test_half_the_walltime_in_classes_and_order(
     lab: Lab, processors: int, sched_config: Callable[[str, str], Any]
 ) -> None:
     sched_config(r'^resources: "', 'resources: "soft_walltime, ')
-    policy = Policy(order="formula", formula=FORMULA, backfill="pbs", waiting="factor:0.5", classes_by_value=True)
+    policy = SchedulerPolicy(
+        order="formula", formula=FORMULA, backfill="pbs", waiting="factor:0.5", classes_by_value=True
+    )
     agree(lab, processors, policy, seed=3)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting import files
 from softwalltime.accounting.files import Block
 from softwalltime.accounting.reader import PART_OF_CUT, pbs_batch, read_jobs
-from softwalltime.accounting.tally import LINE_KEPT, Tally
+from softwalltime.accounting.tally import MAX_LINE_BYTES, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
@@ -244,6 +244,6 @@ def test_a_malformed_line_keeps_no_other_data_in_memory(tmp_path: Path) -> None:
     assert list(read_jobs([log], tally)) == []
     assert len(tally.kept) == 40
     for line in tally.kept:
-        assert len(line.content) <= LINE_KEPT
-        assert len(line.error.value) <= LINE_KEPT
+        assert len(line.content) <= MAX_LINE_BYTES
+        assert len(line.error.value) <= MAX_LINE_BYTES
         assert line.error.__traceback__ is line.error.__context__ is line.error.__cause__ is None

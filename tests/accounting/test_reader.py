@@ -16,7 +16,7 @@ from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
 from softwalltime.accounting.recognition import is_trace
-from softwalltime.accounting.tally import KEPT, Tally
+from softwalltime.accounting.tally import MAX_KEPT_LINES, Tally
 from softwalltime.errors import SourceError
 from tests.samples import RECORDED_LOG
 
@@ -148,9 +148,9 @@ def test_a_line_that_is_too_long_is_read_in_pieces(tmp_path: Path, monkeypatch: 
 
 def test_the_number_of_malformed_lines_kept_is_limited(tmp_path: Path) -> None:
     log = tmp_path / "20261120"
-    log.write_bytes(b"rubbish\n" * (KEPT + 5))
+    log.write_bytes(b"rubbish\n" * (MAX_KEPT_LINES + 5))
     _, tally = read(log)
-    assert (tally.malformed, len(tally.kept)) == (KEPT + 5, KEPT)
+    assert (tally.malformed, len(tally.kept)) == (MAX_KEPT_LINES + 5, MAX_KEPT_LINES)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 30))

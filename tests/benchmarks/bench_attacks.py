@@ -21,7 +21,7 @@ from softwalltime.api import read_jobs, simulate
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.presets import PresetName
 from softwalltime.reports.candidates import preset_policy
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import table
 from tests.samples import TRACES
 
@@ -113,7 +113,7 @@ def attacked(jobs: Iterable[CompletedJob], chosen: Sequence[CompletedJob], attac
     return jobs_of_attack
 
 
-def schedule(jobs: Sequence[CompletedJob], processors: int, policy: Policy) -> dict[str, tuple[int, int]]:
+def schedule(jobs: Sequence[CompletedJob], processors: int, policy: SchedulerPolicy) -> dict[str, tuple[int, int]]:
     """Return submission and start of each job by job id, epoch seconds."""
     done = simulate(jobs, processors, policy)
     return {
@@ -132,7 +132,7 @@ def overtaken(starts: Mapping[str, tuple[int, int]], job_id: str) -> int:
 
 
 def gains(
-    jobs: Sequence[CompletedJob], processors: int, policy: Policy, attacks: Iterable[Attack]
+    jobs: Sequence[CompletedJob], processors: int, policy: SchedulerPolicy, attacks: Iterable[Attack]
 ) -> dict[Attack, Gain]:
     """Return what each attack buys under a policy."""
     chosen = targets(jobs)

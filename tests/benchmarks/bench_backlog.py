@@ -10,30 +10,30 @@ import time
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 PROCESSORS = 256
 WALLTIMES = (600, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 FORMULA = "(eligible_time + 3600) / predicted"
 FIXED = "queue_priority * 1000 + ncpus"
 POLICIES = (
-    Policy(),
-    Policy(backfill="sjbf"),
-    *(Policy(order=order) for order in ("sjf", "f1", "xf", "wfp", "unicef", "fairshare")),
-    Policy(order="formula", formula=FIXED),
-    Policy(order="formula", formula=FORMULA),
-    Policy(backfill="pbs"),
-    Policy(backfill="pbs", depth=4),
-    Policy(backfill="pbs", strict_ordering=False),
-    Policy(backfill="pbs", classes_by_value=True, waiting="v3"),
-    Policy(backfill="pbs", order="sjf"),
-    Policy(backfill="pbs", order="xf"),
-    Policy(backfill="pbs", order="fairshare"),
-    Policy(backfill="pbs", order="formula", formula=FORMULA),
-    Policy(backfill="conservative"),
+    SchedulerPolicy(),
+    SchedulerPolicy(backfill="sjbf"),
+    *(SchedulerPolicy(order=order) for order in ("sjf", "f1", "xf", "wfp", "unicef", "fairshare")),
+    SchedulerPolicy(order="formula", formula=FIXED),
+    SchedulerPolicy(order="formula", formula=FORMULA),
+    SchedulerPolicy(backfill="pbs"),
+    SchedulerPolicy(backfill="pbs", depth=4),
+    SchedulerPolicy(backfill="pbs", strict_ordering=False),
+    SchedulerPolicy(backfill="pbs", classes_by_value=True, waiting="v3"),
+    SchedulerPolicy(backfill="pbs", order="sjf"),
+    SchedulerPolicy(backfill="pbs", order="xf"),
+    SchedulerPolicy(backfill="pbs", order="fairshare"),
+    SchedulerPolicy(backfill="pbs", order="formula", formula=FORMULA),
+    SchedulerPolicy(backfill="conservative"),
     # Jobs outlive their values, and reservations are made anew.
-    Policy(backfill="conservative", waiting="v1"),
-    Policy(backfill="conservative", order="xf"),
+    SchedulerPolicy(backfill="conservative", waiting="v1"),
+    SchedulerPolicy(backfill="conservative", order="xf"),
 )
 
 
@@ -50,7 +50,7 @@ def main() -> None:
         print(f"{policy.name:60}  {seconds:12.2f} s  {seconds / first:12.1f}", flush=True)
 
 
-def processor_seconds(jobs: Jobs, policy: Policy) -> float:
+def processor_seconds(jobs: Jobs, policy: SchedulerPolicy) -> float:
     """Simulate the jobs, and return the processor time: what else runs on the machine changes it little."""
     begin = time.process_time()
     simulate(jobs, PROCESSORS, policy)

@@ -11,7 +11,7 @@ twenty minutes; and how many honest jobs it takes afterwards until the predictio
 
 from dataclasses import dataclass
 
-from softwalltime.jobs import ColdStart, Submission
+from softwalltime.jobs import NoPrediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
@@ -25,7 +25,7 @@ WALLTIME = 24 * HOUR
 RUNTIME = 20 * HOUR
 OTHER = WALLTIME + 60
 """A walltime that no job has requested before."""
-MOST = 1000
+MAX_FAKES = 1000
 PREDICTORS = (
     "v1",
     "v2",
@@ -44,7 +44,7 @@ PREDICTORS = (
 
 @dataclass(frozen=True, slots=True)
 class Gamed:
-    """Return the number of fakes, ``None`` for more than :data:`MOST`, and of honest jobs that undo their effect."""
+    """The number of fakes, ``None`` for more than :data:`MAX_FAKES`, and of honest jobs that undo their effect."""
 
     predictor: str
     walltime: int
@@ -62,7 +62,7 @@ def gamed(spec: str, walltime: int = WALLTIME, honest: int = HONEST) -> Gamed:
     target = RUNTIME * walltime // WALLTIME
     half = minutes = None
     fakes = 0
-    while minutes is None and fakes < MOST:
+    while minutes is None and fakes < MAX_FAKES:
         fakes += 1
         now += 5
         predictor.learn(job("alice", end=now, runtime=1, walltime=walltime))
@@ -73,7 +73,7 @@ def gamed(spec: str, walltime: int = WALLTIME, honest: int = HONEST) -> Gamed:
             minutes = fakes
     repaired = None
     if half is not None:
-        for number in range(1, MOST):
+        for number in range(1, MAX_FAKES):
             now += RUNTIME
             predictor.learn(job("alice", end=now, runtime=RUNTIME * walltime // WALLTIME, walltime=walltime))
             if asked(predictor, now, walltime) >= 0.9 * target:
@@ -86,7 +86,7 @@ def asked(predictor: Predictor, now: int, walltime: int) -> int:
     """The soft walltime that the scheduler would plan with, the walltime where there is none."""
     submission = Submission("1.s", "alice", now, walltime, project="p")
     prediction = predictor.predict(submission, now)
-    assert isinstance(prediction, ColdStart) or prediction.seconds > 0
+    assert isinstance(prediction, NoPrediction) or prediction.seconds > 0
     return soft_walltime(prediction, submission) or walltime
 
 
@@ -106,7 +106,7 @@ def main() -> None:
 
 def shown(number: int | None) -> str:
     """A count for the table."""
-    return f"over {MOST}" if number is None else str(number)
+    return f"over {MAX_FAKES}" if number is None else str(number)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from statistics import median
 from typing import NamedTuple
 
 from softwalltime.live.connection import PbsConnection
-from softwalltime.live.jobs import QueueWatch
+from softwalltime.live.jobs import ServerJobs
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
@@ -37,7 +37,7 @@ QUIET = 1.0
 TIMES = 5
 LOOKS: dict[str, Callable[[PbsConnection], Callable[[int], object]]] = {
     "forecast": lambda connection: SnapshotSource(connection).take,
-    "live values": lambda connection: QueueWatch(connection).look,
+    "live values": lambda connection: ServerJobs(connection).look,
 }
 CLIENT = """
 import json, os, sys, time

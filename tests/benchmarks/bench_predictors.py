@@ -15,8 +15,8 @@ from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.replay.floor import find_floor
 from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.lower_bound import find_lower_bound
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.states import TEACHING
@@ -84,7 +84,7 @@ def _print(path: Path, processes: int | None) -> None:
     for group in shared.values():
         trials |= _tried_together(jobs, group, since, keep)
     scored = Workload(jobs, scoring=Scoring(since))
-    floor = find_floor(scored)
+    floor = find_lower_bound(scored)
     print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
     print(table(HEADER, [_row(name, trials[spec], len(jobs)) for name, spec in specs.items()]))
     if floor is not None:

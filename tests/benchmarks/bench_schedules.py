@@ -19,7 +19,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.simulation.differences import Interval, relative_changes
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.result_cache import ResultCache
 from softwalltime.simulation.tasks import Experiment, SimulationTask, evaluate
 from softwalltime.states import TEACHING
@@ -31,8 +31,8 @@ FOLDER = ROOT / "build" / "schedules"
 PROCESSORS = {"SDSC": 128, "HPC2N": 240, "CEA": 93312}
 """Sizes of the machines, by the beginning of a trace's name."""
 DEFAULT = ",".join(f"{name}=31-40" for name in PROCESSORS)
-BASELINE = Policy(order="wfp")
-HALF = Policy(order="xf", waiting="factor:0.5", ordering="factor:0.5")
+BASELINE = SchedulerPolicy(order="wfp")
+HALF = SchedulerPolicy(order="xf", waiting="factor:0.5", ordering="factor:0.5")
 STATISTICS = "mean,median"
 HEADER = ("trace", "seeds", "policy", "against", "wait", "bounded slowdown", "wide p99")
 
@@ -58,7 +58,7 @@ def _rows(path: Path, name: str, seeds: range) -> list[list[str]]:
         return [[name, "-", "calibrated", "no weights are held out for it", "-", "-", "-"]]
     statistics = os.environ.get("SOFTWALLTIME_BENCH_ORDERING", STATISTICS).split(",")
     ordered = {
-        f"order by the {statistic}": Policy(
+        f"order by the {statistic}": SchedulerPolicy(
             order="xf",
             waiting=f"calibrated:statistic=mean,weights={weights}",
             ordering=f"calibrated:statistic={statistic},weights={weights}",
@@ -82,9 +82,11 @@ def _rows(path: Path, name: str, seeds: range) -> list[list[str]]:
     return rows
 
 
-def _simulated(path: Path, processors: int, policies: tuple[Policy, ...], seeds: range) -> dict[Policy, list[Metrics]]:
+def _simulated(
+    path: Path, processors: int, policies: tuple[SchedulerPolicy, ...], seeds: range
+) -> dict[SchedulerPolicy, list[Metrics]]:
     """Return the metrics of each policy by seed."""
-    found: dict[Policy, list[Metrics]] = {policy: [] for policy in policies}
+    found: dict[SchedulerPolicy, list[Metrics]] = {policy: [] for policy in policies}
     with tempfile.TemporaryDirectory() as folder:
         jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.json")
         experiment = Experiment(jobs.digest, processors, BASELINE, "week")

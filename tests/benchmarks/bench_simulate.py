@@ -21,7 +21,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
 from tests.samples import TRACES
@@ -29,11 +29,11 @@ from tests.samples import TRACES
 RUNS = 3
 MACHINES = {"KTH-SP2-1996-unfiltered": 100, "SDSC-SP2-1998-4.2-cln": 128, "CEA-Curie-2011-2.1-cln": 93_312}
 POLICIES = (
-    Policy(),
-    Policy(waiting="v3"),
-    Policy(backfill="sjbf", waiting="v3"),
-    Policy(order="wfp"),
-    Policy(order="xf", ordering="v3", waiting="v3"),
+    SchedulerPolicy(),
+    SchedulerPolicy(waiting="v3"),
+    SchedulerPolicy(backfill="sjbf", waiting="v3"),
+    SchedulerPolicy(order="wfp"),
+    SchedulerPolicy(order="xf", ordering="v3", waiting="v3"),
 )
 LENGTHS = (500, 1000, 2000, 4000)
 
@@ -103,7 +103,7 @@ def accasim() -> None:
     if found is None:
         print(f"\nAccaSim: failed: {done.stderr.strip().splitlines()[-1:]}")
         return
-    here = simulate(jobs, 100, Policy()).seconds
+    here = simulate(jobs, 100, SchedulerPolicy()).seconds
     theirs = float(found[1])
     print(f"\nKTH-SP2 with EASY: AccaSim {theirs:.1f} s, here {here:.2f} s: {theirs / here:.0f} times as fast")
 
@@ -121,14 +121,19 @@ def swf(job: CompletedJob) -> str:
 def queues() -> None:
     """Microseconds a pass against the length of the queue; a pass quadratic in it would grow by the square."""
     rows = []
-    for policy in (Policy(), Policy(backfill="sjbf"), Policy(order="wfp"), Policy(backfill="pbs")):
+    for policy in (
+        SchedulerPolicy(),
+        SchedulerPolicy(backfill="sjbf"),
+        SchedulerPolicy(order="wfp"),
+        SchedulerPolicy(backfill="pbs"),
+    ):
         costs = [cost(length, policy) for length in LENGTHS]
         rows.append([policy.name, *(f"{seconds * 1e6:,.0f} us" for seconds in costs), f"{costs[-1] / costs[0]:.1f}"])
     times = LENGTHS[-1] // LENGTHS[0]
     print(f"\n{table(['a pass', *(f'{length:,} waiting' for length in LENGTHS), f'growth, {times}x'], rows)}")
 
 
-def cost(length: int, policy: Policy) -> float:
+def cost(length: int, policy: SchedulerPolicy) -> float:
     """Seconds a pass while a queue of that length is worked off one job at a time, so half as many wait on average.
 
     Each job needs more than half of the machine, so every pass looks at all that wait and starts none.

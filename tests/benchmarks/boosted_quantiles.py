@@ -28,9 +28,9 @@ CODES = ("user", "group", "queue", "job_name")
 WEEK = 7 * 86400
 LARGE, WEEKS_OF_LARGE = 30_000, 13
 """Of workloads of so many jobs or more only the last weeks are predicted: each week takes ten fits."""
-MOST = 20_000
+MAX_TRAINING_JOBS = 20_000
 """Jobs to fit to, the last ones to end."""
-LEAST = 200
+MIN_TRAINING_JOBS = 200
 """Least number of jobs for a fit."""
 LAST = 10
 """Last jobs in a statistic."""
@@ -54,8 +54,8 @@ def boosted_quantiles(workload: Workload, shares: Sequence[float]) -> Floats:
     found = np.full((len(walltime), len(shares)), np.nan)
     week, part = workload.submitted // WEEK, predicted_part(workload)
     for number in np.unique(week[part]).tolist():
-        past = ends[: np.searchsorted(workload.ended[ends], number * WEEK)][-MOST:]
-        if len(past) < LEAST:
+        past = ends[: np.searchsorted(workload.ended[ends], number * WEEK)][-MAX_TRAINING_JOBS:]
+        if len(past) < MIN_TRAINING_JOBS:
             continue
         asked = np.flatnonzero(week == number)
         # Shares of the walltime with the walltime as weight have the pinball loss in seconds.

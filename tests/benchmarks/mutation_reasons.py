@@ -4,7 +4,7 @@ FIELDS = "daemon/softwalltime/accounting/fields.py"
 PBS = "daemon/softwalltime/accounting/pbs.py"
 LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
 HOOK = "hooks/softwalltime_hook.py"
-PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | ColdStart:"
+PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | NoPrediction:"
 FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
 UNUSED_ELAPSED = "the predictor does not use the parameter, which the base class declares"
 

@@ -23,10 +23,10 @@ from softwalltime.cli import run as command
 from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
+from softwalltime.emulation.through_hooks.bad_answers import ANSWERS, BadAnswers
 from softwalltime.emulation.through_hooks.comparison import Comparison, compare
 from softwalltime.emulation.through_hooks.daemon import DaemonError
-from softwalltime.emulation.through_hooks.faults import EACH, KINDS, plan
-from softwalltime.emulation.through_hooks.garbage import ANSWERS, Garbage
+from softwalltime.emulation.through_hooks.faults import FAULTS_PER_KIND, KINDS, plan
 from softwalltime.emulation.through_hooks.run import EmulationOptions, EmulationResult, run
 from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.errors import SourceError
@@ -191,7 +191,7 @@ def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
 def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_not(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.EACH", 1)
+    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.FAULTS_PER_KIND", 1)
     workload = Workload(generate(800, seed=seed, users=10))
     chosen = EmulationOptions(
         resources.hook(), lambda folder: embedded_postgres(folder, durable=False), TEACHING, faults=KINDS, seed=seed,
@@ -372,7 +372,7 @@ def test_a_plan_covers_everything_once_and_comes_again(events: int) -> None:
     assert intervals == plan(KINDS, events, Random(3))
     if events > 1000:
         kinds = [each.kind for each in intervals if each.kind]
-        assert sorted(kinds) == sorted(KINDS * EACH)
+        assert sorted(kinds) == sorted(KINDS * FAULTS_PER_KIND)
         assert intervals != plan(KINDS, events, Random(4))
 
 
@@ -382,15 +382,15 @@ def test_the_hook_ignores_invalid_answers(answer: bytes, tmp_path: Path) -> None
         def choice(self, _: object) -> bytes:
             return answer
 
-    garbage = Garbage(tmp_path / "sock", Always(1))
-    garbage.start()
+    answers = BadAnswers(tmp_path / "sock", Always(1))
+    answers.start()
     try:
         configuration = tmp_path / "hook.json"
         configuration.write_text(json.dumps({"socket": str(tmp_path / "sock"), "deadline_ms": 200}))
         submission = timeline([job()]).submissions[0]
         outcome = HookScript(resources.hook()).run(queued(submission, site=Site()), configuration)
     finally:
-        garbage.stop()
+        answers.stop()
         os.environ.pop("SOFTWALLTIME_HOOK_TIMEOUTS", None)
     assert (outcome.accepted, outcome.soft_walltime) == (True, None)
     assert "no answer" in outcome.log[0][1]

@@ -11,7 +11,7 @@ from softwalltime.experiments.start_times import actual_runtimes, forward, state
 from softwalltime.experiments.study import Study, months_of
 from softwalltime.experiments.tables import PaperResults, Table
 from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_a_further_predictor_is_run_as_well(study: Study) -> None:
 
 def test_li_predicts_starts_exactly_where_nothing_later_can_matter(study: Study) -> None:
     # Without backfilling no later job can start before the submitted one, so true runtimes give true starts.
-    plain = Policy(backfill="none")
+    plain = SchedulerPolicy(backfill="none")
     outcome = simulate(study.jobs, 16, plain)
     sample = states(study.jobs, outcome, li2004.sampled(study.jobs, 200))
     predicted = [

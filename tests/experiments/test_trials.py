@@ -12,10 +12,10 @@ from softwalltime.experiments.study import Study, months_of, study_of
 from softwalltime.experiments.trials import WHOLE, Trials, every_job, month_names, part_of, simulate_all
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 
-POLICIES = {"today": Policy(), "half": Policy(waiting="factor:0.5")}
+POLICIES = {"today": SchedulerPolicy(), "half": SchedulerPolicy(waiting="factor:0.5")}
 
 
 def test_a_month_is_simulated_after_the_month_before_it_which_is_not_counted(study: Study) -> None:
@@ -48,7 +48,7 @@ def test_processes_of_their_own_give_the_same_figures(study: Study, monkeypatch:
     shaken = replace(study, shake="week", seeds=(31, 32))
     for monthly in (False, True):
         here = simulate_all(shaken, POLICIES, monthly)
-        monkeypatch.setattr(trials, "_FEW", 0)
+        monkeypatch.setattr(trials, "_MAX_JOBS_IN_PROCESS", 0)
         assert simulate_all(replace(shaken, processes=2), POLICIES, monthly) == here
         monkeypatch.undo()
 
@@ -84,7 +84,7 @@ def test_without_parts_the_interval_is_over_the_seeds() -> None:
 
 
 def test_figures_are_those_of_simulate_and_the_papers_own(study: Study) -> None:
-    policy = Policy(order="wfp", waiting="v1", ordering="v1")
+    policy = SchedulerPolicy(order="wfp", waiting="v1", ordering="v1")
     outcome = simulate(study.jobs, 16, policy)
     found = schedule_figures(Schedule(study.jobs, outcome, 16, policy, every_job(study.jobs)))
     metrics = measure(study.jobs, outcome, 16)

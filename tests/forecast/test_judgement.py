@@ -24,21 +24,20 @@ from softwalltime.forecast.judgement import (
 )  # fmt: skip
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.start_classes import LEAST as LEAST_OF_CLASS
-from softwalltime.forecast.start_classes import by_class
+from softwalltime.forecast.start_classes import MIN_CLASS_FORECASTS, by_class
 from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job as completed
 
 HOURS = 4 * 3600
 
 
 def schedule(jobs: Jobs) -> GivenSchedule:
-    outcome = simulate(jobs, 64, Policy())
-    return GivenSchedule(jobs, outcome.start, outcome.duration, 64, Policy())
+    outcome = simulate(jobs, 64, SchedulerPolicy())
+    return GivenSchedule(jobs, outcome.start, outcome.duration, 64, SchedulerPolicy())
 
 
 def judged(jobs: Jobs, count: int = 15) -> list[Judged]:
@@ -146,8 +145,8 @@ def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs:
         found = by_class({"all": made}, kind, jobs)
         members = [each.job for some in found.values() for each in some]
         assert len(set(members)) == len(members) <= len(made)
-        assert len(made) - len(members) < LEAST_OF_CLASS * 10
-        assert all(len(some) >= LEAST_OF_CLASS for some in found.values())
+        assert len(made) - len(members) < MIN_CLASS_FORECASTS * 10
+        assert all(len(some) >= MIN_CLASS_FORECASTS for some in found.values())
     waited = [Judged(0, 1800 * number, 100, {COMBINED: np.zeros(5)}) for number in range(100)]
     by_waited = by_class({"later": waited}, "waited", jobs)
     assert list(by_waited) == ["later, after less than 1 d", "later, after less than 3 d"]

@@ -82,7 +82,7 @@ def test_limits_that_cannot_be_modelled_are_named() -> None:
 
 def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
     found = limits_of(snapshot_of(recorded_output()))
-    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.found] == [
+    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.run_limits] == [
         ("short", "u", "PBS_GENERIC", "", 4), ("long", "u", "PBS_GENERIC", "ncpus", 64),
     ]  # fmt: skip
     assert found.unread == ()
@@ -104,7 +104,7 @@ SEVERAL = """
 def test_several_limits_in_one_attribute_are_all_read_also_where_the_json_is_not_valid(spoilt: str) -> None:
     output = recorded_output()
     changed = output.server.replace('"scheduling"', SEVERAL.strip() + "\n" + spoilt + '\t\t\t"scheduling"')
-    found = limits_of(snapshot_of(replace(output, server=changed))).found
+    found = limits_of(snapshot_of(replace(output, server=changed))).run_limits
     assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
         ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),
         ("g", "some group", "ncpus", 3), ("u", "PBS_GENERIC", "ncpus", 8), ("u", "alice", "ncpus", 12),

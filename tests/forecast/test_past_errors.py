@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from softwalltime.forecast.past_errors import KEPT, LEAST, SOON, PastErrors
+from softwalltime.forecast.past_errors import MAX_ERRORS, MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 
-NOTHING = np.array([np.log(SOON)])
+NOTHING = np.array([np.log(WAIT_OFFSET_S)])
 """A forecast of one quantile: the job starts at once."""
 
 
 def waits(errors: PastErrors, level: float, now: float = 0.0) -> float:
     """Return the corrected wait in seconds, of a forecast that the job starts at once."""
     (found,) = errors.quantiles((level,), now)
-    return float(np.exp(found) - 1) * SOON
+    return float(np.exp(found) - 1) * WAIT_OFFSET_S
 
 
-@pytest.mark.parametrize("count", [LEAST, 2 * LEAST])
+@pytest.mark.parametrize("count", [MIN_JUDGED_JOBS, 2 * MIN_JUDGED_JOBS])
 def test_a_range_of_few_errors_holds_the_share_that_it_promises_of_new_jobs(count: int) -> None:
     random = np.random.default_rng(1)
     held = 0
@@ -50,7 +50,7 @@ def test_jobs_that_wait_still_count_with_what_they_have_waited() -> None:
 
 def test_where_many_errors_are_known_they_hold_long_waits_as_often_as_they_occur() -> None:
     errors, watching = PastErrors(), PastErrors()
-    for job in range(KEPT):
+    for job in range(MAX_ERRORS):
         for each in (errors, watching):
             each.judged(job, NOTHING, 100.0 * job)
         watching.watch(f"waits {job}", NOTHING, 0.0)
@@ -59,7 +59,7 @@ def test_where_many_errors_are_known_they_hold_long_waits_as_often_as_they_occur
 
 def test_many_forecasts_of_a_job_that_waits_count_as_one() -> None:
     one, many = PastErrors(), PastErrors()
-    for job in range(LEAST):
+    for job in range(MIN_JUDGED_JOBS):
         for each in (one, many):
             each.judged(job, NOTHING, 100.0 * job)
     one.watch("waits", NOTHING, 0.0)

@@ -9,7 +9,7 @@ from softwalltime.events import Event
 from softwalltime.forecast.history import learn_history, note_live
 from softwalltime.forecast.queue_model import UNLIMITED
 from softwalltime.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
@@ -161,8 +161,8 @@ class Observer(Predictor):
     def learn(self, job: CompletedJob) -> None:
         self.seen.append(("learn", job.end))
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> ColdStart:
-        return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> NoPrediction:
+        return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
 
     def observe(self, event: Event) -> None:
         self.seen.append((type(event).__name__, event.time))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
-from softwalltime.forecast.past_errors import LEAST
+from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS
 from softwalltime.forecast.self_calibration import (
     REMEMBERED,
     JudgedForecast,
@@ -49,7 +49,7 @@ def test_ranges_hold_what_they_promise_and_several_forecasts_of_a_job_count_as_o
         calibration.learn(forecasts)
         if number % 10 == 9:
             corrections = calibration.corrections()
-            assert (corrections is None) == (number + 1 < LEAST)
+            assert (corrections is None) == (number + 1 < MIN_JUDGED_JOBS)
     assert calibration.jobs == 300
     assert 0.86 <= inside / total <= 0.94
 
@@ -73,13 +73,13 @@ def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> 
 
 def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None:
     calibration = SelfCalibration()
-    for batch in repeated(3 * LEAST, seed=5):
+    for batch in repeated(3 * MIN_JUDGED_JOBS, seed=5):
         calibration.learn(batch)
     calibration.learn(JudgedForecast("slow.srv", 2_000_000 + number, 2_003_000, raw(50.0)) for number in range(700))
     corrections = calibration.corrections()
     assert corrections is not None
     assert corrections.corrected(raw(50.0).wait)[-1] > 1000
-    for batch in repeated(LEAST, seed=8):
+    for batch in repeated(MIN_JUDGED_JOBS, seed=8):
         calibration.learn(batch)
     corrections = calibration.corrections()
     assert corrections is not None
@@ -108,7 +108,7 @@ def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
 
 def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
     one, other = SelfCalibration(), SelfCalibration()
-    for number in range(LEAST):
+    for number in range(MIN_JUDGED_JOBS):
         one.learn([JudgedForecast(f"{number}.srv", 1000, 1150 + number, raw(100.0))])
         other.learn([JudgedForecast(f"{number}.srv", 500, 1150 + number, raw(100.0, delay=500.0))])
     assert one.corrections() is not None
@@ -122,7 +122,7 @@ def test_while_too_few_were_judged_the_corrections_of_a_file_hold() -> None:
     assert found is not None
     waiting = raw(60).wait
     assert found.corrected(waiting).tolist() == base.corrected(waiting).tolist()
-    for batch in repeated(LEAST, seed=4):
+    for batch in repeated(MIN_JUDGED_JOBS, seed=4):
         calibration.learn(batch)
     changed = calibration.corrections()
     assert changed is not None
@@ -137,7 +137,7 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
     """The daemon and replay-starts watch what they give; one that was restarted learns the same at the start."""
     watching, restarted = SelfCalibration(), SelfCalibration()
     for each in (watching, restarted):
-        for batch in repeated(3 * LEAST, seed=6):
+        for batch in repeated(3 * MIN_JUDGED_JOBS, seed=6):
             each.learn(batch)
     given = raw(50.0)
     before = levels(watching, given.wait)
@@ -163,10 +163,10 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
 def test_a_process_that_resumes_counts_jobs_that_wait_still_as_the_one_before_it() -> None:
     watching, resumed, forgetful = SelfCalibration(), SelfCalibration(), SelfCalibration()
     for each in (watching, resumed, forgetful):
-        for batch in repeated(2 * LEAST, seed=6):
+        for batch in repeated(2 * MIN_JUDGED_JOBS, seed=6):
             each.learn(batch)
     given, made = raw(50.0), 2_000_000
-    jobs = {f"{number}.srv" for number in range(LEAST)}
+    jobs = {f"{number}.srv" for number in range(MIN_JUDGED_JOBS)}
     for job in sorted(jobs):
         watching.watch(job, made, given)
         resumed.resume(job, made, given, 1)
@@ -185,16 +185,16 @@ def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_l
     in_time, behind = SelfCalibration(), SelfCalibration()
     given, made, started = raw(50.0), 2_000_000, 2_004_000
     for each in (in_time, behind):
-        for batch in repeated(3 * LEAST, seed=6):
+        for batch in repeated(3 * MIN_JUDGED_JOBS, seed=6):
             each.learn(batch)
-        for number in range(LEAST):
+        for number in range(MIN_JUDGED_JOBS):
             each.watch(f"{number}.srv", made, given)
-        each.still_waiting({f"{number}.srv" for number in range(LEAST)}, started)
+        each.still_waiting({f"{number}.srv" for number in range(MIN_JUDGED_JOBS)}, started)
     # The jobs run, and one of them was deleted: nothing that is stored says so yet.
     behind.still_waiting(set(), started + 60)
     behind.still_waiting(set(), started + 86400)
     for each in (in_time, behind):
-        each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(LEAST - 1))
+        each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(MIN_JUDGED_JOBS - 1))
         each.still_waiting(set(), started + 86400)
     assert levels(behind, given.wait) == levels(in_time, given.wait)
 
@@ -202,7 +202,7 @@ def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_l
 def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_lesson_renews() -> None:
     calibration = Calibration()
     found, other = raw(50.0).wait, raw(60.0).wait
-    for number in range(2 * LEAST):
+    for number in range(2 * MIN_JUDGED_JOBS):
         calibration.add(found, calibration.corrections_for(found), 60.0 + number)
     first = calibration.corrections_for(found)
     assert calibration.corrections_for(other) is first
@@ -221,7 +221,7 @@ def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_a
     random = np.random.default_rng(7)
     calibration = SelfCalibration()
     late = WaitForecast(20.0, 20.0, 20.0, (18.0, 19.0, 21.0, 22.0), 60.0)
-    for number in range(5 * LEAST):
+    for number in range(5 * MIN_JUDGED_JOBS):
         # First forecasts are right, and later ones are 50 s too early: those are of the jobs that still wait.
         started = 1_000_000 + 100 * number
         wrong = int(random.integers(45, 56))
@@ -243,7 +243,7 @@ def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_a
 def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:
     found = WaitForecast(100.0, 100.0, 100.0, (90.0, 95.0, 105.0, 110.0))
     calibration = Calibration()
-    for number in range(3 * LEAST):
+    for number in range(3 * MIN_JUDGED_JOBS):
         late = number % 2 == 0
         for _ in range(9 if late else 1):
             calibration.add(found, Corrections(((0.0, 0.0),) * GROUPS, ((),) * GROUPS), 200.0 if late else 60.0, number)
@@ -280,7 +280,7 @@ def test_a_job_that_has_outlasted_a_forecast_teaches_which_part_was_the_best_bef
 
 def test_what_a_job_waits_while_it_is_held_teaches_nothing() -> None:
     calibration = SelfCalibration()
-    for batch in repeated(3 * LEAST, seed=9):
+    for batch in repeated(3 * MIN_JUDGED_JOBS, seed=9):
         calibration.learn(batch)
     made, given = 2_000_000, raw(50.0)
     before = levels(calibration, given.wait)

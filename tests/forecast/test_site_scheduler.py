@@ -9,7 +9,7 @@ from softwalltime.forecast.site_scheduler import site_scheduler
 from softwalltime.forecast.snapshot import QueueSettings, ServerSnapshot
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.forecast.states import recorded_output, server
 from tests.samples import job
 
@@ -26,7 +26,7 @@ def site(**settings: object) -> ServerSnapshot:
 
 def test_a_recorded_server_is_read_whole() -> None:
     read = site_scheduler(snapshot_of(recorded_output()))
-    assert read.policy == Policy(backfill="pbs", depth=2)
+    assert read.policy == SchedulerPolicy(backfill="pbs", depth=2)
     assert (read.processors, dict(read.walltimes)) == (24, {"short": 1800})
 
 
@@ -37,17 +37,25 @@ def test_walltimes_come_from_the_queues() -> None:
 @pytest.mark.parametrize(
     ("settings", "policy", "name"),
     [
-        ({"strict_ordering": False}, Policy(backfill="pbs", strict_ordering=False), "order of arrival, not strict"),
-        ({"backfill_depth": 0}, Policy(backfill="none"), "order of arrival, strict, backfill_depth 0"),
-        ({"fair_share": True}, Policy(order="fairshare", backfill="pbs"), "fair share, strict, backfill_depth 1"),
+        (
+            {"strict_ordering": False},
+            SchedulerPolicy(backfill="pbs", strict_ordering=False),
+            "order of arrival, not strict",
+        ),
+        ({"backfill_depth": 0}, SchedulerPolicy(backfill="none"), "order of arrival, strict, backfill_depth 0"),
+        (
+            {"fair_share": True},
+            SchedulerPolicy(order="fairshare", backfill="pbs"),
+            "fair share, strict, backfill_depth 1",
+        ),
         (
             {"formula": "ncpus / walltime"},
-            Policy(order="formula", formula="ncpus / walltime", backfill="pbs"),
+            SchedulerPolicy(order="formula", formula="ncpus / walltime", backfill="pbs"),
             "by ncpus / walltime, strict, backfill_depth 1",
         ),
         (
             {"by_queue": True, "backfill_depth": 3},
-            Policy(
+            SchedulerPolicy(
                 order="formula", formula="queue_priority", queue_priorities=(("fast", 2), ("slow", 1)), backfill="pbs",
                 depth=3,
             ),
@@ -55,7 +63,7 @@ def test_walltimes_come_from_the_queues() -> None:
         ),
         (
             {"formula": "queue_priority + ncpus", "by_queue": True},
-            Policy(
+            SchedulerPolicy(
                 order="formula", formula="queue_priority + ncpus", queue_priorities=(("slow", 10), ("fast", 100)),
                 backfill="pbs",
             ),
@@ -63,7 +71,7 @@ def test_walltimes_come_from_the_queues() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_scheduler_as_it_is(settings: dict[str, object], policy: Policy, name: str) -> None:
+def test_the_scheduler_as_it_is(settings: dict[str, object], policy: SchedulerPolicy, name: str) -> None:
     read = site_scheduler(site(**settings))
     assert (read.policy, read.name) == (policy, name)
 

@@ -19,7 +19,7 @@ from softwalltime.forecast.start_times import forecast
 from softwalltime.forecast.waits_for import waits_for
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.forecast.states import NOW, recorded_output, running, server, waiting
 from tests.samples import job
 
@@ -51,7 +51,7 @@ def test_jobs_start_when_predicted_runtimes_free_processors_and_backfill_by_wall
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_a_schedule_goes_on_from_any_moment_as_it_went(jobs: Jobs, depth: int) -> None:
     backfill = "easy" if depth == 1 else "pbs"
-    policy = Policy(backfill=backfill, depth=depth)
+    policy = SchedulerPolicy(backfill=backfill, depth=depth)
     whole = simulate(jobs, 64, policy)
     end = whole.start + whole.duration
     submitted = np.array(jobs.submitted)

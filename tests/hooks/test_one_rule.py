@@ -9,16 +9,16 @@ from sqlalchemy import Connection
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import decide
-from softwalltime.policy.site import Terms
+from softwalltime.policy.site import JobPolicy
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
@@ -43,8 +43,8 @@ class Fixed(Predictor):
     def learn(self, job: CompletedJob) -> None:
         pass
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        return ColdStart(Reason.OTHER, ("a test",)) if self._seconds is None else Prediction(self._seconds, "a test")
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        return NoPrediction(Reason.OTHER, ("a test",)) if self._seconds is None else Prediction(self._seconds, "a test")
 
 
 class Fitted(Fixed):
@@ -71,7 +71,7 @@ def waits_with_its_walltime(case: Case) -> bool:
 def decided(case: Case) -> int | None:
     """The soft walltime that the policy gives the job, ``None`` for none."""
     place = "excl" if case.exclusive else ""
-    terms = Terms("on", "fixed", "fixed", case.minimum, exclusive=True, guarded=case.guarded)
+    terms = JobPolicy("on", "fixed", "fixed", case.minimum, exclusive=True, guarded=case.guarded)
     of = submission(walltime=case.walltime, min_walltime=case.min_walltime, place=place)
     predictor = Fixed(case.prediction)
     return decide(terms, case.kind, of, case.has, lambda _, asked: predictor.predict(asked, NOW)).soft_walltime
@@ -97,7 +97,9 @@ def simulated(case: Case, duration: int, **policy: str) -> int | None:
     place = "excl" if case.exclusive else ""
     recorded = job(walltime=case.walltime, min_walltime=case.min_walltime, place=place, ncpus=1, runtime=10)
     jobs = jobs_of([recorded])
-    values = Values(jobs, Policy(minimum=case.minimum, **policy), [duration], None, {"fixed": Fixed(case.prediction)})
+    values = Values(
+        jobs, SchedulerPolicy(minimum=case.minimum, **policy), [duration], None, {"fixed": Fixed(case.prediction)}
+    )
     (limit,) = values.limit
     if case.kind != Kind.STARTED:
         if values.change_at_submission:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from softwalltime.live.ifl import Attributes, IflError
-from softwalltime.live.jobs import DETAILS, STATE, QueueWatch, live_job
+from softwalltime.live.jobs import DETAILS, STATE, ServerJobs, live_job
 from softwalltime.live.watch import STATES_AT_ONCE, JobWatcher
 
 NOW = 1795320000
@@ -78,7 +78,7 @@ class RecordedJobs:
 
 def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
     source = RecordedJobs({f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(3)})
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     assert len(watch.look(NOW)) == 3
     everything = ("0.pbs1", "1.pbs1", "2.pbs1")
     assert source.asked == [everything]
@@ -92,7 +92,7 @@ def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
 
 def test_jobs_that_are_held_have_ended_or_are_gone_are_left_out() -> None:
     source = RecordedJobs({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     assert sorted(job.state for job in watch.look(NOW)) == ["B", "Q", "R", "S"]
     del source.there["Q"]
     assert sorted(job.state for job in watch.look(NOW)) == ["B", "R", "S"]
@@ -101,7 +101,7 @@ def test_jobs_that_are_held_have_ended_or_are_gone_are_left_out() -> None:
 def test_no_request_keeps_the_server_from_others_for_long() -> None:
     jobs = {f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(1000)}
     source = RecordedJobs(jobs)
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     ids = [job.job_id for job in watch.look(NOW)]
     assert ids == list(jobs)
     source.there["1000.pbs1"] = dict(ATTRIBUTES, job_state="Q")
@@ -155,14 +155,14 @@ def test_the_owner_is_read_only_where_there_is_no_user_yet() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q"), "2.pbs1": dict(ATTRIBUTES, job_state="Q")})
     del source.there["2.pbs1"]["euser"]
     source.there["2.pbs1"]["Job_Owner"] = "bob@pbs1.cluster"
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     assert [job.submission.user for job in watch.look(NOW)] == ["alice", "bob"]
     assert (source.asked[1:], source.names[1:]) == ([("2.pbs1",)], [("Job_Owner",)])
 
 
 def test_a_look_that_fails_halfway_is_made_up_for() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q")})
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     watch.look(NOW)
     source.there["1.pbs1"] |= {"mtime": "1795316700", "Resource_List.walltime": "01:00:00"}
     source.fails = 2
@@ -174,7 +174,7 @@ def test_a_look_that_fails_halfway_is_made_up_for() -> None:
 
 def test_a_job_that_was_modified_in_the_second_of_a_look_is_read_again() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q", mtime=str(NOW))})
-    watch = QueueWatch(source)
+    watch = ServerJobs(source)
     watch.look(NOW)
     source.there["1.pbs1"]["Resource_List.walltime"] = "01:00:00"
     (job,) = watch.look(NOW + 60)

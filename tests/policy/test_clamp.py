@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import ColdStart, Prediction
+from softwalltime.jobs import NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.reasons import Reason
 from tests.samples import job
@@ -25,7 +25,7 @@ def test_it_is_rounded_up_and_clamped(seconds: float, walltime: int | None, expe
 
 def test_a_shrink_to_fit_job_and_a_cold_start_get_none() -> None:
     assert soft_walltime(Prediction(100.0, ""), job(min_walltime=60).submission) is None
-    assert soft_walltime(ColdStart(Reason.BASELINE), job().submission) is None
+    assert soft_walltime(NoPrediction(Reason.BASELINE), job().submission) is None
 
 
 @given(st.floats(), st.none() | st.integers(0, 10**7), st.integers(1, 10**5))

@@ -6,25 +6,25 @@ from collections.abc import Callable
 import pytest
 
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import Decision, decide
-from softwalltime.policy.site import KEEP, WALLTIME, Mode, Terms
+from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, Mode
 from softwalltime.reasons import Reason
 from tests.samples import job
 
-COLD = ColdStart(Reason.NO_COMPLETED_JOBS, ("alice",))
+COLD = NoPrediction(Reason.NO_COMPLETED_JOBS, ("alice",))
 
 
 def terms(
     mode: Mode = "on", waiting: str = "w", running: str = "r", ordering: str | None = None, exclusive: bool = False
-) -> Terms:
-    return Terms(mode, waiting, running, 60, ordering, exclusive)
+) -> JobPolicy:
+    return JobPolicy(mode, waiting, running, 60, ordering, exclusive)
 
 
-def answering(**answers: Prediction | ColdStart | float) -> Callable[[str, Submission], Prediction | ColdStart]:
+def answering(**answers: Prediction | NoPrediction | float) -> Callable[[str, Submission], Prediction | NoPrediction]:
     """Predictors by specification, each with its answer; one that must not be asked is missing."""
 
-    def predict(spec: str, _: Submission) -> Prediction | ColdStart:
+    def predict(spec: str, _: Submission) -> Prediction | NoPrediction:
         answer = answers[spec]
         return Prediction(float(answer), "so many seconds") if isinstance(answer, int | float) else answer
 
@@ -32,8 +32,8 @@ def answering(**answers: Prediction | ColdStart | float) -> Callable[[str, Submi
 
 
 def decided(
-    kind: Kind = Kind.SUBMITTED, has: int | None = None, of: Terms | None = None, walltime: int | None = 3600,
-    min_walltime: int | None = None, place: str = "", **answers: Prediction | ColdStart | float,
+    kind: Kind = Kind.SUBMITTED, has: int | None = None, of: JobPolicy | None = None, walltime: int | None = 3600,
+    min_walltime: int | None = None, place: str = "", **answers: Prediction | NoPrediction | float,
 ) -> Decision:  # fmt: skip
     submission = job(walltime=walltime, min_walltime=min_walltime, place=place).submission
     return decide(of or terms(), kind, submission, has, answering(**answers))
@@ -53,13 +53,13 @@ def test_the_event_decides_which_predictor_is_asked(kind: Kind, spec: str, secon
     ("answer", "missing"),
     [
         (COLD, 1),
-        (ColdStart(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)), 7),
-        (ColdStart(Reason.BASELINE), None),
+        (NoPrediction(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)), 7),
+        (NoPrediction(Reason.BASELINE), None),
         (Prediction(600.0, ""), None),
     ],
 )
 def test_a_decision_says_how_many_jobs_its_prediction_needs(
-    answer: Prediction | ColdStart, missing: int | None
+    answer: Prediction | NoPrediction, missing: int | None
 ) -> None:
     assert decided(w=answer).missing_jobs == missing
     assert decided(of=terms(waiting=WALLTIME)).missing_jobs is None
@@ -90,7 +90,7 @@ def test_the_guard_is_for_waiting_jobs_only(kind: Kind, seconds: int | None, rea
     ],
 )
 def test_no_predictor_is_asked_where_the_policy_or_the_job_rules_it_out(
-    of: Terms, walltime: int | None, min_walltime: int | None, reason: Reason
+    of: JobPolicy, walltime: int | None, min_walltime: int | None, reason: Reason
 ) -> None:
     decision = decided(Kind.STARTED, 600, of, walltime, min_walltime)
     assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, reason)
@@ -107,14 +107,14 @@ def test_a_prediction_not_below_the_walltime_sets_nothing_and_gives_the_reason(a
 @pytest.mark.parametrize("answer", [COLD, 3600.0])
 @pytest.mark.parametrize(("has", "action", "seconds"), [(None, "none", None), (600, "set", 3600), (3600, "none", None)])
 def test_what_a_job_has_is_taken_back_when_there_is_nothing_to_predict(
-    answer: ColdStart | float, has: int | None, action: str, seconds: int | None
+    answer: NoPrediction | float, has: int | None, action: str, seconds: int | None
 ) -> None:
     decision = decided(Kind.ALTERED, has, w=answer)
     assert (decision.action, decision.soft_walltime) == (action, seconds)
 
 
 def test_while_the_history_loads_the_job_keeps_what_it_has() -> None:
-    decision = decided(Kind.ALTERED, 600, w=ColdStart(Reason.HISTORY_LOADING))
+    decision = decided(Kind.ALTERED, 600, w=NoPrediction(Reason.HISTORY_LOADING))
     assert (decision.action, decision.soft_walltime, decision.reason) == ("none", None, Reason.HISTORY_LOADING)
 
 
@@ -139,7 +139,7 @@ def test_shadow_mode_decides_the_same_and_only_records_it() -> None:
 )
 @pytest.mark.parametrize("kind", [Kind.SUBMITTED, Kind.ALTERED])
 def test_the_ordering_value_is_between_one_second_and_the_walltime_and_whole_for_pbs(
-    kind: Kind, answer: ColdStart | float, ordering: float, whole: int
+    kind: Kind, answer: NoPrediction | float, ordering: float, whole: int
 ) -> None:
     decision = decided(kind, of=terms(ordering="o"), w=600, o=answer)
     assert (decision.ordering, decision.ordering_seconds) == (ordering, whole)
@@ -150,7 +150,7 @@ def test_the_ordering_value_may_be_the_walltime() -> None:
 
 
 def test_while_the_history_loads_a_new_job_is_ordered_by_its_walltime_and_an_altered_one_as_before() -> None:
-    loading = ColdStart(Reason.HISTORY_LOADING)
+    loading = NoPrediction(Reason.HISTORY_LOADING)
     assert decided(of=terms(ordering="o"), w=loading, o=loading).ordering_seconds == 3600
     assert decided(Kind.ALTERED, of=terms(ordering="o"), w=loading, o=loading).ordering_seconds is None
 
@@ -174,5 +174,5 @@ def test_a_waiting_job_with_exclusive_placement_is_planned_with_its_walltime(pla
 @pytest.mark.parametrize("place", ["", "free", "pack", "pack:excl", "scatter:shared", "group=exclusive"])
 def test_other_placements_and_starts_and_sites_that_say_so_are_not_held_to_the_walltime(place: str) -> None:
     assert decided(of=terms(exclusive=True), place=place, w=600).soft_walltime == 600
-    assert decided(of=Terms("on", "w", "r", 60), place="excl", w=600).soft_walltime == 600
+    assert decided(of=JobPolicy("on", "w", "r", 60), place="excl", w=600).soft_walltime == 600
     assert decided(Kind.STARTED, of=terms(exclusive=True), place="excl", r=600).soft_walltime == 600

@@ -8,7 +8,7 @@ import pytest
 from softwalltime.errors import UsageError
 from softwalltime.policy import presets
 from softwalltime.policy.presets import HALF, MEDIAN, PRESETS, unused
-from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy, Terms, site_policy
+from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
 from softwalltime.predictors.registry import make
 from tests.samples import job
 
@@ -16,7 +16,7 @@ OWN = {"mode": "on", "waiting": "v1", "running": "v2", "ordering": "v3"}
 """What a site had before it chose presets."""
 
 
-def terms(user: str = "alice", queue: str = "q", **values: Any) -> Terms:
+def terms(user: str = "alice", queue: str = "q", **values: Any) -> JobPolicy:
     return site_policy(values).terms(job(user, queue=queue).submission)
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from softwalltime.errors import UsageError
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, Prediction
+from softwalltime.jobs import NoPrediction, Prediction
 from softwalltime.live.options import live_options, without_live
 from softwalltime.policy.decide import decide
 from softwalltime.policy.presets import unused
-from softwalltime.policy.site import Terms, site_policy
+from softwalltime.policy.site import JobPolicy, site_policy
 from softwalltime.policy.steering import Steering
 from softwalltime.reasons import Reason
 from tests.samples import job
@@ -50,7 +50,7 @@ def test_theta_is_bounded() -> None:
 def test_predictions_for_waiting_jobs_are_multiplied(
     kind: Kind, factor: float, predicted: float, expected: int | None
 ) -> None:
-    terms = Terms("on", "w", "r", 60, factor=factor)
+    terms = JobPolicy("on", "w", "r", 60, factor=factor)
     decision = decide(
         terms, kind, job(walltime=3600).submission, None, lambda *_: Prediction(predicted, "mean of {}", (7,))
     )
@@ -60,8 +60,8 @@ def test_predictions_for_waiting_jobs_are_multiplied(
 
 
 def test_what_is_not_predicted_is_not_multiplied() -> None:
-    terms = Terms("on", "w", "r", 60, "o", factor=0.5)
-    cold = ColdStart(Reason.NO_COMPLETED_JOBS, ("alice",))
+    terms = JobPolicy("on", "w", "r", 60, "o", factor=0.5)
+    cold = NoPrediction(Reason.NO_COMPLETED_JOBS, ("alice",))
     submission = job(walltime=3600).submission
     assert decide(terms, Kind.SUBMITTED, submission, None, lambda *_: cold).soft_walltime is None
     assert decide(terms, Kind.SUBMITTED, submission, None, lambda *_: Prediction(600.0, "")).ordering == 600

@@ -10,7 +10,7 @@ from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from softwalltime.errors import OptionError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.predictors import registry
 from softwalltime.predictors.registry import make
 from tests.predictors.teaching import taught
@@ -60,7 +60,7 @@ def test_it_predicts_what_scikit_learn_predicts() -> None:
 def test_it_is_fitted_when_a_period_has_passed_and_not_before() -> None:
     jobs = history()
     first_day = [each for each in jobs if each.end < DAY]
-    assert isinstance(taught(SPEC, first_day).predict(jobs[0].submission, DAY), ColdStart)
+    assert isinstance(taught(SPEC, first_day).predict(jobs[0].submission, DAY), NoPrediction)
     second = taught(SPEC, [each for each in jobs if each.end < DAY + 3600])
     assert isinstance(second.predict(jobs[0].submission, DAY), Prediction)
     later = taught(SPEC, [each for each in jobs if each.end < 2 * DAY])

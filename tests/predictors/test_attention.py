@@ -21,7 +21,7 @@ from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
-from softwalltime.predictors.learned.user_jobs import MOST, SUBMITTED
+from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload
@@ -109,8 +109,10 @@ def test_features_of_a_user_with_as_many_jobs_as_are_kept_are_equal(way: str, kn
     function = attention.compiled("gather") if way == "numba" else attention.KERNELS["gather"]
     known = max(knowns, key=lambda each: each.ended.shape[1])
     # After all that have ended, all within the last hour.
-    submitted = np.sort(np.concatenate([known.ended[SUBMITTED], np.linspace(known.now - 1800, known.now - 1, MOST)]))
-    known = known._replace(submitted=submitted[-MOST:], keys=np.zeros(MOST))
+    submitted = np.sort(
+        np.concatenate([known.ended[SUBMITTED], np.linspace(known.now - 1800, known.now - 1, MAX_USER_JOBS)])
+    )
+    known = known._replace(submitted=submitted[-MAX_USER_JOBS:], keys=np.zeros(MAX_USER_JOBS))
     expected, found = gather(known), attention.gather_compiled(known, function)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
         assert np.allclose(one, other, atol=2e-5), name

@@ -2,14 +2,14 @@
 
 import pytest
 
-from softwalltime.predictors.learned.bursts import MEMORY, MOST, USERS, RecentShare
+from softwalltime.predictors.learned.bursts import MAX_USER_JOBS, MEMORY, USERS, RecentShare
 
 
 def test_few_jobs_count_in_full_and_a_burst_as_few() -> None:
     recent = RecentShare()
-    assert [recent.discount("alice", 1) for _ in range(int(MOST))] == [1.0] * int(MOST)
+    assert [recent.discount("alice", 1) for _ in range(int(MAX_USER_JOBS))] == [1.0] * int(MAX_USER_JOBS)
     counted = sum(recent.discount("alice", 1) for _ in range(2000))
-    assert counted < 6 * MOST
+    assert counted < 6 * MAX_USER_JOBS
     assert recent.discount("bob", 1) == 1.0
     for number in range(int(5 * MEMORY)):
         recent.discount(f"user{number % 100}", 2 + number // 100)

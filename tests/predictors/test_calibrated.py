@@ -14,7 +14,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Kind, Started, Submitted
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.calibrated import Calibrated
@@ -309,7 +309,7 @@ def test_a_job_that_adjusts_the_price_knows_of_others_that_ran_with_it_and_ended
 
 def test_without_walltime_there_is_no_prediction() -> None:
     answer = taught("calibrated", history()).predict(job(walltime=None).submission, 200_000)
-    assert isinstance(answer, ColdStart)
+    assert isinstance(answer, NoPrediction)
     assert answer.basis == "the job has no walltime"
 
 

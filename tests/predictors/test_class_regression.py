@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.svm import SVR
 
 from softwalltime.errors import OptionError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.predictors import registry
 from softwalltime.predictors.registry import make
 from softwalltime.predictors.regression import class_regression
@@ -89,13 +89,13 @@ def test_the_walltime_is_kept_for_few_jobs_and_for_accurate_walltimes(spec: str)
     jobs = history()
     few = taught(spec, jobs[:9])
     answer = few.predict(jobs[0].submission, DAY)
-    assert isinstance(answer, ColdStart)
+    assert isinstance(answer, NoPrediction)
     assert "only 9 jobs with the same user and project and job_name" in answer.basis
     stranger = taught(spec, jobs).predict(replace(jobs[0].submission, job_name="other"), 4 * DAY)
-    assert isinstance(stranger, ColdStart)
+    assert isinstance(stranger, NoPrediction)
     exact = [replace(each, submission=replace(each.submission, walltime=each.runtime + 50)) for each in jobs]
     answer = taught(spec, exact).predict(exact[0].submission, 4 * DAY)
-    assert isinstance(answer, ColdStart)
+    assert isinstance(answer, NoPrediction)
     assert "accurate" in answer.basis
     assert isinstance(taught(f"{spec},accuracy=1.01" if ":" in spec else f"{spec}:accuracy=1.01", exact).predict(
         exact[0].submission, 4 * DAY), Prediction)  # fmt: skip
@@ -107,7 +107,7 @@ def test_a_model_is_of_the_jobs_before_the_day_and_a_restart_gives_the_same() ->
     restarted = make(TRIP)
     for each in jobs:
         restarted.learn(each)
-    assert isinstance(restarted.predict(jobs[0].submission, 4 * DAY), ColdStart), "nothing is fitted while it learns"
+    assert isinstance(restarted.predict(jobs[0].submission, 4 * DAY), NoPrediction), "nothing is fitted while it learns"
     restarted.fit(jobs[-1].end)
     assert [restarted.predict(each.submission, 4 * DAY) for each in jobs[:9]] == [
         running.predict(each.submission, 4 * DAY) for each in jobs[:9]
@@ -132,7 +132,7 @@ def test_trip_predicts_nothing_below_the_least_runtime_of_the_class() -> None:
 
 
 def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_regression, "_MOST_CLASSES", 5)
+    monkeypatch.setattr(class_regression, "_MAX_CLASSES", 5)
     model = make(TRIP)
     for number in range(100):
         model.learn(job(job_id=str(number), job_name=f"name{number}", end=number))
@@ -147,7 +147,7 @@ def test_trip_waits_for_the_first_days_and_then_chooses_its_penalties_once() -> 
     early = taught("trip:first=5", [each for each in jobs if each.end < 5 * DAY])
     assert isinstance(early, Trip)
     assert early.penalties is None
-    assert isinstance(early.predict(jobs[0].submission, 5 * DAY), ColdStart)
+    assert isinstance(early.predict(jobs[0].submission, 5 * DAY), NoPrediction)
     late = taught("trip:first=5", jobs)
     assert isinstance(late, Trip)
     assert late.penalties is not None

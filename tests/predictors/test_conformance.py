@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.champion import ChampionOptions
@@ -32,7 +32,7 @@ def fresh(predictor: type[Predictor]) -> Predictor:
     return predictor(predictor.options_type())
 
 
-def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | ColdStart]:
+def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | NoPrediction]:
     next_fit = 0
     for kind, number in events(workload):
         if (now := workload.time(kind, number)) >= next_fit:
@@ -61,7 +61,7 @@ def test_without_history_it_says_in_a_sentence_why_it_predicts_nothing(predictor
     model = fresh(predictor)
     # A predictor without history, such as a share of the walltime, still says nothing of a job without walltime.
     answer = model.predict(job(walltime=None if model.history == History() else 1000).submission, 0)
-    assert isinstance(answer, ColdStart)
+    assert isinstance(answer, NoPrediction)
     assert len(answer.basis) > 10
     assert "{" not in answer.basis
 

@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.drive import PredictorDriver, PredictorErrors, PredictorFailure
 from softwalltime.events import Ended, Event, Submitted
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
 from softwalltime.reasons import Reason
 from tests.samples import job
@@ -51,14 +51,14 @@ class Steps(Predictor):
     def learn(self, job: CompletedJob) -> None:
         self._step("learn")
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self._step("predict")
         return self.answer  # type: ignore[return-value]  # of another package it may be anything
 
 
-def run(driver: PredictorDriver, count: int = 3) -> list[Prediction | ColdStart]:
+def run(driver: PredictorDriver, count: int = 3) -> list[Prediction | NoPrediction]:
     """Pass the ends of some jobs; ask each predictor at each of them."""
-    answers: list[Prediction | ColdStart] = []
+    answers: list[Prediction | NoPrediction] = []
     driver.histories()
     for number in range(count):
         ended = job(job_id=f"{number}.srv", end=500 + number)
@@ -135,7 +135,7 @@ def test_without_counting_errors_are_raised(step: str) -> None:
 def test_an_answer_that_is_none_is_an_error(answer: object) -> None:
     errors = PredictorErrors()
     found = PredictorDriver({"a": Steps(answer=answer)}, errors).predict("a", job().submission, 0)
-    assert isinstance(found, ColdStart)
+    assert isinstance(found, NoPrediction)
     assert found.reason is Reason.OTHER
     assert "predictor a failed" in found.basis
     assert [(failure.step, failure.count) for failure in errors.failures()] == [("predict", 1)]

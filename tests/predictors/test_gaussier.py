@@ -5,11 +5,18 @@ import pytest
 
 from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Started
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.gaussier import LATENESS, Gaussier, GaussierOptions, slope, weight_of
 from softwalltime.predictors.registry import make
 from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
-from softwalltime.predictors.regression.user_features import FEATURES, KEPT, Asked, PastRun, UserRuns, polynomial
+from softwalltime.predictors.regression.user_features import (
+    FEATURES,
+    MAX_USER_RUNS,
+    Asked,
+    PastRun,
+    UserRuns,
+    polynomial,
+)
 from tests.samples import job
 
 DAY = 86400
@@ -150,15 +157,15 @@ def test_a_job_is_learned_a_day_after_its_end_and_only_with_what_is_kept() -> No
     model = make("gaussier")
     assert isinstance(model, Gaussier)
     model.learn(job(job_id="1.srv", end=1000))
-    assert isinstance(model.predict(job().submission, 2000), ColdStart)
+    assert isinstance(model.predict(job().submission, 2000), NoPrediction)
     model.learn(job("bob", job_id="2.srv", end=1000 + LATENESS))
     assert isinstance(model.predict(job().submission, 2000), Prediction)
     user = UserRuns()
-    for number in range(KEPT + 10):
+    for number in range(MAX_USER_RUNS + 10):
         user.add(PastRun(100 + number, 0, 0, 1, 1))
     assert not user.knows(105)
     assert user.knows(110)
-    assert (len(user.runs), user.count) == (KEPT, KEPT + 10)
+    assert (len(user.runs), user.count) == (MAX_USER_RUNS, MAX_USER_RUNS + 10)
 
 
 def test_the_polynomial_has_each_square_and_product_once() -> None:
@@ -181,5 +188,5 @@ def test_a_job_without_walltime_gets_and_teaches_nothing() -> None:
     model.learn(unlimited)
     model.learn(job(end=5 * DAY))
     answer = model.predict(Submission("9.srv", "alice", 6 * DAY, None), 6 * DAY)
-    assert isinstance(answer, ColdStart)
-    assert isinstance(model.predict(job().submission, 6 * DAY), ColdStart)
+    assert isinstance(answer, NoPrediction)
+    assert isinstance(model.predict(job().submission, 6 * DAY), NoPrediction)

@@ -33,10 +33,10 @@ def test_levels_ascend_from_0_to_1(jobs: object, walltime: float) -> None:
     levels = Levels()
     for settled, (shares, found) in enumerate(jobs):
         levels.learn((shares + 1e-6) / (shares + 1e-6).sum(), (found - REACHES) / STEPS, walltime, settled, 3, 1.0)
-        assert levels.now[0] == 0
-        assert levels.now[-1] == 1
-        assert (np.diff(levels.now) >= 0).all()
-        assert len(levels.now) == len(KNOTS)
+        assert levels.corrected_levels[0] == 0
+        assert levels.corrected_levels[-1] == 1
+        assert (np.diff(levels.corrected_levels) >= 0).all()
+        assert len(levels.corrected_levels) == len(KNOTS)
 
 
 def test_ranges_hold_their_share_where_jobs_reach_their_walltime() -> None:
@@ -47,7 +47,7 @@ def test_ranges_hold_their_share_where_jobs_reach_their_walltime() -> None:
     for number in range(12_000):
         found = REACHES if chance.random() < 0.3 else int(chance.integers(SIZE // 3, SIZE // 2))
         if number >= 6000:
-            values = Quantiles(shares, 0.0, levels.now)
+            values = Quantiles(shares, 0.0, levels.corrected_levels)
             low, least = (values[int(q * len(values))] for q in (0.25, 0.05))
             high, most = (values[int(q * len(values)) - 1] for q in (0.75, 0.95))
             held.append((low <= MIDDLE[found] <= high, least <= MIDDLE[found] <= most))
@@ -74,7 +74,7 @@ def test_quantiles_have_nearly_the_least_loss_that_levels_can_give(width: float)
         found = REACHES if reaches else min(round(chance.normal((150, 120)[kind], 20)), REACHES - 1)
         log_share = log_share_of(found)
         if number >= 5000:
-            asked.append(np.interp((0.1, 0.5, 0.95), KNOTS, levels.now))
+            asked.append(np.interp((0.1, 0.5, 0.95), KNOTS, levels.corrected_levels))
             seen.append((kind, log_share))
         levels.learn(kinds[kind], log_share, WALLTIME, number, 3, 1.0)
     below = [kind.cumsum() for kind in kinds]
@@ -95,8 +95,8 @@ def test_a_job_of_a_burst_counts_in_ranges_and_not_in_losses() -> None:
     for number in range(1000):
         levels.learn(np.full(SIZE, 1 / SIZE), log_share_of(SIZE // 20), WALLTIME, number, 3, 0.0)
     by_loss, range_ends = [0.1, 0.5, 0.95], [0.05, 0.25, 0.75]
-    assert np.interp(by_loss, KNOTS, levels.now).tolist() == by_loss
-    assert (np.interp(range_ends, KNOTS, levels.now) < range_ends).all()
+    assert np.interp(by_loss, KNOTS, levels.corrected_levels).tolist() == by_loss
+    assert (np.interp(range_ends, KNOTS, levels.corrected_levels) < range_ends).all()
 
 
 def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
@@ -107,4 +107,4 @@ def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
         log_share = log_share_of(bin_of(float(chance.normal(-3, 0.5))))
         plain.learn(shares, log_share, WALLTIME, number, 3, 1.0)
         disturbed.learn(shares, log_share, WALLTIME * (1e6 if number == 1000 else 1), number, 3, 1.0)
-    assert disturbed.now == pytest.approx(plain.now, abs=0.01)
+    assert disturbed.corrected_levels == pytest.approx(plain.corrected_levels, abs=0.01)

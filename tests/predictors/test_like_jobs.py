@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.predictors.keys import KEYS
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.predictors.like_jobs import RecentJobs
@@ -146,7 +146,7 @@ def test_least_and_window_have_their_documented_defaults() -> None:
 def test_jobs_that_did_not_run_teach_nothing_and_one_second_does(spec: str) -> None:
     predictor = make(spec)
     predictor.learn(job(runtime=0, walltime=1000, end=100))
-    assert isinstance(predictor.predict(job(walltime=1000).submission, 200), ColdStart)
+    assert isinstance(predictor.predict(job(walltime=1000).submission, 200), NoPrediction)
     predictor.learn(job(runtime=1, walltime=1000, end=100))
     assert predictor.predict(job(walltime=1000).submission, 200).seconds == {"v1": 1, "v3": 901, "v4": 901}.get(spec, 1)
 
@@ -204,7 +204,7 @@ def test_the_threshold_lifts_nothing_above_it() -> None:
 )  # fmt: skip
 def test_without_jobs_there_is_a_cold_start_with_its_reason(spec: str, reason: Reason) -> None:
     cold = make(spec).predict(job(walltime=1000).submission, 200)
-    assert isinstance(cold, ColdStart)
+    assert isinstance(cold, NoPrediction)
     assert cold.reason is reason
     assert cold.basis
 
@@ -215,7 +215,7 @@ def test_a_share_needs_a_walltime() -> None:
         predictor.learn(job(runtime=100, walltime=1000, end=100))
         for walltime in (None, 0):
             cold = predictor.predict(job(walltime=walltime).submission, 200)
-            assert isinstance(cold, ColdStart)
+            assert isinstance(cold, NoPrediction)
             assert cold.reason is Reason.NO_WALLTIME
 
 

@@ -1,6 +1,6 @@
 """The median of jobs that were submitted alike."""
 
-from softwalltime.jobs import ColdStart, Prediction
+from softwalltime.jobs import NoPrediction, Prediction
 from softwalltime.predictors.registry import make
 from tests.samples import job
 
@@ -30,7 +30,7 @@ def test_jobs_older_than_the_window_are_removed() -> None:
     assert predicted("memorizer:window=1d", [10, 30], now=DAY + 5050) == 30
     model = make("memorizer:window=1d")
     answer = model.predict(job().submission, 0)
-    assert isinstance(answer, ColdStart)
+    assert isinstance(answer, NoPrediction)
     assert "only 0 jobs" in answer.basis
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.predictors.registry import make
 from tests.samples import job
 
@@ -130,7 +130,7 @@ def test_the_bound_is_a_share_of_what_all_jobs_of_the_user_used() -> None:
 
 def test_bases_and_reasons_are_sentences_with_the_figures_in_them() -> None:
     predictor = make("percentile")
-    assert isinstance(cold := predictor.predict(job().submission, 0), ColdStart)
+    assert isinstance(cold := predictor.predict(job().submission, 0), NoPrediction)
     assert cold.basis == (
         "only 0 jobs with the same user and project and walltime ended in the last 30 days; 10 are needed"
     )

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from softwalltime.errors import OptionError
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors import registry
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import ENTRY_POINT_GROUP, entries, find, make, split_specs
@@ -78,7 +78,7 @@ class Tomorrow(Predictor):
     def learn(self, job: CompletedJob) -> None:
         """Nothing."""
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """A day."""
         return Prediction(86400.0, "always a day")
 

@@ -24,7 +24,7 @@ def jobs_with_ties(chance: Random) -> UserJobs:
         submission = job(
             job_id=f"{number}.srv", submitted=end - runtime - waited, walltime=chance.choice((3600, 7200))
         ).submission
-        found.add(row_of(submission, end, end - runtime, 3.0, killed=False, found=number % 7), f"{number}.srv")
+        found.add(row_of(submission, end, end - runtime, 3.0, killed=False, share=number % 7), f"{number}.srv")
     return found
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import decide
-from softwalltime.policy.site import KEEP, WALLTIME, Terms
+from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
 from softwalltime.replay.clamp_all import clamp_all
@@ -19,7 +19,7 @@ from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.tuning.trial import record
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job
@@ -82,9 +82,9 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
     running = waiting if running == "same" else running
     found = drive_specs(workload, [waiting], running)[waiting]
     predictors = {spec: make(spec) for spec in {waiting, running} - {WALLTIME, KEEP}}
-    terms, has, now = Terms("on", waiting, running, 60), [None] * len(workload.jobs), 0
+    terms, has, now = JobPolicy("on", waiting, running, 60), [None] * len(workload.jobs), 0
 
-    def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+    def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
         return predictors[spec].predict(submission, now)
 
     at_submission = list(has)
@@ -125,7 +125,9 @@ def test_clamping_all_predictions_is_clamping_each(
     jobs = [job(walltime=walltime, min_walltime=least) for _, walltime, least in cases]
     seconds = np.array([np.nan if value is None else value for value, _, _ in cases], np.float64)
     expected = [
-        soft_walltime(ColdStart(Reason.BASELINE) if value is None else Prediction(value, ""), each.submission, minimum)
+        soft_walltime(
+            NoPrediction(Reason.BASELINE) if value is None else Prediction(value, ""), each.submission, minimum
+        )
         for (value, _, _), each in zip(cases, jobs, strict=True)
     ]
     found = clamp_all(Workload(jobs), seconds, minimum).tolist()
@@ -206,7 +208,7 @@ def test_the_simulator_too_tells_a_predictor_exactly_what_has_ended_when_it_asks
     ]
     Spy.instances.clear()
     with registered(ObservingSpy):
-        outcome = simulate(jobs_of(jobs), 4, Policy(waiting="observing-spy", running="observing-spy"))
+        outcome = simulate(jobs_of(jobs), 4, SchedulerPolicy(waiting="observing-spy", running="observing-spy"))
     (spy,) = [each for each in Spy.instances if each.entries]
     ended = {str(n): int(outcome.start[n] + outcome.duration[n]) for n in range(len(jobs))}
     learnt: dict[str, int] = {}

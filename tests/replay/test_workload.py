@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
@@ -26,9 +26,9 @@ class Diary(Predictor):
     def learn(self, job: CompletedJob) -> None:
         self.entries.append(f"{job.submission.job_id} ended")
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self.entries.append(f"{submission.job_id} submitted at {now}")
-        return ColdStart(Reason.BASELINE)
+        return NoPrediction(Reason.BASELINE)
 
 
 def diary(*jobs: CompletedJob) -> list[str]:

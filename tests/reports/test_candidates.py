@@ -13,20 +13,20 @@ from softwalltime.reports.candidates import (
 )
 from softwalltime.simulation import names
 from softwalltime.simulation.engine import check
-from softwalltime.simulation.policies import Policy, read_policies
+from softwalltime.simulation.policies import SchedulerPolicy, read_policies
 from tests.samples import ROOT
 
-TODAY = Policy(backfill="pbs")
+TODAY = SchedulerPolicy(backfill="pbs")
 
 
 def test_a_preset_is_simulated_as_it_is_switched_on() -> None:
     order = PRESETS["balanced"].order
     assert order is not None
-    assert preset_policy("balanced") == Policy(
+    assert preset_policy("balanced") == SchedulerPolicy(
         order="formula", formula=order.formula("predicted"), backfill="pbs", waiting=HALF, ordering=MEDIAN, guard=HOUR,
         classes_by_value=True,
     )  # fmt: skip
-    assert preset_policy("safe") == Policy(backfill="pbs", waiting=HALF, guard=HOUR, classes_by_value=True)
+    assert preset_policy("safe") == SchedulerPolicy(backfill="pbs", waiting=HALF, guard=HOUR, classes_by_value=True)
     for name in PRESETS:
         check(preset_policy(name))
 
@@ -52,7 +52,7 @@ def test_a_candidate_that_keeps_the_order_keeps_the_sites_order() -> None:
 
 def test_the_order_of_a_site_stays_unless_the_preset_has_one() -> None:
     ranks = (("fast", 2), ("slow", 1))
-    own = Policy(
+    own = SchedulerPolicy(
         order="formula", formula="queue_priority", queue_priorities=ranks, backfill="pbs", depth=3, minimum=600,
         strict_ordering=False,
     )  # fmt: skip
@@ -70,8 +70,8 @@ def test_the_order_of_a_site_stays_unless_the_preset_has_one() -> None:
 def test_each_baseline_can_be_the_first_one() -> None:
     assert tuple(BASELINES) == names.BASELINES
     assert all(next(iter(preset_policies(usual_baseline(name)))) == name for name in BASELINES)
-    assert BASELINES["as delivered"] == Policy(backfill="pbs", strict_ordering=False)
-    assert BASELINES["WFP"] == Policy(backfill="pbs", order="wfp")
+    assert BASELINES["as delivered"] == SchedulerPolicy(backfill="pbs", strict_ordering=False)
+    assert BASELINES["WFP"] == SchedulerPolicy(backfill="pbs", order="wfp")
 
 
 def test_the_file_of_policies_has_those_of_the_presets() -> None:

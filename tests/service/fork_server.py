@@ -2,7 +2,7 @@
 
 Each line on standard input is a command's arguments as JSON.  The response is the id of a process that runs it with
 small transactions, frequent polls and early worker processes; a kill then interrupts one of these.
-SOFTWALLTIME_TEST_LEAST is the number of bytes after which worker processes start.
+SOFTWALLTIME_TEST_MIN_PARALLEL_BYTES is the number of bytes after which worker processes start.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.samples import ROOT
 LINES = 25
 BLOCK = 16384
 INTERVAL = 0.01
-LEAST = int(os.environ.get("SOFTWALLTIME_TEST_LEAST", 1 << 20))
+MIN_PARALLEL_BYTES = int(os.environ.get("SOFTWALLTIME_TEST_MIN_PARALLEL_BYTES", 1 << 20))
 
 
 class ForkServer:
@@ -58,7 +58,7 @@ def main() -> None:
 
     assert daemon
     ingest.LINES, files.BLOCK = LINES, BLOCK
-    parsing.LEAST = LEAST
+    parsing.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
     follow.INTERVAL = worker.INTERVAL = INTERVAL
     # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

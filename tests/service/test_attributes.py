@@ -78,7 +78,7 @@ def test_a_job_that_ends_before_its_requests_are_stored_is_learnt_with_its_attri
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.service.recent_attributes.KEPT", 2)
+    monkeypatch.setattr("softwalltime.service.recent_attributes.MAX_SUBMISSIONS", 2)
     recent = RecentAttributes()
     jobs = [job(job_id=f"{number}.srv", submitted=NOW) for number in range(3)]
     for each in jobs:

@@ -155,7 +155,7 @@ def test_no_worker_process_remains_after_a_kill(
     folder = write_logs(tmp_path / "accounting", lines)
     mark = f"SOFTWALLTIME_TEST_MARK={uuid4()}"
     monkeypatch.setenv(*mark.split("="))
-    monkeypatch.setenv("SOFTWALLTIME_TEST_LEAST", "0")
+    monkeypatch.setenv("SOFTWALLTIME_TEST_MIN_PARALLEL_BYTES", "0")
     with ForkServer(tmp_path / "errors") as forks:
         for _ in range(3):
             # With blocked commits, the command runs until all processes have started.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.site import SitePolicy
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.reasons import Reason
@@ -52,9 +52,9 @@ class Slow(Predictor):
         pause("copy")
         return copy.copy(self)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         if self.fitted is None:
-            return ColdStart(Reason.OTHER, ("it was not fitted yet",))
+            return NoPrediction(Reason.OTHER, ("it was not fitted yet",))
         return Prediction(100.0 * self.fitted + self.learnt, "{} jobs at the last fit", (self.fitted,))
 
 

@@ -160,7 +160,7 @@ def test_many_processes_store_the_same_as_one(
     from softwalltime.accounting import files
 
     monkeypatch.setattr(files, "BLOCK", 3000)
-    monkeypatch.setattr(parsing, "LEAST", 0)
+    monkeypatch.setattr(parsing, "MIN_PARALLEL_BYTES", 0)
     # Wait for the processes: otherwise these few lines are read before they start.
     monkeypatch.setattr(parsing, "Thread", AtOnce)
     log.write_bytes(b"rubbish\n" + RECORDED_LOG.read_bytes())

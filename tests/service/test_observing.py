@@ -10,7 +10,7 @@ import pytest
 from softwalltime.accounting.writer import end_record, queue_record, start_record
 from softwalltime.events import Altered, Deleted, Ended, Started, Submitted
 from softwalltime.jobs import CompletedJob, CurrentJob, Submission
-from softwalltime.service.observing import JobWatch
+from softwalltime.service.observing import JobEvents
 from tests.samples import job
 from tests.service.running import Daemon, until
 from tests.spy import Entry, file_spy_environment, read_entries
@@ -27,7 +27,7 @@ def submission(job_id: str = "1.srv", walltime: int = 1000) -> Submission:
 
 
 def test_a_job_is_followed_from_its_submission_to_its_end() -> None:
-    watch = JobWatch()
+    watch = JobEvents()
     assert watch.load([current()], NOW) == [Submitted(100, submission())]
     assert watch.load([current()], NOW) == []
     assert watch.load([current(walltime=500)], NOW) == [Altered(NOW, submission(walltime=500))]
@@ -38,7 +38,7 @@ def test_a_job_is_followed_from_its_submission_to_its_end() -> None:
 
 
 def test_a_job_that_disappears_without_completing_was_deleted() -> None:
-    watch = JobWatch()
+    watch = JobEvents()
     watch.load([current()], NOW)
     assert watch.load([], NOW) == [Deleted(NOW, submission())]
 
@@ -46,13 +46,13 @@ def test_a_job_that_disappears_without_completing_was_deleted() -> None:
 def test_a_job_within_one_poll_interval_is_observed_when_its_end_is_stored() -> None:
     ended = replace(job(submitted=100, end=400), start=300)
     of = ended.submission
-    assert JobWatch().ended(ended) == [Submitted(100, of), Started(300, of), Ended(400, ended)]
+    assert JobEvents().ended(ended) == [Submitted(100, of), Started(300, of), Ended(400, ended)]
     never = CompletedJob(of, "srv", None, 400, 0)
-    assert JobWatch().ended(never) == [Submitted(100, of), Deleted(400, of)]
+    assert JobEvents().ended(never) == [Submitted(100, of), Deleted(400, of)]
 
 
 def test_a_job_that_was_requeued_starts_again() -> None:
-    watch = JobWatch()
+    watch = JobEvents()
     watch.load([current(start=300)], NOW)
     assert watch.load([current()], NOW) == []
     assert watch.load([current(start=900)], NOW) == [Started(900, submission())]
@@ -60,7 +60,7 @@ def test_a_job_that_was_requeued_starts_again() -> None:
 
 def test_events_are_in_order_of_time_and_arrays_are_their_subjobs() -> None:
     jobs = [current("2[].srv"), current("2[1].srv", start=200), current("1.srv", start=150)]
-    assert JobWatch().load(jobs, NOW) == [
+    assert JobEvents().load(jobs, NOW) == [
         Submitted(100, submission("2[1].srv")), Submitted(100, submission("1.srv")),
         Started(150, submission("1.srv")), Started(200, submission("2[1].srv")),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from softwalltime.policy.site import SitePolicy, user_rank
 from softwalltime.predictors.constant import Constant
 from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
-from softwalltime.service.request_handler import KEPT, RequestHandler
+from softwalltime.service.request_handler import MAX_WAITING_DECISIONS, RequestHandler
 from tests.samples import job
 
 
@@ -226,9 +226,9 @@ def test_decisions_wait_for_the_store_and_the_oldest_are_dropped_and_counted() -
     for _ in range(3):
         ask(asked)
     first = asked.decisions[0]
-    asked.decisions.extend([first] * (KEPT - 3))
+    asked.decisions.extend([first] * (MAX_WAITING_DECISIONS - 3))
     ask(asked)
-    assert (len(asked.decisions), asked.dropped) == (KEPT, 1)
+    assert (len(asked.decisions), asked.dropped) == (MAX_WAITING_DECISIONS, 1)
 
 
 def test_a_job_is_learnt_in_the_second_of_its_end_and_not_before() -> None:

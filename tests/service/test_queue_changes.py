@@ -103,7 +103,7 @@ def test_after_any_records_in_any_batches_the_state_is_that_of_a_full_read(
         # Whichever process reads the logs.
         ingest_logs(engine, [log for log in logs if log.exists()], Tally(), chance.choice(("", "srv")))
         observer.step()
-        assert observer.worker._watch.jobs == full_read(engine)
+        assert observer.worker._job_events.jobs == full_read(engine)
         if chance.random() < 0.3:
             second.step()
         if chance.random() < 0.1:
@@ -114,7 +114,7 @@ def test_after_any_records_in_any_batches_the_state_is_that_of_a_full_read(
                 with engine.begin() as connection:
                     connection.execute(text("DELETE FROM softwalltime.queue_changes"))
     second.step()
-    assert second.worker._watch.jobs == full_read(engine)
+    assert second.worker._job_events.jobs == full_read(engine)
     if not seed % 2:
         seen = state_of(observer.observed)
         assert {key[0]: submission for key, (submission, _) in full_read(engine).items()} == {
@@ -157,7 +157,7 @@ def test_changes_that_are_no_longer_kept_lead_to_a_full_read(engine: Engine) -> 
 
 
 def test_the_end_of_an_older_job_with_the_same_id_is_not_that_of_the_waiting_one(observer: Observer) -> None:
-    watch = observer.worker._watch
+    watch = observer.worker._job_events
     watch.load([current("1.srv")], 5000)
     older = job(job_id="1.srv", submitted=50, end=90)
     assert [type(event).__name__ for event in watch.ended(older)] == ["Submitted", "Started", "Ended"]

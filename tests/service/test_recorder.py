@@ -171,7 +171,7 @@ def test_the_status_shows_that_postgres_hangs_while_the_history_loads(tmp_path: 
 def test_predictions_that_are_dropped_are_logged_with_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(request_handler, "KEPT", 10)
+    monkeypatch.setattr(request_handler, "MAX_WAITING_DECISIONS", 10)
     caplog.set_level(logging.INFO)
     daemon = PredictionDaemon(Settings(socket=tmp_path / "s"), SitePolicy(mode="on"), "1")
     try:

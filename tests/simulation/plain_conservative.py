@@ -3,14 +3,14 @@
 from softwalltime.simulation.conservative import DEPTH
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.planning import Profile
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 
 
 class PlainConservative:
     """A :class:`softwalltime.simulation.backfilling.Discipline` with the rules of :class:`.ConservativeBackfilling`."""
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
         self._depth = policy.depth or DEPTH

@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from softwalltime.simulation.planning import FOREVER
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 
 
 class PlainCycle:
     """A :class:`softwalltime.simulation.backfilling.Discipline` with the rules of :class:`.pbs.PbsCycle`."""
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._depth = (policy.depth or 1) if policy.strict_ordering else 0
         self._by_value = policy.classes_by_value

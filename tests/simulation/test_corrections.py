@@ -8,7 +8,7 @@ from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.engine import Engine
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.running import RunningJobs
 from tests.samples import job
 
@@ -75,5 +75,7 @@ def test_each_correction_is_counted_as_an_extension(name: str) -> None:
         [job(submitted=0, runtime=900, walltime=4000, ncpus=2)]
         + [job(submitted=time, runtime=10, walltime=4000, ncpus=2) for time in (10, 200, 800)]
     )
-    engine = Engine(workload, Processors(2, workload.processors), Policy(running="factor:0.04", correction=name))
+    engine = Engine(
+        workload, Processors(2, workload.processors), SchedulerPolicy(running="factor:0.04", correction=name)
+    )
     assert engine.run().extensions[0] >= 1

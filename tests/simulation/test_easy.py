@@ -11,7 +11,7 @@ from softwalltime.simulation import queue
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 from tests.simulation import oracle
 
@@ -48,7 +48,7 @@ def run(jobs: list[oracle.Job], machine: int, **policy: object) -> ScheduleOutco
     """The engine's schedule, with the values of these jobs."""
     found = columns(jobs)
     # Two specifications, so that waiting and running values are two lists.
-    asked = Policy(kill_at_walltime=False, running="runtime", minimum=1, **policy)  # type: ignore[arg-type]
+    asked = SchedulerPolicy(kill_at_walltime=False, running="runtime", minimum=1, **policy)  # type: ignore[arg-type]
     engine = Engine(found, Processors(machine, found.processors), asked)
     values = engine.system.values
     values.waiting[:] = [each.waiting for each in jobs]

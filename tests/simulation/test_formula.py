@@ -9,7 +9,7 @@ from softwalltime.errors import OptionError
 from softwalltime.simulation.engine import check, simulate
 from softwalltime.simulation.formula import NAMES, Formula, compiled
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job
 
@@ -17,7 +17,7 @@ from tests.samples import job
 def priority(formula: str, waiting: str = "walltime") -> float:
     """Values of a job with a walltime of 1 h and 4 processors that has waited 30 min."""
     workload = jobs_of([job(submitted=0, walltime=3600, ncpus=4, mem=2**30)])
-    policy = Policy(order="formula", formula=formula, waiting=waiting, ordering="factor:0.25")
+    policy = SchedulerPolicy(order="formula", formula=formula, waiting=waiting, ordering="factor:0.25")
     values = Values(workload, policy, list(workload.runtime), None)
     values.submitted(0, 0)
     return float(Formula(workload, values, policy).priorities(np.array([0]), 1800)[0])
@@ -65,7 +65,7 @@ def test_a_waiting_value_below_the_walltime_is_the_soft_walltime() -> None:
 )  # fmt: skip
 def test_what_is_not_listed_is_refused_in_one_line(formula: str) -> None:
     with pytest.raises(OptionError) as caught:
-        check(Policy(order="formula", formula=formula))
+        check(SchedulerPolicy(order="formula", formula=formula))
     assert "\n" not in str(caught.value).strip()
 
 
@@ -85,12 +85,13 @@ def test_any_text_is_a_formula_or_an_option_error(text: str) -> None:
 def test_the_expansion_factor_as_a_formula_gives_the_same_schedule(jobs: Jobs) -> None:
     formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
     assert np.array_equal(
-        simulate(jobs, 64, Policy(order="formula", formula=formula)).start, simulate(jobs, 64, Policy(order="xf")).start
+        simulate(jobs, 64, SchedulerPolicy(order="formula", formula=formula)).start,
+        simulate(jobs, 64, SchedulerPolicy(order="xf")).start,
     )
 
 
 def test_a_formula_without_its_order_and_the_other_way_round_are_refused() -> None:
     with pytest.raises(OptionError, match="a formula is for the order formula, and the order is wfp"):
-        check(Policy(order="wfp", formula="walltime"))
+        check(SchedulerPolicy(order="wfp", formula="walltime"))
     with pytest.raises(OptionError, match="needs an expression"):
-        check(Policy(order="formula"))
+        check(SchedulerPolicy(order="formula"))

@@ -13,7 +13,7 @@ from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.names import ORDERS
 from softwalltime.simulation.order import best_first
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 from tests.simulation.plain_conservative import PlainConservative
 from tests.simulation.plain_cycle import PlainCycle
@@ -40,9 +40,9 @@ def backlogs(draw: st.DrawFn) -> tuple[Jobs, int]:
 
 
 @st.composite
-def policies(draw: st.DrawFn, backfill: str) -> Policy:
+def policies(draw: st.DrawFn, backfill: str) -> SchedulerPolicy:
     order = draw(st.sampled_from(ORDERS))
-    return Policy(
+    return SchedulerPolicy(
         order=order, formula=draw(st.sampled_from(FORMULAS)) if order == "formula" else "", backfill=backfill,
         waiting=draw(VALUES), running=draw(VALUES), ordering=draw(VALUES), minimum=1,
         depth=draw(DEPTHS.get(backfill, st.none())),
@@ -60,7 +60,7 @@ def assert_equal(found: ScheduleOutcome, expected: ScheduleOutcome) -> None:
 @pytest.mark.parametrize("long", [2, 48], ids=["arrays", "job by job"])
 @given(workload=backlogs(), policy=policies("pbs"))
 @settings(deadline=None, max_examples=200)
-def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int], policy: Policy) -> None:
+def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int], policy: SchedulerPolicy) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("softwalltime.simulation.pbs.LONG", long)
         patch.setattr(order_module, "BLOCK", long)
@@ -72,7 +72,7 @@ def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int]
 
 @given(workload=backlogs(), policy=policies("conservative"))
 @settings(deadline=None, max_examples=300)
-def test_conservative_backfilling_is_the_plain_one(workload: tuple[Jobs, int], policy: Policy) -> None:
+def test_conservative_backfilling_is_the_plain_one(workload: tuple[Jobs, int], policy: SchedulerPolicy) -> None:
     found = simulate(*workload, policy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(DISCIPLINES, "conservative", PlainConservative)

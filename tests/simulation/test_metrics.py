@@ -11,7 +11,7 @@ from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import OTHERS, Metrics, classes, measure, measure_classes
 from softwalltime.simulation.names import CLASSES
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 
 # Four processors.  The first two run at once; the third waits for both; the fourth overtakes it.
@@ -26,7 +26,7 @@ WORKLOAD = jobs_of(
 
 
 def test_every_figure_is_right() -> None:
-    metrics = measure(WORKLOAD, simulate(WORKLOAD, 4, Policy(minimum=1)), 4)
+    metrics = measure(WORKLOAD, simulate(WORKLOAD, 4, SchedulerPolicy(minimum=1)), 4)
     waits = [0, 0, 95, 0]
     area = [20, 100, 20, 90]
     expected = Metrics(
@@ -86,7 +86,7 @@ def test_worse_and_better_count_jobs_that_wait_an_hour_more_or_less() -> None:
 
 def test_a_damaged_record_does_not_overflow() -> None:
     workload = jobs_of([job(runtime=10**12, walltime=10**12, ncpus=2**31 - 1)])
-    metrics = measure(workload, simulate(workload, 2**31 - 1, Policy()), 2**31 - 1)
+    metrics = measure(workload, simulate(workload, 2**31 - 1, SchedulerPolicy()), 2**31 - 1)
     assert metrics.utilisation == 1
 
 

@@ -10,7 +10,7 @@ from softwalltime.simulation.engine import Engine, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.orders import ORDERS
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job
 
@@ -41,7 +41,7 @@ def test_priorities_follow_the_formula(name: str) -> None:
     )
     order = ORDERS[name]
     assert order is not None
-    made = order(workload, Values(workload, Policy(), list(workload.runtime), None), Policy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
     expected = [
         FORMULAS[name](NOW - submitted, walltime, size, submitted - 1000)
         for submitted, walltime, size in zip(workload.submitted, workload.walltime, workload.processors, strict=True)
@@ -72,7 +72,7 @@ def test_learned_orders_have_the_published_constants(name: str) -> None:
     workload = jobs_of(records)
     order = ORDERS[name]
     assert order is not None
-    made = order(workload, Values(workload, Policy(), list(workload.runtime), None), Policy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
     found = made.priorities(np.array([1, 2]), 99_999)
     assert found == pytest.approx([-score for score in BY_HAND[name]])
     assert found[0] > found[1], "the shorter job comes first"
@@ -95,7 +95,7 @@ def test_unicef_prefers_short_jobs_on_few_processors() -> None:
     workload = jobs_of([job(submitted=0, walltime=walltime, ncpus=ncpus) for walltime, ncpus in sizes])
     order = ORDERS["unicef"]
     assert order is not None
-    made = order(workload, Values(workload, Policy(), list(workload.runtime), None), Policy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
     # By hand: 1000 / (2 x 100), 1000 / (2 x 200), 1000 / (4 x 100), 1000 / 0.
     assert made.priorities(np.arange(4), 1000).tolist() == [5.0, 2.5, 2.5, math.inf]
     assert made.priorities(np.arange(4), 0).tolist() == [0.0] * 4
@@ -107,7 +107,7 @@ def test_every_order_but_those_with_tests_of_their_own_is_held_against_its_formu
 
 def started(workload: Jobs, processors: int, **policy: object) -> list[str]:
     """Ids of the jobs in order of their start."""
-    outcome = simulate(workload, processors, Policy(**policy))  # type: ignore[arg-type]
+    outcome = simulate(workload, processors, SchedulerPolicy(**policy))  # type: ignore[arg-type]
     return [workload.completed[index].submission.job_id for index in np.argsort(outcome.start, kind="stable")]
 
 
@@ -132,7 +132,7 @@ def test_a_start_counts_at_once_with_all_that_was_requested() -> None:
 
 def test_usage_is_halved_every_day() -> None:
     workload = jobs_of([job("a", submitted=0, runtime=1000, walltime=1000, ncpus=8)])
-    engine = Engine(workload, Processors(8, workload.processors), Policy(order="fairshare"))
+    engine = Engine(workload, Processors(8, workload.processors), SchedulerPolicy(order="fairshare"))
     engine.run()
     usage = engine.system.order
     assert usage is not None

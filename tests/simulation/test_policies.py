@@ -6,23 +6,23 @@ import pytest
 
 from softwalltime.errors import OptionError, SoftwalltimeError, UsageError
 from softwalltime.simulation.engine import check
-from softwalltime.simulation.policies import Policy, policy_of, read_policies
+from softwalltime.simulation.policies import SchedulerPolicy, policy_of, read_policies
 
 
 def test_a_name_lists_the_values_other_than_the_default() -> None:
-    assert Policy().name == "fcfs+easy"
-    assert Policy(order="xf", waiting="factor:0.5", kill_at_walltime=False).name == (
+    assert SchedulerPolicy().name == "fcfs+easy"
+    assert SchedulerPolicy(order="xf", waiting="factor:0.5", kill_at_walltime=False).name == (
         "xf+easy waiting=factor:0.5 run-as-recorded"
     )
-    assert Policy(kill_at_walltime=False, kill_at_estimate=True).name == "fcfs+easy kill-at-estimate"
+    assert SchedulerPolicy(kill_at_walltime=False, kill_at_estimate=True).name == "fcfs+easy kill-at-estimate"
 
 
 def test_a_file_holds_a_table_for_each_policy(tmp_path: Path) -> None:
     file = tmp_path / "policies.toml"
     file.write_text('[today]\n[half]\nwaiting = "factor:0.5"\nguard = 3600\n')
     assert read_policies(file, {"order": "wfp"}) == {
-        "today": Policy(order="wfp"),
-        "half": Policy(order="wfp", waiting="factor:0.5", guard=3600),
+        "today": SchedulerPolicy(order="wfp"),
+        "half": SchedulerPolicy(order="wfp", waiting="factor:0.5", guard=3600),
     }
 
 

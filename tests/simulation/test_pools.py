@@ -8,7 +8,7 @@ import pytest
 from softwalltime.errors import UsageError
 from softwalltime.simulation.engine import Engine, ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pools import Pools, Shares, Window
 from tests.samples import job
 
@@ -26,7 +26,7 @@ def limited(jobs: Jobs, processors: int, most: int) -> Pools:
 def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
     """The schedule on a machine of processors with these windows."""
     machine = Pools([processors], [((0, need),) for need in jobs.processors], jobs.walltime, windows)
-    engine = Engine(jobs, machine, Policy())
+    engine = Engine(jobs, machine, SchedulerPolicy())
     engine.resume((), (), 0, [window.end for window in windows])
     return engine.run()
 
@@ -34,14 +34,14 @@ def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(),
-        Policy(waiting="factor:0.5"),
-        Policy(order="sjf"),
-        Policy(backfill="none"),
-        Policy(backfill="pbs", depth=3),
+        SchedulerPolicy(),
+        SchedulerPolicy(waiting="factor:0.5"),
+        SchedulerPolicy(order="sjf"),
+        SchedulerPolicy(backfill="none"),
+        SchedulerPolicy(backfill="pbs", depth=3),
     ],
 )
-def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: Policy) -> None:
+def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: SchedulerPolicy) -> None:
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
     plain, pooled = (simulate(jobs, machine, policy) for machine in (64, Pools([64], shares, jobs.walltime)))
     assert np.array_equal(plain.start, pooled.start)
@@ -51,16 +51,17 @@ def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: Poli
 def test_easy_with_limits_decides_as_the_cycle_of_pbs_with_one_top_job(jobs: Jobs, order: str) -> None:
     some = jobs.that_fit(24)[0]
     easy, cycle = (
-        simulate(some, limited(some, 64, 24), Policy(order=order, backfill=backfill)) for backfill in ("easy", "pbs")
+        simulate(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill=backfill))
+        for backfill in ("easy", "pbs")
     )
     assert np.array_equal(easy.start, cycle.start)
-    free = simulate(some, 64, Policy(order=order))
+    free = simulate(some, 64, SchedulerPolicy(order=order))
     assert (easy.start - free.start).mean() > 60, "the limit matters"
 
 
 def test_no_user_ever_holds_more_than_the_limit(jobs: Jobs) -> None:
     some = jobs.that_fit(24)[0]
-    found = simulate(some, limited(some, 64, 24), Policy())
+    found = simulate(some, limited(some, 64, 24), SchedulerPolicy())
     users = list(some.completed.values("user"))
     held: Counter[str] = Counter()
     most = 0
@@ -92,7 +93,7 @@ def test_easy_and_pbs_hold_the_same_windows_free(jobs: Jobs) -> None:
     windows = [Window(begin + 86400 * day, begin + 86400 * day + 20_000, 40) for day in range(1, 6)]
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
     for backfill in ("easy", "pbs"):
-        engine = Engine(jobs, Pools([64], shares, jobs.walltime, windows), Policy(backfill=backfill))
+        engine = Engine(jobs, Pools([64], shares, jobs.walltime, windows), SchedulerPolicy(backfill=backfill))
         engine.resume((), (), begin, [window.end for window in windows])
         found = engine.run()
         end = found.start + np.minimum(found.duration, jobs.walltime)
@@ -107,4 +108,4 @@ def test_easy_and_pbs_hold_the_same_windows_free(jobs: Jobs) -> None:
 
 def test_orders_that_starts_change_need_the_cycle_of_pbs(jobs: Jobs) -> None:
     with pytest.raises(UsageError, match="backfilling pbs"):
-        simulate(jobs, limited(jobs, 64, 64), Policy(order="fairshare"))
+        simulate(jobs, limited(jobs, 64, 64), SchedulerPolicy(order="fairshare"))

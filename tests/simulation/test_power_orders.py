@@ -11,7 +11,7 @@ from softwalltime.simulation.engine import check, simulate
 from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.orders import Powers
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job
 
@@ -48,14 +48,14 @@ orders = st.builds(
 @given(workload=workloads(), order=orders)
 def test_an_order_gives_the_schedule_of_its_formula(backfill: str, workload: Jobs, order: PowerOrder) -> None:
     values = {"backfill": backfill, "ordering": "factor:0.3", "waiting": "factor:0.5"}
-    of_order = simulate(workload, MACHINE, Policy(order=str(order), **values))  # type: ignore[arg-type]
-    formula = Policy(order="formula", formula=order.formula("predicted"), **values)  # type: ignore[arg-type]
+    of_order = simulate(workload, MACHINE, SchedulerPolicy(order=str(order), **values))  # type: ignore[arg-type]
+    formula = SchedulerPolicy(order="formula", formula=order.formula("predicted"), **values)  # type: ignore[arg-type]
     assert of_order.start.tolist() == simulate(workload, MACHINE, formula).start.tolist()
 
 
 @given(workload=workloads(), order=orders, beyond=st.integers(-1, 1))
 def test_priorities_are_those_of_the_formula_also_at_the_limit(workload: Jobs, order: PowerOrder, beyond: int) -> None:
-    policy = Policy(order=str(order), formula=order.formula("predicted"), ordering="factor:0.3")
+    policy = SchedulerPolicy(order=str(order), formula=order.formula("predicted"), ordering="factor:0.3")
     values = Values(workload, policy, list(workload.runtime), None)
     every = np.arange(len(workload))
     for index, submitted in enumerate(workload.submitted):
@@ -68,7 +68,7 @@ def test_priorities_are_those_of_the_formula_also_at_the_limit(workload: Jobs, o
 
 def test_priorities_are_in_single_precision() -> None:
     workload = jobs_of([job(submitted=0, walltime=86400, ncpus=4)])
-    policy = Policy(order=str(BALANCED), ordering="factor:0.25")
+    policy = SchedulerPolicy(order=str(BALANCED), ordering="factor:0.25")
     values = Values(workload, policy, list(workload.runtime), None)
     values.submitted(0, 0)
     order = Powers(workload, values, policy)
@@ -84,4 +84,4 @@ def test_priorities_are_in_single_precision() -> None:
 def test_wrong_orders_are_refused() -> None:
     for order, message in (("powers:wait=x", "not a number"), ("wfp:wait=1", "has no options"), ("x", "no order")):
         with pytest.raises(OptionError, match=message):
-            check(Policy(order=order))
+            check(SchedulerPolicy(order=order))

@@ -10,18 +10,18 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import trace
 
 MACHINES = {"KTH-SP2": 100, "SDSC-SP2": 128}
 # Mean wait in seconds and mean bounded slowdown (10 s).
 FIGURES = [
-    (Policy(kill_at_walltime=False), ("6844.41", "91.288"), ("22841.29", "102.616")),
-    (Policy(order="wfp", kill_at_walltime=False), ("5288.62", "55.679"), ("18460.94", "59.679")),
-    (Policy(), ("6834.59", "92.688"), ("20567.86", "87.760")),
-    (Policy(waiting="factor:0.5"), ("5760.59", "77.034"), ("18104.35", "83.882")),
-    (Policy(waiting="runtime"), ("5794.60", "68.340"), ("17057.03", "77.638")),
-    (Policy(order="wfp"), ("5157.29", "54.328"), ("16484.28", "51.737")),
+    (SchedulerPolicy(kill_at_walltime=False), ("6844.41", "91.288"), ("22841.29", "102.616")),
+    (SchedulerPolicy(order="wfp", kill_at_walltime=False), ("5288.62", "55.679"), ("18460.94", "59.679")),
+    (SchedulerPolicy(), ("6834.59", "92.688"), ("20567.86", "87.760")),
+    (SchedulerPolicy(waiting="factor:0.5"), ("5760.59", "77.034"), ("18104.35", "83.882")),
+    (SchedulerPolicy(waiting="runtime"), ("5794.60", "68.340"), ("17057.03", "77.638")),
+    (SchedulerPolicy(order="wfp"), ("5157.29", "54.328"), ("16484.28", "51.737")),
 ]
 
 
@@ -35,10 +35,12 @@ def jobs(name: str) -> Jobs:
 @pytest.mark.parametrize(
     ("name", "policy", "expected"),
     [(name, policy, figures) for policy, *both in FIGURES for name, figures in zip(MACHINES, both, strict=True)],
-    ids=lambda value: f"{value.order}-{value.waiting}-{value.kill_at_walltime}" if isinstance(value, Policy) else None,
+    ids=lambda value: (
+        f"{value.order}-{value.waiting}-{value.kill_at_walltime}" if isinstance(value, SchedulerPolicy) else None
+    ),
 )
 def test_wait_and_slowdown_are_those_of_the_independent_simulator(
-    name: str, policy: Policy, expected: tuple[str, str]
+    name: str, policy: SchedulerPolicy, expected: tuple[str, str]
 ) -> None:
     outcome = simulate(jobs(name), MACHINES[name], policy)
     metrics = measure(jobs(name), outcome, MACHINES[name])
@@ -52,7 +54,7 @@ def test_no_trace_loses_a_job_that_can_be_simulated() -> None:
 
 def test_a_promise_is_kept_where_estimates_are_upper_bounds() -> None:
     found = jobs("SDSC-SP2")
-    outcome = simulate(found, 128, Policy())
+    outcome = simulate(found, 128, SchedulerPolicy())
     promised = outcome.promise >= 0
     assert promised.sum() > 1000
     assert np.all(outcome.start[promised] <= outcome.promise[promised])

@@ -12,7 +12,7 @@ from softwalltime.simulation.engine import check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.planning import FOREVER, Calendar, Profile
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 from tests.simulation.test_easy import ORDERS, Workload, run, workloads
 
@@ -72,7 +72,7 @@ def test_a_conservative_reservation_is_made_when_fewer_than_the_depth_are() -> N
     )
     # With one reservation the second job gets it when the first one starts, at 4.
     for depth, promise in ((1, 14), (2, 20), (None, 20)):
-        outcome = simulate(workload, 2, Policy(backfill="conservative", depth=depth))
+        outcome = simulate(workload, 2, SchedulerPolicy(backfill="conservative", depth=depth))
         assert outcome.promise.tolist() == [-1, 10, promise, -1]
         assert outcome.start.tolist() == [0, 4, 14, 3]
 
@@ -86,7 +86,7 @@ def test_a_job_gets_no_conservative_reservation_before_its_submission() -> None:
             job("u", submitted=9, walltime=10, runtime=1, ncpus=1, job_id="C"),
         ]
     )
-    policy = Policy(backfill="conservative", waiting="factor:0.2", running="walltime", minimum=1)
+    policy = SchedulerPolicy(backfill="conservative", waiting="factor:0.2", running="walltime", minimum=1)
     assert simulate(workload, 2, policy).promise[-1] == 20
 
 
@@ -100,11 +100,13 @@ def test_with_walltimes_and_one_top_job_pbs_is_easy(workload: Workload, order: s
 
 
 def test_without_strict_ordering_nothing_is_promised(jobs: Jobs) -> None:
-    assert np.all(simulate(jobs, 64, Policy(backfill="pbs", strict_ordering=False)).promise < 0)
+    assert np.all(simulate(jobs, 64, SchedulerPolicy(backfill="pbs", strict_ordering=False)).promise < 0)
 
 
 def test_more_top_jobs_have_more_promises(jobs: Jobs) -> None:
-    promises = [(simulate(jobs, 64, Policy(backfill="pbs", depth=depth)).promise >= 0).sum() for depth in (1, 5)]
+    promises = [
+        (simulate(jobs, 64, SchedulerPolicy(backfill="pbs", depth=depth)).promise >= 0).sum() for depth in (1, 5)
+    ]
     assert promises[0] < promises[1]
 
 
@@ -122,7 +124,7 @@ def test_a_class_that_cannot_run_hides_a_shorter_job_of_it() -> None:
     )
     index = [each.submission.job_id for each in workload.completed].index("Y")
     hidden, seen = (
-        simulate(workload, 2, Policy(backfill="pbs", waiting="v1", classes_by_value=by_value)).start[index]
+        simulate(workload, 2, SchedulerPolicy(backfill="pbs", waiting="v1", classes_by_value=by_value)).start[index]
         for by_value in (False, True)
     )
     assert seen == 3
@@ -163,12 +165,12 @@ def test_a_profile_finds_the_first_time_that_fits(
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (Policy(depth=2), "a depth is for the backfillings pbs and conservative, and it is easy"),
-        (Policy(guard=1, backfill="none"), "a guard needs a top job"),
-        (Policy(guard=1, backfill="conservative"), "a guard needs a top job"),
+        (SchedulerPolicy(depth=2), "a depth is for the backfillings pbs and conservative, and it is easy"),
+        (SchedulerPolicy(guard=1, backfill="none"), "a guard needs a top job"),
+        (SchedulerPolicy(guard=1, backfill="conservative"), "a guard needs a top job"),
     ],
 )
-def test_a_setting_that_would_do_nothing_is_refused(policy: Policy, message: str) -> None:
+def test_a_setting_that_would_do_nothing_is_refused(policy: SchedulerPolicy, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         check(policy)
 
@@ -196,7 +198,7 @@ class OtherMachine:
 
 
 def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
-    policy = Policy(backfill="pbs", depth=3, order="wfp", waiting="factor:0.5")
+    policy = SchedulerPolicy(backfill="pbs", depth=3, order="wfp", waiting="factor:0.5")
     outcome = simulate(jobs, OtherMachine(64, jobs.processors), policy)
     assert np.array_equal(outcome.start, simulate(jobs, 64, policy).start)
 
@@ -204,4 +206,4 @@ def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
 @pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
 def test_disciplines_for_processors_only_refuse_another_machine(jobs: Jobs, backfill: str) -> None:
     with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
-        simulate(jobs, OtherMachine(64, jobs.processors), Policy(backfill=backfill))
+        simulate(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))

@@ -7,7 +7,7 @@ from softwalltime.reports.schedule_table import unscored_line
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import UNLIMITED, Jobs, jobs_of
 from softwalltime.simulation.metrics import classes, measure
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 
 
@@ -25,14 +25,14 @@ def workload() -> Jobs:
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "conservative", "pbs"])
 def test_nothing_is_planned_to_start_before_five_years(workload: Jobs, backfill: str) -> None:
-    outcome = simulate(workload, 4, Policy(backfill=backfill))
+    outcome = simulate(workload, 4, SchedulerPolicy(backfill=backfill))
     # The narrow job of a day ends long before the holder's planned end, so it does not delay the wide one's promise.
     assert outcome.start.tolist() == [0, 3002, 2]
     assert outcome.promise[1] == UNLIMITED
 
 
 def test_figures_are_of_the_scored_jobs_and_use_is_of_all(workload: Jobs) -> None:
-    outcome = simulate(workload, 4, Policy())
+    outcome = simulate(workload, 4, SchedulerPolicy())
     metrics = measure(workload, outcome, 4)
     assert metrics.wait_mean == np.mean([3001, 0])
     assert metrics.makespan == 3012
@@ -53,7 +53,7 @@ def test_no_value_is_set_for_a_job_without_a_walltime(spec: str) -> None:
         job("a", submitted=time, runtime=100, walltime=walltime, ncpus=1)
         for time, walltime in ((0, 1000), (200, 1000), (400, 1000), (600, None), (2000, 1000))
     ]
-    policy = Policy(order="xf", waiting=spec, running=spec, ordering=spec, correction="conditional", live=60)
+    policy = SchedulerPolicy(order="xf", waiting=spec, running=spec, ordering=spec, correction="conditional", live=60)
     outcome = simulate(jobs_of(records), 1, policy)
     assert outcome.waiting.tolist()[3] == UNLIMITED
     assert outcome.waiting.tolist()[4] < 1000

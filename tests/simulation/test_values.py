@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.errors import OptionError
 from softwalltime.events import Event, Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.calibrated import Calibrated
@@ -18,14 +18,14 @@ from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import Engine, check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 from softwalltime.simulation.values import sources
 from tests.samples import job
 
 
 def system(jobs: Jobs, processors: int = 64, **policy: object) -> SystemState:
-    made = Engine(jobs, Processors(processors, jobs.processors), Policy(**policy))  # type: ignore[arg-type]
+    made = Engine(jobs, Processors(processors, jobs.processors), SchedulerPolicy(**policy))  # type: ignore[arg-type]
     made.run()
     return made.system
 
@@ -112,8 +112,8 @@ def test_late_starts_lengthen_waiting_values_and_others_shorten_them() -> None:
 
 
 def test_steering_holds_its_target_on_a_long_workload(jobs: Jobs) -> None:
-    free = simulate(jobs, 64, Policy(waiting="factor:0.3"))
-    steered = simulate(jobs, 64, Policy(waiting="factor:0.3", steer=0.045))
+    free = simulate(jobs, 64, SchedulerPolicy(waiting="factor:0.3"))
+    steered = simulate(jobs, 64, SchedulerPolicy(waiting="factor:0.3", steer=0.045))
     late = [
         float(np.mean((outcome.start - outcome.promise)[outcome.promise >= 0] > 60)) for outcome in (free, steered)
     ]  # fmt: skip
@@ -143,13 +143,13 @@ def test_a_live_running_value_changes_the_planned_end() -> None:
             job("b", submitted=60, walltime=9000, runtime=10, ncpus=2),
         ]
     )
-    still, live = (simulate(workload, 2, Policy(running="v1", live=live)) for live in (None, 60))
+    still, live = (simulate(workload, 2, SchedulerPolicy(running="v1", live=live)) for live in (None, 60))
     assert still.extensions[1] == 0
     assert live.extensions[1] > 0
 
 
 def test_live_values_of_a_predictor_that_learns_nothing_change_nothing(jobs: Jobs) -> None:
-    plain, live = (simulate(jobs, 64, Policy(waiting="factor:0.5", live=live)) for live in (None, 3600))
+    plain, live = (simulate(jobs, 64, SchedulerPolicy(waiting="factor:0.5", live=live)) for live in (None, 3600))
     assert np.array_equal(plain.start, live.start)
 
 
@@ -170,9 +170,9 @@ class Listener(Predictor):
     def learn(self, job: CompletedJob) -> None:
         self.told.append((job.end, "learn", job.submission.job_id))
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         self.told.append((now, "predict", submission.job_id))
-        return ColdStart(Reason.OTHER, ("a test",))
+        return NoPrediction(Reason.OTHER, ("a test",))
 
 
 @pytest.mark.parametrize("asked", ["waiting", "running"])
@@ -209,7 +209,7 @@ def test_a_job_is_killed_at_the_value_that_it_starts_with_if_the_policy_says_so(
     assert durations(kill_at_estimate=True) == [300, 500, 500]
     assert durations(kill_at_walltime=False) == [300, 700, 2000]
     with pytest.raises(OptionError, match="live values do not go with kill_at_estimate"):
-        check(Policy(kill_at_estimate=True, live=60))
+        check(SchedulerPolicy(kill_at_estimate=True, live=60))
 
 
 def test_live_values_give_a_job_what_production_gives_it() -> None:

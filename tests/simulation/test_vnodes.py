@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.vnodes import Chunks, ResourceRequest, Vnodes, read_vnodes, request_of, that_fit, vnodes_of
 from tests.samples import ROOT
 from tests.samples import job as completed_job
 
-PBS = Policy(backfill="pbs", minimum=1)
+PBS = SchedulerPolicy(backfill="pbs", minimum=1)
 
 
 def asking(select: str = "", place: str = "", ncpus: int = 1, *, at: int = 0, runtime: int = 100, nodect: int = 1):

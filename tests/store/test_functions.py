@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError
 
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.reasons import Reason
 from softwalltime.store.jobs import vacuum_analyze
@@ -121,7 +121,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(jobs: Connection,
 def test_the_soft_walltime_is_policy_s(
     module_engine: Engine, seconds: object, walltime: int | None, shrink_to_fit: bool
 ) -> None:
-    prediction = ColdStart(Reason.BASELINE) if seconds is None else Prediction(float(str(seconds)), "")
+    prediction = NoPrediction(Reason.BASELINE) if seconds is None else Prediction(float(str(seconds)), "")
     submission = Submission("1", "alice", 0, walltime, min_walltime=1 if shrink_to_fit else None)
     query = text("SELECT softwalltime.soft_walltime(CAST(:seconds AS float), :walltime, 60, :shrink_to_fit)")
     values = {"seconds": seconds, "walltime": walltime, "shrink_to_fit": shrink_to_fit}

@@ -55,7 +55,7 @@ def test_texts_that_postgresql_cannot_hold_are_written_out(connection: Connectio
 def test_only_the_newest_are_kept_and_the_others_counted(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "KEPT_LINES", 10)
+    monkeypatch.setattr(logs, "MAX_STORED_LINES", 10)
     record_malformed(connection, [_line(number, server="old") for number in range(8)])
     assert dropped_malformed(connection) == 0
     record_malformed(connection, [_line(number) for number in range(6)])

@@ -28,7 +28,7 @@ from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
-from softwalltime.store.retention import FEW, RefusalReason, Retention, prune, refusals
+from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, Retention, prune, refusals
 from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
@@ -161,7 +161,13 @@ def test_age_is_measured_from_the_newest_job(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("days", "old", "kept", "refuses"),
-    [(30, FEW, 10, False), (30, 200, 599, True), (30, 200, 601, False), (3, 200, 70, False), (3, 200, 60, True)],
+    [
+        (30, MAX_UNCHECKED_ROWS, 10, False),
+        (30, 200, 599, True),
+        (30, 200, 601, False),
+        (3, 200, 70, False),
+        (3, 200, 60, True),
+    ],
 )
 def test_a_large_share_is_not_deleted_at_once(engine: Engine, days: int, old: int, kept: int, refuses: bool) -> None:
     ages = [days + 1 + n / 1000 for n in range(old)] + [n / 1000 for n in range(kept)]

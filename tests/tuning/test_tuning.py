@@ -14,7 +14,7 @@ from softwalltime.replay.drive import drive
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.candidates import candidates
@@ -96,8 +96,8 @@ def test_a_trial_counts_for_the_same_weights_only_whatever_the_name_of_their_fil
     )
 
     def keys() -> dict[str, tuple[str, str]]:
-        policies = [Policy(order="xf", ordering=spec) for spec in specs]
-        experiment = Experiment("digest", 8, Policy())
+        policies = [SchedulerPolicy(order="xf", ordering=spec) for spec in specs]
+        experiment = Experiment("digest", 8, SchedulerPolicy())
         trials = [TrialTask(tmp_path, "digest", 1, spec, (None, None), 60).key for spec in specs]
         return dict(zip(specs, zip(trials, (experiment.key(each, 1) for each in policies), strict=True), strict=True))
 

@@ -167,7 +167,7 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
             orphan = own is None
             # A later stamp, and no earlier one on the next line: the line belongs to another job.
             later = own is not None and own > stamp + _NEAR and (following is None or following >= own)
-            agrees = any((stamp - each + _TOLERANCE[kind]) % _STEP <= 2 * _TOLERANCE[kind] for each in times)
+            agrees = any((stamp - time + _TOLERANCE[kind]) % _STEP <= 2 * _TOLERANCE[kind] for time in times)
             if agrees and not later:
                 last = end
             if orphan and not times and end - head_end < TIMELESS_WINDOW:
@@ -202,13 +202,13 @@ def _times_of_end(line: bytes, known: bytes, kind: bytes) -> list[int] | None:
         return None
     match kind:
         case b"E" | b"R":
-            return [int(found[1]) for found in _END.finditer(line, begin)] or None
+            return [int(match[1]) for match in _END.finditer(line, begin)] or None
         # The job's later records have these times too, but other fields at their ends, which no user can remove.
         case b"S" if not _ENDED.search(line):
-            starts = [int(found[1]) for found in _START.finditer(line, begin)]
+            starts = [int(match[1]) for match in _START.finditer(line, begin)]
             return starts if starts or _START.search(known) else None
         case b"Q" | b"a" if not (queued and _START.match(line, queued[-1].end())):
-            return [int(found[1]) for found in queued]
+            return [int(match[1]) for match in queued]
     return None
 
 

@@ -101,7 +101,7 @@ def attributes(message: str) -> dict[str, str]:
 
 def _scan(message: str) -> dict[str, str]:
     """Parse the message field by field."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     quotes = _Quotes(message)
     position = 0
     while True:
@@ -110,13 +110,13 @@ def _scan(message: str) -> dict[str, str]:
             # Not a field: continue at the next one.  This happens at a closing quote, and at a message's begin and end.
             following = _NEXT_KEY.search(message, position)
             if following is None:
-                return found
+                return values
             position = following.end()
             continue
         key = match.group(1)
         position, value = _value(message, match.end(), key, quotes)
-        if key not in _FIRST_WINS or key not in found:
-            found[key] = value
+        if key not in _FIRST_WINS or key not in values:
+            values[key] = value
 
 
 def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, str]:

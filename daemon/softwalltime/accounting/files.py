@@ -92,12 +92,12 @@ def log_files(path: Path) -> list[Path]:
         if not path.is_dir():
             path.stat()
             return [path]
-        found = sorted((entry for entry in path.iterdir() if log_day(entry.name)), key=lambda entry: entry.name)
+        logs = sorted((entry for entry in path.iterdir() if log_day(entry.name)), key=lambda entry: entry.name)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
-    if not found:
+    if not logs:
         raise SourceError(f"{path}: the folder holds no accounting log (a file named YYYYMMDD)")
-    return without_compressed_copies(found)
+    return without_compressed_copies(logs)
 
 
 def without_compressed_copies(logs: Iterable[Path]) -> list[Path]:

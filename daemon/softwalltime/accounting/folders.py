@@ -34,12 +34,12 @@ def find_logs(paths: Iterable[Path]) -> FoundLogs:
 
     :raises SourceError: if a path does not exist, or a folder has no log.
     """
-    found = FoundLogs()
+    logs = FoundLogs()
     for path in paths:
         try:
             if not path.is_dir():
                 path.stat()
-                found.files.append(path)
+                logs.files.append(path)
                 continue
         except OSError as error:
             raise SourceError(f"{path}: {error.strerror or error}") from error
@@ -47,11 +47,11 @@ def find_logs(paths: Iterable[Path]) -> FoundLogs:
         if not files:
             lines = "".join(f"; {line}" for line in summary(others))
             raise SourceError(f"{path}: the folder holds no accounting log{lines}")
-        found.files += files
+        logs.files += files
         for other in others:
-            (found.left_out if isinstance(other, UnsuitableFileError) else found.broken).append(other)
-    found.files = list(dict.fromkeys(found.files))
-    return found
+            (logs.left_out if isinstance(other, UnsuitableFileError) else logs.broken).append(other)
+    logs.files = list(dict.fromkeys(logs.files))
+    return logs
 
 
 def _logs_of(folder: Path) -> tuple[list[Path], list[SourceError]]:

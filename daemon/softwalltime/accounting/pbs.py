@@ -50,10 +50,10 @@ class _ValidDays(dict[str, bool]):
     def __missing__(self, text: str) -> bool:
         try:
             datetime.strptime(text, "%m/%d/%Y ")
-            found = len(text) == 11
+            valid = len(text) == 11
         except ValueError:
-            found = False
-        return found if len(self) >= _MAX_DAYS else self.setdefault(text, found)
+            valid = False
+        return valid if len(self) >= _MAX_DAYS else self.setdefault(text, valid)
 
 
 _MAX_DAYS = 10_000

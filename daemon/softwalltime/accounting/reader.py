@@ -13,7 +13,7 @@ from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks
 from softwalltime.accounting.opening import OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
-from softwalltime.accounting.tally import LINE_KEPT, Malformed, Tally
+from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
 from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Submission, Values, job_of
 
@@ -189,7 +189,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         return None
     if kind not in _RUNS:
         # The line may be very long.
-        pbs.split(line[:LINE_KEPT])
+        pbs.split(line[:MAX_LINE_BYTES])
         # All parts of a record are there, but the stamp contains bytes that are not text.
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs.decoded(line[:19]))
     letter, job_id, message = pbs.split(line)

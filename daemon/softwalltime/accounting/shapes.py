@@ -70,8 +70,8 @@ class Shapes:
         self._counts[shape] = times
         if times != THRESHOLD or len(self._shapes.get(blanks, ())) >= MAX_ALIKE:
             return
-        if found := self._shape(message, tuple(fields), quoted):
-            self._shapes.setdefault(blanks, []).append(found)
+        if known_shape := self._shape(message, tuple(fields), quoted):
+            self._shapes.setdefault(blanks, []).append(known_shape)
             self._count += 1
 
     def _shape(self, message: str, names: Sequence[str], quoted: bool) -> _Shape | None:

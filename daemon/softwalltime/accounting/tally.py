@@ -6,9 +6,9 @@ from typing import Self
 
 from softwalltime.errors import RecordError, SourceError
 
-KEPT = 1000
+MAX_KEPT_LINES = 1000
 """Maximum number of malformed lines that a tally keeps with their reasons; further ones are only counted."""
-LINE_KEPT = 4096
+MAX_LINE_BYTES = 4096
 """Maximum bytes kept of a malformed line: a file of many gigabytes may be a single line."""
 
 
@@ -16,7 +16,7 @@ LINE_KEPT = 4096
 class Malformed:
     """A malformed line, its position (``offset`` in bytes, ``line`` from 1) and the reason.
 
-    ``content`` is its first ``LINE_KEPT`` bytes.
+    ``content`` is its first ``MAX_LINE_BYTES`` bytes.
     """
 
     path: str
@@ -28,10 +28,10 @@ class Malformed:
     @classmethod
     def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
         """Return the malformed line at this position."""
-        error.file, error.line, error.value = path, line, error.value[:LINE_KEPT]
+        error.file, error.line, error.value = path, line, error.value[:MAX_LINE_BYTES]
         # A traceback would keep the whole block in memory.
         error.__traceback__ = error.__context__ = None
-        return cls(path, offset, line, error, content[:LINE_KEPT])
+        return cls(path, offset, line, error, content[:MAX_LINE_BYTES])
 
     def __str__(self) -> str:
         return str(self.error)
@@ -80,15 +80,15 @@ class Tally:
             setattr(self, count, getattr(self, count) + getattr(other, count))
         self.other += other.other
         self.left_out += other.left_out
-        self.kept += other.kept[: KEPT - len(self.kept)]
+        self.kept += other.kept[: MAX_KEPT_LINES - len(self.kept)]
         self.broken += other.broken
         self.left_out_files += other.left_out_files
         self.unfinished += other.unfinished
 
     def keep(self, malformed: Malformed) -> None:
-        """Count a malformed line; keep it if fewer than ``KEPT`` are kept."""
+        """Count a malformed line; keep it if fewer than ``MAX_KEPT_LINES`` are kept."""
         self.malformed += 1
-        if len(self.kept) < KEPT:
+        if len(self.kept) < MAX_KEPT_LINES:
             self.kept.append(malformed)
 
 

@@ -66,11 +66,11 @@ class ChangeLog:
 
     def finish(self, *, complete: bool) -> None:
         """Print the document, if one is wanted and there is anything in it."""
-        found = tuple(map(ChangeDocument.of, self._lines))
-        if self._output.form == "json" and (found or complete):
-            self._output.document(ChangesDocument(complete, found))
-        elif self._output.form == "csv" and (found or complete):
-            self._output.rows(COLUMNS, map(asdict, found))
+        changes = tuple(map(ChangeDocument.of, self._lines))
+        if self._output.form == "json" and (changes or complete):
+            self._output.document(ChangesDocument(complete, changes))
+        elif self._output.form == "csv" and (changes or complete):
+            self._output.rows(COLUMNS, map(asdict, changes))
 
 
 @contextmanager

@@ -117,16 +117,16 @@ def check(output: Output, settings: LazySettings) -> int:
     from softwalltime.store.opening import open_engine
 
     with open_engine(settings()) as engine:
-        found = differences(engine)
+        lines = differences(engine)
     if output.form == "json":
-        output.document(CheckDocument(not found, tuple(found)))
+        output.document(CheckDocument(not lines, tuple(lines)))
     elif output.form == "csv":
-        output.rows(CHECK_COLUMNS, [{"difference": difference} for difference in found])
+        output.rows(CHECK_COLUMNS, [{"difference": difference} for difference in lines])
     else:
-        for difference in found:
+        for difference in lines:
             output.line(difference, "bad")
-        output.line("run: softwalltime db upgrade" if found else "tables and functions are as this version needs them")
-    return 1 if found else 0
+        output.line("run: softwalltime db upgrade" if lines else "tables and functions are as this version needs them")
+    return 1 if lines else 0
 
 
 @db.command()

@@ -136,16 +136,16 @@ def predict(explained: Explain, walltime: int | None, output: Output) -> int:
       softwalltime predict --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime predict --user alice --walltime 24:00:00 --queue long
     """
-    found = explained(walltime)
+    explanation = explained(walltime)
     if output.form == "json":
-        output.document(found)
+        output.document(explanation)
     elif output.form == "csv":
-        output.rows(COLUMNS, [asdict(found)])
-    elif found.soft_walltime is None:
-        click.echo(f"no soft walltime: {found.basis}", err=True)
+        output.rows(COLUMNS, [asdict(explanation)])
+    elif explanation.soft_walltime is None:
+        click.echo(f"no soft walltime: {explanation.basis}", err=True)
     else:
-        output.line(str(found.soft_walltime))
-    return 1 if found.soft_walltime is None else 0
+        output.line(str(explanation.soft_walltime))
+    return 1 if explanation.soft_walltime is None else 0
 
 
 @click.command()
@@ -165,14 +165,14 @@ def explain(explained: Explain, walltime: int | None, output: Output, tried: tup
       softwalltime explain --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime explain --user alice --walltime 24:00:00 --queue long
     """
-    found = explained(walltime)
-    others = tuple(explained(each) for each in sorted(set(TRIED if tried is None else tried) - {walltime}))
+    explanation = explained(walltime)
+    others = tuple(explained(other) for other in sorted(set(TRIED if tried is None else tried) - {walltime}))
     if output.form == "json":
-        output.document(ExplainDocument(**asdict(found), other_walltimes=others))
+        output.document(ExplainDocument(**asdict(explanation), other_walltimes=others))
     elif output.form == "csv":
-        output.rows(COLUMNS, map(asdict, (found, *others)))
+        output.rows(COLUMNS, map(asdict, (explanation, *others)))
     else:
-        _print(output, found, others)
+        _print(output, explanation, others)
 
 
 def _print(output: Output, found: Explanation, others: Sequence[Explanation]) -> None:

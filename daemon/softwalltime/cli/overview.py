@@ -78,8 +78,8 @@ def problems(status: Status) -> Iterator[str]:
 
 def latency(times: Histogram) -> str:
     """Format percentiles of a histogram as ``p50 0.08 ms, p95 0.2 ms, p99 0.4 ms``; ``-`` if it is empty."""
-    found = [(share, times.percentile(share)) for share in SHARES]
-    return ", ".join(f"p{share * 100:g} {milliseconds(time)}" for share, time in found if time is not None) or "-"
+    percentiles = [(share, times.percentile(share)) for share in SHARES]
+    return ", ".join(f"p{share * 100:g} {milliseconds(time)}" for share, time in percentiles if time is not None) or "-"
 
 
 def milliseconds(microseconds: float) -> str:
@@ -130,11 +130,11 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             },
         },
         "last seven days": {
-            f"{each.predictor} ({each.mode})": (
-                f"accuracy {each.accuracy:.3f}, underestimated {percent(each.underestimated)}, "
-                f"badly {percent(each.badly_underestimated)}, of {plural(each.jobs, 'job')}"
+            f"{quality.predictor} ({quality.mode})": (
+                f"accuracy {quality.accuracy:.3f}, underestimated {percent(quality.underestimated)}, "
+                f"badly {percent(quality.badly_underestimated)}, of {plural(quality.jobs, 'job')}"
             )
-            for each in status.week
+            for quality in status.week
         },
         "hook": {
             "requests": f"{status.requests.get('predict', 0):,}",
@@ -174,10 +174,10 @@ def _starts(starts: StartsStatus, now: float) -> dict[str, str]:
     if starts.judged:
         judged = plural(starts.judged, "job")
         rows["correction"] = f"90% ranges x {starts.range_factor:.2f}, by the forecasts of {judged}"
-    for each in starts.queues:
-        rows[f"queue {each.queue}"] = (
-            f"{each.waiting:,} waiting, {each.forecast:,} forecast, mean {span(each.mean_wait)}, "
-            f"longest {span(each.longest_wait)}"
+    for queue in starts.queues:
+        rows[f"queue {queue.queue}"] = (
+            f"{queue.waiting:,} waiting, {queue.forecast:,} forecast, mean {span(queue.mean_wait)}, "
+            f"longest {span(queue.longest_wait)}"
         )
     for quality in starts.quality:
         error = "-" if quality.relative_error is None else percent(quality.relative_error)
@@ -210,8 +210,8 @@ def _shadows(status: Status) -> str:
 
 def promises(live: LiveStatus) -> str:
     """Format the promised starts since the start of the daemon: ``12 kept, 3 broken, 1 open``."""
-    found = live.promises
-    return f"{found.get('kept', 0):,} kept, {found.get('late', 0):,} broken, {found.get('open', 0):,} open"
+    counts = live.promises
+    return f"{counts.get('kept', 0):,} kept, {counts.get('late', 0):,} broken, {counts.get('open', 0):,} open"
 
 
 def guard(live: LiveStatus) -> str:
@@ -253,9 +253,9 @@ def _behind(status: Status) -> str:
 
 def _decisions(decisions: Sequence[DecisionCount]) -> Iterator[tuple[str, str]]:
     """Return the number of decisions by event and action."""
-    for event in dict.fromkeys(each.event for each in decisions):
+    for event in dict.fromkeys(decision.event for decision in decisions):
         counts: Counter[str] = Counter()
-        for each in decisions:
-            if each.event == event:
-                counts[each.action] += each.count
+        for decision in decisions:
+            if decision.event == event:
+                counts[decision.action] += decision.count
         yield f"at {event}", ", ".join(f"{action} {count:,}" for action, count in sorted(counts.items(), reverse=True))

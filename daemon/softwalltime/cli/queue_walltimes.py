@@ -49,7 +49,7 @@ def _of_snapshot(path: Path) -> dict[str, int]:
     from softwalltime.forecast.queue_defaults import default_walltimes
     from softwalltime.forecast.snapshot import load_snapshot
 
-    found = default_walltimes(load_snapshot(path))
-    if not found:
+    defaults = default_walltimes(load_snapshot(path))
+    if not defaults:
         raise UsageError(f"{path}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS")
-    return found
+    return defaults

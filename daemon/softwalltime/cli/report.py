@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.garbage import rare_collections
+from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.options import (
     LazySettings,
     Seeds,

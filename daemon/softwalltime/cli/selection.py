@@ -94,9 +94,9 @@ class Instant(click.ParamType[int]):
         text = str(value)
         for form in (_DAY, *_TIMES):
             try:
-                found = datetime.strptime(text, form).replace(tzinfo=UTC)
+                instant = datetime.strptime(text, form).replace(tzinfo=UTC)
                 # A day's end is the beginning of the next one, which the last day of all does not have.
-                return int((found + timedelta(days=self._end and form == _DAY)).timestamp())
+                return int((instant + timedelta(days=self._end and form == _DAY)).timestamp())
             except (ValueError, OverflowError):
                 continue
         return self.fail(f"{text!r} is not a day or a time, such as 2026-11-02 or 2026-11-02T08:30 (UTC)", param, ctx)

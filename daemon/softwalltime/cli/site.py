@@ -135,10 +135,10 @@ def collect(
     from softwalltime.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
-    found = find_logs(logs or [find().home / "server_priv" / "accounting"])
+    found_logs = find_logs(logs or [find().home / "server_priv" / "accounting"])
     first = "" if since is None else f"{since:%Y%m%d}"
     # A file with another name may be of any day.
-    files = [path for path in found.files if (log_day(path.name) or first) >= first]
+    files = [path for path in found_logs.files if (log_day(path.name) or first) >= first]
     if not files:
         raise UsageError(f"--first-day {since:%Y-%m-%d}: no log is of that day or later")
     names: Pseudonyms | None = Pseudonyms(read_key(key)) if key is not None else None
@@ -162,4 +162,4 @@ def collect(
         return 0
     archive.write(target)
     click.echo(f"{target}: {plural(len(archive), 'file')}")
-    return 1 if found.broken else 0
+    return 1 if found_logs.broken else 0

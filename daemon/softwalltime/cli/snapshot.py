@@ -22,7 +22,7 @@ def snapshot(timeout: float) -> None:
     """
     from softwalltime.cli.live import look
 
-    found = look(timeout)
-    click.echo(found.to_json(), nl=False)
-    for remark in found.remarks:
+    state = look(timeout)
+    click.echo(state.to_json(), nl=False)
+    for remark in state.remarks:
         click.echo(remark, err=True)

@@ -50,8 +50,8 @@ def load_columns(
     from softwalltime.replay.queue_walltimes import with_queue_walltimes
 
     tally = Tally()
-    found = find_logs(Path(source) for source in sources if source != STORE)
-    paths, tally.left_out_files, tally.broken = found.files, found.left_out, found.broken
+    logs = find_logs(Path(source) for source in sources if source != STORE)
+    paths, tally.left_out_files, tally.broken = logs.files, logs.left_out, logs.broken
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
         rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)

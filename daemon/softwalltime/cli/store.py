@@ -142,8 +142,8 @@ def _ingest(paths: tuple[Path, ...], settings: "Settings", output: Output, *, ag
     from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
 
-    found = find_logs(paths)
-    files, tally = found.files, Tally(left_out_files=found.left_out, broken=found.broken)
+    logs = find_logs(paths)
+    files, tally = logs.files, Tally(left_out_files=logs.left_out, broken=logs.broken)
     with (
         open_store(settings) as engine,
         progress_bar("ingesting", sum(map(size_on_disk, files))) as progress,

@@ -10,7 +10,7 @@ import click
 from softwalltime.cli.completing import complete_predictor
 from softwalltime.errors import UsageError
 
-LEAST = 60
+MIN_SOFT_WALLTIME_S = 60
 """Least soft walltime that the hook sets, in seconds."""
 _KINDS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
 """Faults that can be injected, by transport."""
@@ -62,8 +62,8 @@ def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
         for kind in faults:
             if kind not in _KINDS[transport]:
                 raise UsageError(f"--faults: {kind!r}: with the transport {transport} {_among(_KINDS[transport])}")
-        if through_hooks and more["minimum"] < LEAST:
-            raise UsageError(f"--min-soft-walltime {more['minimum']}: the hook sets none below {LEAST} s")
+        if through_hooks and more["minimum"] < MIN_SOFT_WALLTIME_S:
+            raise UsageError(f"--min-soft-walltime {more['minimum']}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
         hooks = HooksOptions(transport, faults, seed, not without_postqueuejob, ordering)
         if not through_hooks and hooks != HooksOptions("daemon", (), seed, True):
             raise UsageError("--transport, --faults, --ordering and --without-postqueuejob need --through-hooks")

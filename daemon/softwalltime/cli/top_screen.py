@@ -101,12 +101,12 @@ def _requests(now: Sample, before: Sample) -> Table:
     """Render decisions by event and action: rate since the last sample, and total."""
     seconds = max(now.at - before.at, 1e-9)
     table = _table("requests", ("event", "action", "per second", "total"), right=2)
-    earlier = {_key(each): each.count for each in before.status.decisions}
-    for each in now.status.decisions:
+    earlier = {_key(decision): decision.count for decision in before.status.decisions}
+    for decision in now.status.decisions:
         # After a restart of the daemon the counters begin at 0.
-        known = earlier.get(_key(each), 0)
-        since = each.count - known if each.count >= known else each.count
-        table.add_row(each.event, each.action, f"{since / seconds:,.1f}", f"{each.count:,}")
+        known = earlier.get(_key(decision), 0)
+        since = decision.count - known if decision.count >= known else decision.count
+        table.add_row(decision.event, decision.action, f"{since / seconds:,.1f}", f"{decision.count:,}")
     rate = max(0, now.status.requests.get("predict", 0) - before.status.requests.get("predict", 0)) / seconds
     table.add_row("all", "", f"{rate:,.1f}", f"{now.status.requests.get('predict', 0):,}", style="bold")
     return table
@@ -124,8 +124,8 @@ def _latencies(now: Sample, before: Sample) -> Table:
         ("round trip", now.status.exchange_times, before.status.exchange_times),
     ):
         for label, histogram in ((f"{name}, now", times.since(earlier)), (name, times)):
-            found = [histogram.percentile(share) for share in SHARES]
-            table.add_row(label, *("-" if time is None else milliseconds(time) for time in found))
+            percentiles = [histogram.percentile(share) for share in SHARES]
+            table.add_row(label, *("-" if time is None else milliseconds(time) for time in percentiles))
     return table
 
 
@@ -182,7 +182,7 @@ def _decisions(rows: Sequence[tuple[str, ...]], chosen: int | None, width: int) 
         )  # fmt: skip
     for index, row in enumerate(rows):
         style = "reverse" if index == chosen else _STYLES.get(row[5], "")
-        table.add_row(*(_text(row[each]) for each in widths), style=style)
+        table.add_row(*(_text(row[column]) for column in widths), style=style)
     if not rows:
         table.add_row("none")
     return table

@@ -38,10 +38,10 @@ def estimates(study: Study, specs: list[str]) -> ScoredJobs:
     workload = study.workload
     index = np.flatnonzero(workload.scored)
     walltime = workload.walltime[index]
-    found = {BASELINE: walltime}
+    predicted = {BASELINE: walltime}
     with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
         for spec in specs:
             soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
-            found[spec] = np.where(soft < 0, walltime, soft)
+            predicted[spec] = np.where(soft < 0, walltime, soft)
     recorded = workload.runtime[index]
-    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, found)
+    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)

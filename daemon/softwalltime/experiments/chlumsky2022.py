@@ -20,7 +20,7 @@ from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
 from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.metrics import bounded_slowdowns, waits
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Chlumský & Klusáček, JSSPP 2022"
 PREDICTORS = {"v1": "last2", "v2": "last2+900", "v3": "usage", "v4": "usage-long"}
@@ -52,10 +52,10 @@ DIFFERENCES = (
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 7 by replay, and section 4 on one workload by simulation."""
     usable, missing = available([*PREDICTORS, *more])
-    found = estimates(study, usable)
+    predicted = estimates(study, usable)
     trials = simulate_all(study, policies(study, usable), measure=class_figures)
     tables = (
-        _underestimation(found), _errors(found), _users(found), _by_walltime(found),
+        _underestimation(predicted), _errors(predicted), _users(predicted), _by_walltime(predicted),
         *(_system(trials, system, usable) for system in SYSTEMS), _classes(trials, usable),
     )  # fmt: skip
     return PaperResults(
@@ -64,35 +64,35 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study, specs: Sequence[str]) -> dict[str, Policy]:
+def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Walltimes and each predictor, in each system."""
-    found = {}
+    variants = {}
     for system, (order, backfill) in SYSTEMS.items():
-        found[f"{system} {WALLTIME}"] = Policy(order=order, backfill=backfill, minimum=study.minimum)
+        variants[f"{system} {WALLTIME}"] = SchedulerPolicy(order=order, backfill=backfill, minimum=study.minimum)
         for spec in specs:
             running = PREDICTORS.get(spec, spec)
-            found[f"{system} {spec}"] = Policy(
+            variants[f"{system} {spec}"] = SchedulerPolicy(
                 order=order, backfill=backfill, waiting=spec, running=running, minimum=study.minimum
             )
-    return found
+    return variants
 
 
 def class_figures(schedule: Schedule) -> Figures:
     """The usual figures, and quartiles of wait and bounded slowdown (600 s) by class of runtime (figure 10)."""
-    found = schedule_figures(schedule)
+    figures = schedule_figures(schedule)
     wait, run = waits(schedule.jobs, schedule.outcome), schedule.outcome.duration
     slowdown = bounded_slowdowns(wait, run, BOUND)
     for name, (above, limit) in CLASSES.items():
         chosen = schedule.counted & (run > above) & (run <= limit)
-        found[f"{name}_jobs"] = float(chosen.sum())
+        figures[f"{name}_jobs"] = float(chosen.sum())
         for what, values in (("wait", wait), ("bsld", slowdown)):
             for quartile in QUARTILES:
                 value = float(np.percentile(values[chosen], quartile)) if chosen.any() else None
-                found[f"{name}_{what}_p{quartile}"] = value
-    return found
+                figures[f"{name}_{what}_p{quartile}"] = value
+    return figures
 
 
-def _underestimation(found: ScoredJobs) -> Table:
+def _underestimation(predicted: ScoredJobs) -> Table:
     columns = (
         Column("predictor", "predictor"), Column("underestimated", "underestimated", "share"),
         Column("under_p50", "median underestimation", "duration"),
@@ -101,54 +101,54 @@ def _underestimation(found: ScoredJobs) -> Table:
         Column("published", "published underestimated"),
     )  # fmt: skip
     rows = []
-    for spec, estimate in found.estimate.items():
-        error = found.errors(spec)
+    for spec, estimate in predicted.estimate.items():
+        error = predicted.errors(spec)
         rows.append(
             (
                 spec, _mean(error < 0), _median(-error[error < 0]), _median(error[error > 0]), _mean(np.abs(error)),
-                _mean(accuracies(estimate, found.runtime)), PUBLISHED_UNDER.get(spec, ""),
+                _mean(accuracies(estimate, predicted.runtime)), PUBLISHED_UNDER.get(spec, ""),
             )
         )  # fmt: skip
     published = "the order walltime, v3, v2, v1 of the shares underestimated (figure 4)."
     return Table("fig4", "Figure 4: under- and overestimation by predictor", columns, tuple(rows), published)
 
 
-def _errors(found: ScoredJobs) -> Table:
+def _errors(predicted: ScoredJobs) -> Table:
     """Figure 5."""
     columns: list[Column] = [Column("predictor", "predictor")]
     for name in CLASSES:
-        columns += [Column(f"{name}_p{each}", f"{name} {each}%", "duration") for each in QUARTILES]
+        columns += [Column(f"{name}_p{percent}", f"{name} {percent}%", "duration") for percent in QUARTILES]
     rows = []
-    for spec in found.estimate:
+    for spec in predicted.estimate:
         cells: list[Cell] = []
         for above, limit in CLASSES.values():
-            error = found.errors(spec)[(found.runtime > above) & (found.runtime <= limit)]
-            cells += [float(np.percentile(error, each)) if len(error) else None for each in QUARTILES]
+            error = predicted.errors(spec)[(predicted.runtime > above) & (predicted.runtime <= limit)]
+            cells += [float(np.percentile(error, percent)) if len(error) else None for percent in QUARTILES]
         rows.append((spec, *cells))
     published = "v3 has the smallest errors, v1 underestimates most, long jobs worst (figure 5, for other periods)."
     title = "Figure 5: quartiles of estimate minus runtime, by class of runtime"
     return Table("fig5", title, tuple(columns), tuple(rows), published)
 
 
-def _users(found: ScoredJobs) -> Table:
+def _users(predicted: ScoredJobs) -> Table:
     """Figure 6: the mean absolute error of each user."""
     columns = (
         Column("predictor", "predictor"), Column("users", "users", "count"),
         Column("better", "users with less error", "share"),
         Column("better_24h", "by more than 24 h", "share"), Column("worst", "largest deterioration", "duration"),
     )  # fmt: skip
-    jobs = found.workload.jobs
-    names, user = np.unique([jobs[index].submission.user for index in found.index.tolist()], return_inverse=True)
+    jobs = predicted.workload.jobs
+    names, user = np.unique([jobs[index].submission.user for index in predicted.index.tolist()], return_inverse=True)
     count = np.maximum(np.bincount(user, minlength=len(names)), 1)
 
     def by_user(spec: str) -> Floats:
-        sums = np.bincount(user, np.abs(found.errors(spec)), len(names))
+        sums = np.bincount(user, np.abs(predicted.errors(spec)), len(names))
         means: Floats = sums / count
         return means
 
     before = by_user(BASELINE)
     rows = []
-    for spec in found.estimate:
+    for spec in predicted.estimate:
         if spec == BASELINE or not len(names):
             continue
         gain = before - by_user(spec)
@@ -159,20 +159,20 @@ def _users(found: ScoredJobs) -> Table:
     return Table("fig6", "Figure 6: mean absolute error of each user", columns, tuple(rows), published)
 
 
-def _by_walltime(found: ScoredJobs) -> Table:
+def _by_walltime(predicted: ScoredJobs) -> Table:
     """Figure 7: jobs grouped by their runtime and by what decides about their queue, the walltime."""
     columns = [Column("predictor", "predictor")]
     for what in ("runtime", "walltime"):
         columns += [Column(f"{what}_{name}", f"{name} by {what}", "share") for name in CLASSES]
     groups = [
         (seconds > above) & (seconds <= limit)
-        for seconds in (found.runtime, found.walltime)
+        for seconds in (predicted.runtime, predicted.walltime)
         for above, limit in CLASSES.values()
     ]
     rows: list[tuple[Cell, ...]] = [("all jobs", *(_mean(group) for group in groups))]
     rows += [
-        (spec, *(_mean(found.errors(spec)[group] < 0) for group in groups))
-        for spec in found.estimate
+        (spec, *(_mean(predicted.errors(spec)[group] < 0) for group in groups))
+        for spec in predicted.estimate
         if spec != BASELINE
     ]
     published = (
@@ -213,7 +213,7 @@ def _classes(trials: Trials, specs: Sequence[str]) -> Table:
     kinds: dict[str, Kind] = {"wait": "duration", "bsld": "number"}
     for what, kind in kinds.items():
         for name in CLASSES:
-            columns += [Column(f"{name}_{what}_p{each}", f"{name} {what} {each}%", kind) for each in QUARTILES]
+            columns += [Column(f"{name}_{what}_p{percent}", f"{name} {what} {percent}%", kind) for percent in QUARTILES]
     rows = []
     for system in SYSTEMS:
         for spec in (WALLTIME, *specs):

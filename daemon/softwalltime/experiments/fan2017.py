@@ -16,7 +16,7 @@ from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Fan, Rich, Allcock, Papka & Lan, IEEE Cluster 2017"
 COMPARED = ("last2", "svr", "random-forest", "trip")
@@ -25,8 +25,8 @@ ADJUSTED = "trip"
 """The predictor of the selective methods (figure 12)."""
 ORDERS = {"fcfs": "Figures 8 and 9: FCFS/EASY", "wfp": "Figures 10 and 11: WFP/EASY"}
 MODES = {
-    "killed": Policy(kill_at_walltime=False, kill_at_estimate=True),
-    "runs on": Policy(kill_at_walltime=False),
+    "killed": SchedulerPolicy(kill_at_walltime=False, kill_at_estimate=True),
+    "runs on": SchedulerPolicy(kill_at_walltime=False),
 }
 """What becomes of a job that outlives its estimate: killed, as in the paper, or it ends as recorded."""
 METHODS = {"S00": (False, False), "S01": (False, True), "S10": (True, False), "S11": (True, True)}
@@ -82,24 +82,24 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dict[str, Policy]:
+def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Each predictor under both orders, and the selective methods under WFP, in both modes."""
-    found = {}
+    variants = {}
     for mode, base in MODES.items():
         for order in ORDERS:
             plain = replace(base, order=order, minimum=study.minimum)
-            found[f"{mode} {order} {WALLTIME}"] = plain
+            variants[f"{mode} {order} {WALLTIME}"] = plain
             for spec in specs:
-                found[f"{mode} {order} {spec}"] = replace(plain, waiting=spec, running=spec, ordering=spec)
+                variants[f"{mode} {order} {spec}"] = replace(plain, waiting=spec, running=spec, ordering=spec)
         plain = replace(base, order="wfp", minimum=study.minimum)
         for spec in adjusted:
             for method, (backfilling, ordering) in METHODS.items():
                 if backfilling != ordering:
                     estimate = spec if backfilling else WALLTIME
-                    found[_method(mode, method, spec)] = replace(
+                    variants[_method(mode, method, spec)] = replace(
                         plain, waiting=estimate, running=estimate, ordering=spec if ordering else WALLTIME
                     )
-    return found
+    return variants
 
 
 def _method(mode: str, method: str, spec: str) -> str:
@@ -109,9 +109,9 @@ def _method(mode: str, method: str, spec: str) -> str:
 
 
 def _estimates(study: Study, specs: list[str]) -> Table:
-    found = estimates(study, specs)
-    jobs = found.workload.jobs
-    months = months_of([jobs[index].submission.submitted for index in found.index.tolist()])
+    predicted = estimates(study, specs)
+    jobs = predicted.workload.jobs
+    months = months_of([jobs[index].submission.submitted for index in predicted.index.tolist()])
     later = months != months[:1]
     later = later if later.any() else np.ones(len(months), np.bool_)
     columns = (
@@ -120,13 +120,13 @@ def _estimates(study: Study, specs: list[str]) -> Table:
         Column("published", "published"),
     )  # fmt: skip
     rows = []
-    for spec, estimate in found.estimate.items():
-        p, t = estimate[later], found.recorded[later]
+    for spec, estimate in predicted.estimate.items():
+        p, t = estimate[later], predicted.recorded[later]
         some = len(p) > 0
         rows.append(
             (
                 spec, float((p < t).mean()) if some else None, float(accuracies(p, t).mean()) if some else None,
-                float((p != found.walltime[later]).mean()) if some else None, PUBLISHED_ESTIMATES.get(spec, ""),
+                float((p != predicted.walltime[later]).mean()) if some else None, PUBLISHED_ESTIMATES.get(spec, ""),
             )
         )  # fmt: skip
     published = (

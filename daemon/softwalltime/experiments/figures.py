@@ -9,7 +9,7 @@ from softwalltime.replay.metrics import accuracies
 from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Jobs
 from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 Figures = dict[str, float | None]
 """By name; ``None`` where no job gives one."""
@@ -22,7 +22,7 @@ class Schedule:
     jobs: Jobs
     outcome: ScheduleOutcome
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
     counted: NDArray[np.bool_]
 
 
@@ -35,21 +35,21 @@ def schedule_figures(schedule: Schedule) -> Figures:
     """
     jobs, outcome, counted = schedule.jobs, schedule.outcome, schedule.counted
     metrics = measure(jobs, outcome, schedule.processors, None, counted)
-    found: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
+    figures: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
     count = int(counted.sum())
-    found["jobs"] = float(count)
+    figures["jobs"] = float(count)
     if not count:
-        return found | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
     estimate = outcome.waiting[counted]
-    found["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
-    found["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
+    figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
+    figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
     priority = _priorities(schedule)[counted]
     total = float(priority.sum())
-    found["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
-    found["accuracy_mean"] = float(accuracies(estimate, run).mean())
-    found["underestimated"] = float((estimate < run).mean())
-    return found
+    figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
+    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
+    figures["underestimated"] = float((estimate < run).mean())
+    return figures
 
 
 def _priorities(schedule: Schedule) -> Floats:
@@ -58,5 +58,5 @@ def _priorities(schedule: Schedule) -> Floats:
     if schedule.policy.order != "wfp":
         return wait
     relative = wait / np.array(schedule.jobs.walltime, np.float64)
-    found: Floats = relative * relative * relative * np.array(schedule.jobs.processors, np.float64)
-    return found
+    priorities: Floats = relative * relative * relative * np.array(schedule.jobs.processors, np.float64)
+    return priorities

@@ -24,7 +24,7 @@ from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import RUNTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 
@@ -41,7 +41,7 @@ LINEAR = "linear scale"
 """The EDG's prediction, as far as the paper describes it."""
 SAMPLE = 1000
 """Submissions at which start times are predicted, spread evenly over each workload."""
-POLICY = Policy()
+POLICY = SchedulerPolicy()
 """The site's scheduler: first come, first served, EASY, walltimes."""
 
 DIFFERENCES = (
@@ -81,8 +81,8 @@ def _templates(study: Study) -> tuple[Table, str]:
         for template in TEMPLATES
         for estimator in ESTIMATORS
     }
-    found = estimates(study, list(specs.values()))
-    errors = {pair: float(np.abs(found.errors(spec)).mean()) for pair, spec in specs.items()}
+    predicted = estimates(study, list(specs.values()))
+    errors = {pair: float(np.abs(predicted.errors(spec)).mean()) for pair, spec in specs.items()}
     columns = (
         Column("template", "template"),
         *(Column(estimator, f"{estimator[:2].upper()}({estimator[2:]})", "duration") for estimator in ESTIMATORS),
@@ -90,7 +90,7 @@ def _templates(study: Study) -> tuple[Table, str]:
     )
     rows: list[tuple[Cell, ...]] = []
     for template in TEMPLATES:
-        other = float((found.estimate[specs[template, "wm1"]] != found.walltime).mean())
+        other = float((predicted.estimate[specs[template, "wm1"]] != predicted.walltime).mean())
         rows.append((template, *(errors[template, estimator] for estimator in ESTIMATORS), other))
     published = (
         "WM(1) and LR(5) are the best estimators; finer templates are better, on the DAS-2 clusters down to number of "
@@ -102,11 +102,11 @@ def _templates(study: Study) -> tuple[Table, str]:
 
 def _runtimes(study: Study, specs: list[str]) -> Table:
     """Table 2."""
-    found = estimates(study, specs)
-    mean = float(found.runtime.mean()) if len(found.runtime) else None
+    predicted = estimates(study, specs)
+    mean = float(predicted.runtime.mean()) if len(predicted.runtime) else None
     rows: list[tuple[Cell, ...]] = []
-    for spec in found.estimate:
-        error = float(np.abs(found.errors(spec)).mean()) if mean else None
+    for spec in predicted.estimate:
+        error = float(np.abs(predicted.errors(spec)).mean()) if mean else None
         rows.append((spec, error, mean, error / mean if error is not None and mean else None))
     columns = (
         Column("predictor", "predictor"), Column("mae", "mean abs. error", "duration"),
@@ -169,7 +169,7 @@ def predicted_waits(
     size = study.processors
     outcome = run(jobs, size, POLICY)
     sample = states(jobs, outcome, sampled(jobs))
-    found = {LINEAR: np.array([work_ahead(jobs, outcome, state, size) for state in sample], np.float64)}
+    predicted = {LINEAR: np.array([work_ahead(jobs, outcome, state, size) for state in sample], np.float64)}
     for name in (WALLTIME, *specs, RUNTIME):
         if name == RUNTIME:
             runtimes = actual_runtimes(outcome, sample)
@@ -180,9 +180,9 @@ def predicted_waits(
             forward(jobs, outcome, state, remaining, waiting, size, POLICY)
             for state, (remaining, waiting) in zip(sample, runtimes, strict=True)
         ]
-        found[name] = np.array(waits, np.float64)
+        predicted[name] = np.array(waits, np.float64)
         progress(1)
-    return waits_of(outcome, sample), found
+    return waits_of(outcome, sample), predicted
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -16,7 +16,7 @@ from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY
 from softwalltime.replay.metrics import WARM_UP
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 CITATION = "Rubio, Villapando, Matira & Aborot, JSSPP 2021"
 USER = "user-estimate"
@@ -103,16 +103,16 @@ def after_warm_up(jobs: Jobs) -> NDArray[np.bool_]:
     return np.arange(len(jobs)) >= int(len(jobs) * WARM_UP)
 
 
-def policies(study: Study, predictions: dict[str, str]) -> dict[str, Policy]:
+def policies(study: Study, predictions: dict[str, str]) -> dict[str, SchedulerPolicy]:
     """User estimates, each prediction with each correction, and each correction alone (table 2)."""
-    plain = Policy(minimum=study.minimum)
-    found = {USER: plain}
+    plain = SchedulerPolicy(minimum=study.minimum)
+    variants = {USER: plain}
     for name, spec in predictions.items():
         for correction in CORRECTIONS:
-            found[f"{name} ({correction})"] = replace(plain, waiting=spec, running=spec, correction=correction)
+            variants[f"{name} ({correction})"] = replace(plain, waiting=spec, running=spec, correction=correction)
     for correction in CORRECTIONS:
-        found[correction] = replace(plain, waiting=DEFAULT, running=DEFAULT, correction=correction)
-    return found
+        variants[correction] = replace(plain, waiting=DEFAULT, running=DEFAULT, correction=correction)
+    return variants
 
 
 def _table(

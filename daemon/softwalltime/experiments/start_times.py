@@ -10,7 +10,7 @@ from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[
     :param sample: positions of jobs, ascending.
     """
     end = outcome.start + outcome.duration
-    found = []
+    queue_states = []
     first = 0
     for job in sample:
         now = jobs.submitted[job]
@@ -42,8 +42,8 @@ def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[
         started, ended = outcome.start[known] < now, end[known] <= now
         running = known[started & ~ended]
         running = running[np.argsort(outcome.start[running], kind="stable")]
-        found.append(QueueState(now, tuple(running.tolist()), tuple(known[~started].tolist())))
-    return found
+        queue_states.append(QueueState(now, tuple(running.tolist()), tuple(known[~started].tolist())))
+    return queue_states
 
 
 def predicted_runtimes(
@@ -59,7 +59,7 @@ def predicted_runtimes(
     by_end = sorted(range(len(jobs)), key=ends.__getitem__) if predictor is not None else []
     driver = PredictorDriver({} if predictor is None else {"": predictor})
     learnt = 0
-    found = []
+    runtimes = []
     for state in sample:
         now = state.now
         while learnt < len(by_end) and ends[by_end[learnt]] <= now:
@@ -82,8 +82,8 @@ def predicted_runtimes(
         for job in state.running:
             elapsed = now - int(outcome.start[job])
             remaining.append(max(runtime(job, elapsed) - elapsed, 1))
-        found.append((remaining, [runtime(job, 0) for job in state.waiting]))
-    return found
+        runtimes.append((remaining, [runtime(job, 0) for job in state.waiting]))
+    return runtimes
 
 
 def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> list[tuple[list[int], list[int]]]:
@@ -100,7 +100,7 @@ def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> l
 
 def forward(
     jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int],
-    processors: int, policy: Policy,
+    processors: int, policy: SchedulerPolicy,
 ) -> int:  # fmt: skip
     """The predicted wait of the job that was just submitted, in seconds.
 

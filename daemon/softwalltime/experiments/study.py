@@ -101,5 +101,5 @@ def months_of(times: Sequence[int]) -> NDArray[np.str_]:
     >>> months_of([1_700_000_000]).tolist()
     ['2023-11']
     """
-    found: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
-    return found
+    months: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
+    return months

@@ -85,15 +85,15 @@ class PaperResults:
             f"{self.source}: {self.jobs:,} jobs on {plural(self.processors, 'processor')}{refused}; "
             + ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
         )
-        shown = [each for each in self.tables if details or not each.detail]
-        for each in shown:
-            yield from ("", f"### {each.title}", "", each.text())
-            if each.published:
-                yield from ("", f"Published: {each.published}")
-        hidden = [each.title for each in self.tables if each not in shown]
+        shown = [table for table in self.tables if details or not table.detail]
+        for table in shown:
+            yield from ("", f"### {table.title}", "", table.text())
+            if table.published:
+                yield from ("", f"Published: {table.published}")
+        hidden = [table.title for table in self.tables if table not in shown]
         if hidden:
             yield from ("", f"With --details also: {'; '.join(hidden)}.")
-        yield from ("", "Differences from the paper:", *(f"- {each}" for each in self.differences))
+        yield from ("", "Differences from the paper:", *(f"- {difference}" for difference in self.differences))
         yield from (f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items())
 
     def markdown(self, details: bool = False) -> str:
@@ -102,12 +102,12 @@ class PaperResults:
 
     def cells(self) -> Iterator[dict[str, object]]:
         """Each value of each table, with its place: source, table, row (from 1) and column."""
-        for each in self.tables:
-            for number_of_row, row in enumerate(each.rows, 1):
-                for cell, column in zip(row, each.columns, strict=True):
+        for table in self.tables:
+            for number_of_row, row in enumerate(table.rows, 1):
+                for cell, column in zip(row, table.columns, strict=True):
                     value = asdict(cell) if isinstance(cell, Interval) else {"mean": cell}
                     yield {
-                        "paper": self.paper, "source": self.source, "table": each.key, "row": number_of_row,
+                        "paper": self.paper, "source": self.source, "table": table.key, "row": number_of_row,
                         "column": column.key, "value": value.pop("mean"), **value,
                     }  # fmt: skip
 
@@ -123,7 +123,7 @@ class PaperResults:
             "settings": dict(self.settings),
             "differences": list(self.differences),
             "unavailable": dict(self.unavailable),
-            "tables": {each.key: each.document() for each in self.tables},
+            "tables": {table.key: table.document() for table in self.tables},
         }
 
 

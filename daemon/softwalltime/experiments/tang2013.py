@@ -16,7 +16,7 @@ from softwalltime.formatting import DAY
 from softwalltime.predictors.percentile import PercentileOptions
 from softwalltime.replay.metrics import Scores, score
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Tang, Desai, Buettner & Lan, J. Parallel Distrib. Comput. 73 (2013)"
 KEYS = {
@@ -91,18 +91,20 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     )  # fmt: skip
 
 
-def policies(study: Study) -> dict[str, Policy]:
+def policies(study: Study) -> dict[str, SchedulerPolicy]:
     """The baseline and each scheme, regular and selective, under each order."""
-    found = {}
+    variants = {}
     for order in ORDERS:
-        plain = Policy(order=order, minimum=study.minimum)
-        found[f"{order} {BASELINE}"] = plain
+        plain = SchedulerPolicy(order=order, minimum=study.minimum)
+        variants[f"{order} {BASELINE}"] = plain
         for strategy in STRATEGIES:
             for percentile in SCHEMES:
                 spec = f"percentile:p={percentile},keys={'+'.join(KEYS['triple'])},window=30d,least=10"
                 running = spec if strategy == "regular" else WALLTIME
-                found[_name(order, strategy, percentile)] = replace(plain, waiting=spec, running=running, ordering=spec)
-    return found
+                variants[_name(order, strategy, percentile)] = replace(
+                    plain, waiting=spec, running=running, ordering=spec
+                )
+    return variants
 
 
 def _name(order: str, strategy: str, percentile: int) -> str:
@@ -111,12 +113,12 @@ def _name(order: str, strategy: str, percentile: int) -> str:
 
 def _warnings(study: Study) -> list[str]:
     projects = {job.submission.project for job in study.jobs.completed}
-    found = []
+    warnings = []
     if len(projects) <= 1:
-        found.append("The trace has no projects: the double key is the user, the triple key user and walltime.")
+        warnings.append("The trace has no projects: the double key is the user, the triple key user and walltime.")
     if len(month_names(study.jobs)) == 1:
-        found.append("One month: there is no warm-up, and no interval without seeds.")
-    return found
+        warnings.append("One month: there is no warm-up, and no interval without seeds.")
+    return warnings
 
 
 def _accuracy_tables(study: Study) -> tuple[Table, ...]:
@@ -218,7 +220,7 @@ def _gain_tables(trials: Trials) -> list[Table]:
         Column("broken", "broken promises", "share"),
         Column("published", "published"),
     )
-    found = []
+    tables = []
     for (order, strategy), figure in FIGURES.items():
         baseline = f"{order} {BASELINE}"
         rows: list[tuple[Cell, ...]] = [
@@ -237,13 +239,13 @@ def _gain_tables(trials: Trials) -> list[Table]:
                 )
             )
         title = f"Figure {figure[3:]}(d): {ORDERS[order]}, {strategy} adjustment, mean change over months"
-        found.append(Table(f"{figure}d", title, columns, tuple(rows), f"gains of figure {figure[3:]}(d), as changes."))
-    return found
+        tables.append(Table(f"{figure}d", title, columns, tuple(rows), f"gains of figure {figure[3:]}(d), as changes."))
+    return tables
 
 
 def _monthly_tables(trials: Trials) -> list[Table]:
     """Figures 14 to 17 (a) to (c): each month."""
-    found = []
+    tables = []
     for (order, strategy), figure in FIGURES.items():
         baseline = f"{order} {BASELINE}"
         columns = [Column("month", "month"), Column("wait", "baseline wait", "duration")]
@@ -261,5 +263,5 @@ def _monthly_tables(trials: Trials) -> list[Table]:
                     changes.append(sum(values) / len(values) if values else None)
             rows.append((part, trials.mean(baseline, "wait_mean", part), *changes))
         title = f"Figure {figure[3:]}(a) to (c): {ORDERS[order]}, {strategy} adjustment, by month"
-        found.append(Table(figure, title, tuple(columns), tuple(rows), "", detail=True))
-    return found
+        tables.append(Table(figure, title, tuple(columns), tuple(rows), "", detail=True))
+    return tables

@@ -16,7 +16,7 @@ from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 from softwalltime.states import State
@@ -28,9 +28,9 @@ Count = Callable[[Jobs], NDArray[np.bool_]]
 
 WHOLE = "all"
 """The part that is the whole workload."""
-LEAST = 50
+MIN_MONTH_JOBS = 50
 """A month with fewer jobs is no part: its means would say nothing."""
-_FEW = 20_000
+_MAX_JOBS_IN_PROCESS = 20_000
 """Simulated jobs up to which this process does the work: starting others takes longer."""
 
 
@@ -54,7 +54,7 @@ def month_names(jobs: Jobs) -> list[str]:
     The first one is only a warm-up for the second.  A workload of one month is not split.
     """
     names, counts = np.unique(months_of(jobs.submitted), return_counts=True)
-    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= LEAST]
+    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= MIN_MONTH_JOBS]
     return chosen or [WHOLE]
 
 
@@ -100,12 +100,12 @@ class Trials:
 
     def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
         """The relative changes of each part, one for each seed for which both policies have a figure other than 0."""
-        found: dict[str, list[float]] = {part: [] for part in self.parts}
+        changes: dict[str, list[float]] = {part: [] for part in self.parts}
         for key, cell in self.found[policy].items():
             mine, other = cell[figure], self.found[baseline][key][figure]
             if mine is not None and other:
-                found[key[0]].append((mine - other) / other)
-        return found
+                changes[key[0]].append((mine - other) / other)
+        return changes
 
     def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
         """The relative change of the mean over all jobs of all parts and seeds: a month counts by its jobs."""
@@ -130,7 +130,7 @@ class _Task:
     shake: str
     seed: int
     part: str
-    policies: tuple[tuple[str, Policy], ...]
+    policies: tuple[tuple[str, SchedulerPolicy], ...]
     measure: Measure
     count: Count
 
@@ -139,7 +139,7 @@ _Cells = list[tuple[str, str, int, Figures]]
 
 
 def simulate_all(
-    study: Study, policies: dict[str, Policy], monthly: bool = False, measure: Measure = schedule_figures,
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, measure: Measure = schedule_figures,
     count: Count = every_job,
 ) -> Trials:  # fmt: skip
     """Simulate each policy on each workload of the study, or on each month of it by itself.
@@ -151,16 +151,16 @@ def simulate_all(
     names = month_names(study.jobs) if monthly else [WHOLE]
     split = names != [WHOLE]
     total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)
-    found: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
+    simulated: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
     with ExitStack() as stack:
         progress = stack.enter_context(study.bar("simulating", total))
 
         def add(cells: _Cells) -> None:
             for name, part, seed, figures in cells:
-                found[name][part, seed] = figures
+                simulated[name][part, seed] = figures
 
         workers = local_workers(study.processes)
-        if workers.processes == 1 or total <= _FEW:
+        if workers.processes == 1 or total <= _MAX_JOBS_IN_PROCESS:
             for seed in study.seeds:
                 workload = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
                 for name in names:
@@ -169,7 +169,7 @@ def simulate_all(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-experiment-")))
             path = folder / "jobs.json"
             take(study.jobs.completed, study.teaching, path)
-            pieces = [named] if split else [(each,) for each in named]
+            pieces = [named] if split else [(policy,) for policy in named]
             tasks = [
                 _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, measure, count)
                 for seed in study.seeds
@@ -181,11 +181,11 @@ def simulate_all(
                     add(cells)
                     progress(total // len(tasks))
     keys = [(part, seed) for part in names for seed in study.seeds]
-    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in found.items()})
+    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
 
 
 def _cells(
-    part: WorkloadPart, policies: Sequence[tuple[str, Policy]], processors: int, seed: int, measure: Measure,
+    part: WorkloadPart, policies: Sequence[tuple[str, SchedulerPolicy]], processors: int, seed: int, measure: Measure,
     progress: Callable[[int], None] = lambda _: None,
 ) -> _Cells:  # fmt: skip
     return [

@@ -18,7 +18,7 @@ WEEKS = 8
 """Past weeks to draw from."""
 HORIZON = 10 * DAY
 """Seconds from now after which no more jobs come."""
-MOST = 20_000
+MAX_ARRIVALS = 20_000
 """Jobs that come at most in one run."""
 
 
@@ -87,9 +87,9 @@ class ArrivalDraws:
 
     def draw(self, random: np.random.Generator, seconds: int) -> list[Arrival]:
         """Draw the jobs of the next ``seconds``, in order of time."""
-        found: list[Arrival] = []
+        arrivals: list[Arrival] = []
         if not self.periods:
-            return found
+            return arrivals
         for begin in range(0, min(seconds, HORIZON), DAY):
             # The last day that is over, at the same hour of the week.
             back = self.period * (-(-(begin + DAY) // self.period) + int(random.integers(self.periods)))
@@ -97,10 +97,10 @@ class ArrivalDraws:
             last = bisect_left(self.times, self.now + min(begin + DAY, seconds) - back)
             for place in range(first, last):
                 job = self.jobs[place]
-                found.append(Arrival(self.times[place] + back - self.now, job, self._runtime(job, random)))
-            if len(found) > MOST:
-                return found[:MOST]
-        return found
+                arrivals.append(Arrival(self.times[place] + back - self.now, job, self._runtime(job, random)))
+            if len(arrivals) > MAX_ARRIVALS:
+                return arrivals[:MAX_ARRIVALS]
+        return arrivals
 
     def _runtime(self, job: Submission, random: np.random.Generator) -> int:
         """How long it ran; while it has not ended, as much of its walltime as another job used."""

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.past_errors import LEAST, SOON, PastErrors
+from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 from softwalltime.forecast.start_times import LEVELS
 from softwalltime.forecast.weighting import Mixtures
 
@@ -98,26 +98,28 @@ class Corrections:
         shifts = tuple(() if group % OF_PHASE == AT_ONCE else self.shifts[group] for group in groups)
         return Corrections(weights, shifts, self.most)
 
-    def mixed(self, found: WaitForecast) -> tuple[float, Floats]:
+    def mixed(self, wait: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
-        walltimes, like = self.weights[_group(found)]
-        expected = (1 - walltimes - like) * found.median + walltimes * found.by_walltimes + like * found.like_jobs
-        ranges = np.array(found.ranges)
-        return expected, (ranges + SOON) * (expected + SOON) / (found.median + SOON) - SOON
+        walltimes, like = self.weights[_group(wait)]
+        expected = (1 - walltimes - like) * wait.median + walltimes * wait.by_walltimes + like * wait.like_jobs
+        ranges = np.array(wait.ranges)
+        return expected, (ranges + WAIT_OFFSET_S) * (expected + WAIT_OFFSET_S) / (
+            wait.median + WAIT_OFFSET_S
+        ) - WAIT_OFFSET_S
 
-    def quantiles(self, found: WaitForecast) -> Floats:
+    def quantiles(self, wait: WaitForecast) -> Floats:
         """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
-        _, ranges = self.mixed(found)
-        if shift := self.shifts[_group(found)]:
-            corrected = np.exp(np.log(np.maximum(ranges, 0) + SOON) + np.array(shift)) - SOON
+        _, ranges = self.mixed(wait)
+        if shift := self.shifts[_group(wait)]:
+            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(shift)) - WAIT_OFFSET_S
             ranges = np.minimum(corrected, np.maximum(self.most, ranges))
         # Quantiles that were corrected apart from each other may cross.
         return np.maximum.accumulate(np.maximum(ranges, 0.0))
 
-    def corrected(self, found: WaitForecast) -> Floats:
+    def corrected(self, wait: WaitForecast) -> Floats:
         """Return the five values of a forecast; the expected wait is within the 50% range."""
-        expected, _ = self.mixed(found)
-        low, lower, upper, high = self.quantiles(found).tolist()
+        expected, _ = self.mixed(wait)
+        low, lower, upper, high = self.quantiles(wait).tolist()
         lower, upper = min(lower, expected), max(upper, expected)
         return np.array((min(low, lower), lower, expected, upper, max(high, upper)))
 
@@ -137,7 +139,7 @@ class Calibration:
         self._known: dict[int, Corrections] = {}
 
     def add(
-        self, found: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
+        self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
     ) -> None:  # fmt: skip
         """Learn from a job that started.
 
@@ -148,38 +150,38 @@ class Calibration:
         """
         self._known.clear()
         job = object() if job is None else job
-        group = _group(found)
+        group = _group(wait)
         self._longest = max(self._longest, actual)
         if weight:
-            self.weigh(found, actual, weight)
-        forecast = _logarithms(given, found)
+            self.weigh(wait, actual, weight)
+        forecast = _logarithms(given, wait)
         for name in _taught(group):
             self._errors[name].judged(job, forecast, actual)
 
-    def weigh(self, found: WaitForecast, actual: float, weight: float) -> None:
+    def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
         """Let the weights learn from a forecast.
 
         :param actual: how long the job waited from the moment of the forecast on, in seconds.
         :param weight: what the forecast counts as.
         """
         self._known.clear()
-        group = _group(found)
-        self._mixtures.learn(group, _trusted(group), found.parts, actual, weight)
+        group = _group(wait)
+        self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
 
-    def outlasted(self, found: WaitForecast, weight: float) -> None:
+    def outlasted(self, wait: WaitForecast, weight: float) -> None:
         """Let the weights learn from a forecast all parts of which have passed.
 
         By how much one of them is better than another is known then, whenever the job starts.
         """
-        self.weigh(found, max(found.parts) + 1, weight)
+        self.weigh(wait, max(wait.parts) + 1, weight)
 
-    def watch(self, found: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
+    def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
         """Note a forecast of a waiting job: the time that it has waited is a lower bound of its wait.
 
         :param begin: when the wait that is forecast begins, in epoch seconds.
         """
-        forecast = _logarithms(given, found)
-        for name in _taught(_group(found)):
+        forecast = _logarithms(given, wait)
+        for name in _taught(_group(wait)):
             self._errors[name].watch(job, forecast, begin)
 
     def forget(self, job: Hashable) -> None:
@@ -192,19 +194,19 @@ class Calibration:
         self._known.clear()
         self._now = max(self._now, now)
 
-    def held(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
+    def held(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
         """Learn that a job started before the end of a range that was given for it.
 
         :param weight: share of a step by which the level moves.
         """
-        self._change(_group(found), column, weight * (LEVELS[column] - 1))
+        self._change(_group(wait), column, weight * (LEVELS[column] - 1))
 
-    def passed(self, found: WaitForecast, column: int, weight: float = 1.0) -> None:
+    def passed(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
         """Learn that a job still waits at the end of a range that was given for it.
 
         Drivers call it at that moment, because the job's start may be days away.
         """
-        self._change(_group(found), column, weight * LEVELS[column])
+        self._change(_group(wait), column, weight * LEVELS[column])
 
     def _change(self, group: int, column: int, amount: float) -> None:
         """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
@@ -218,9 +220,9 @@ class Calibration:
         groups = range(GROUPS)
         return Corrections(tuple(map(self._weights, groups)), tuple(map(self._shifts, groups)), self._most)
 
-    def corrections_for(self, found: WaitForecast) -> Corrections:
+    def corrections_for(self, wait: WaitForecast) -> Corrections:
         """Return what is known now of the group of one forecast; the others are left as they are."""
-        group = _group(found)
+        group = _group(wait)
         if (known := self._known.get(group)) is not None:
             return known
         weights = [(0.0, 0.0)] * GROUPS
@@ -250,13 +252,13 @@ class Calibration:
 
     def _enough(self, *names: int | str) -> int | str | None:
         """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
-        return next((name for name in names if self._errors[name].jobs >= LEAST), None)
+        return next((name for name in names if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
 
 
-def _logarithms(given: Corrections, found: WaitForecast) -> Floats:
+def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
     """The quantiles of a forecast, moved with the mixture, as their errors are measured."""
-    found_logarithms: Floats = np.log(np.maximum(given.mixed(found)[1], 0) + SOON)
-    return found_logarithms
+    logarithms: Floats = np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
+    return logarithms
 
 
 def _chain(group: int) -> tuple[int | str, ...]:
@@ -274,15 +276,15 @@ def _trusted(group: int) -> int | str:
     return group if group % OF_PHASE == AT_ONCE else _phase(group)
 
 
-def later(found: WaitForecast) -> bool:
+def later(wait: WaitForecast) -> bool:
     """Whether it is the forecast of a job that has waited, not one at the submission."""
-    return _group(found) >= OF_PHASE
+    return _group(wait) >= OF_PHASE
 
 
 def _phase(group: int) -> str:
     return "later" if group >= OF_PHASE else "submission"
 
 
-def _group(found: WaitForecast) -> int:
-    own = AT_ONCE if found.median <= 0 else 1 + bisect_right(CLASSES, found.median)
-    return own + (OF_PHASE if found.waited >= min(LATER, max(found.median, SHORTLY)) else 0)
+def _group(wait: WaitForecast) -> int:
+    own = AT_ONCE if wait.median <= 0 else 1 + bisect_right(CLASSES, wait.median)
+    return own + (OF_PHASE if wait.waited >= min(LATER, max(wait.median, SHORTLY)) else 0)

@@ -49,16 +49,16 @@ def load_calibration(path: Path) -> CalibrationFile:
     """
     advice = f"write it with softwalltime replay-starts LOGS --save-calibration {path.name}"
     try:
-        found = TypeAdapter(CalibrationFile).validate_json(path.read_bytes())
+        calibration = TypeAdapter(CalibrationFile).validate_json(path.read_bytes())
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}") from error
     except ValidationError as error:
         raise SourceError(f"{path}: no calibration: {error.errors()[0]['msg']}: {advice}") from error
-    corrections = found.corrections
+    corrections = calibration.corrections
     shapes = {len(shift) for shift in corrections.shifts} - {0, len(LEVELS)}
     if shapes or (len(corrections.shifts), len(corrections.weights)) != (GROUPS, GROUPS):
         raise SourceError(f"{path}: a calibration of another version: {advice}")
-    return found
+    return calibration
 
 
 def why_not_corrected(
@@ -83,7 +83,7 @@ def _same(spec: str, other: str) -> bool:
     if spec == other:
         return True
     try:
-        one, two = make(spec), make(other)
+        first, second = make(spec), make(other)
     except OptionError:
         return False
-    return type(one) is type(two) and one.options == two.options
+    return type(first) is type(second) and first.options == second.options

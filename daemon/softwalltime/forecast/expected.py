@@ -75,24 +75,24 @@ def expected_starts(
         ]
         later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
         plain = later is None and learnt.corrections is None and not learnt.keeps_raw
-        if plain and all(each.values.min() == each.values.max() for each in distributions):
+        if plain and all(distribution.values.min() == distribution.values.max() for distribution in distributions):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
             progress(runs)
             runs = 0
-        found = forecast(model, distributions, runs, seed, until, progress, later)
-        unknown = [index for index, each in enumerate(distributions) if not each.known]
-        depending = _depending(queue, distributions, found, until) if unknown else []
-        ranges = found.ranges()
-        rows = np.insert(ranges, POINT, found.point, axis=0)
+        starts = forecast(model, distributions, runs, seed, until, progress, later)
+        unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
+        depending = _depending(queue, distributions, starts, until) if unknown else []
+        ranges = starts.ranges()
+        rows = np.insert(ranges, POINT, starts.point, axis=0)
         raw: dict[int, RawForecast] = {}
         if runs:
             # The run with medians frees no processor before the shortest median: too late where some jobs end early.
-            rows[POINT] = np.median(found.sampled, axis=0)
+            rows[POINT] = np.median(starts.sampled, axis=0)
             rows, raw = _corrected(queue, learnt, distributions, until, rows)
         foreseen = [index for index in until if index not in depending]
         for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
-            low, lower, expected, upper, high = (round(each) for each in rows[:, index - first].tolist())
-            sentence = waits_for(queue, found, index)
+            low, lower, expected, upper, high = (round(value) for value in rows[:, index - first].tolist())
+            sentence = waits_for(queue, starts, index)
             yield ExpectedStart(
                 queue.live[index], sentence, expected, (lower, upper) if runs else None, (low, high) if runs else None,
                 _known(distributions[index]), raw.get(index),
@@ -102,9 +102,9 @@ def expected_starts(
             name = queue.live[unknown[0]].submission.job_id
             reason = f"its start depends on {name}{others}, of unknown runtime: {distributions[unknown[0]].basis}"
             yield ExpectedStart(queue.live[index], reason, runtime=_known(distributions[index]))
-    for each in queue.impossible:
-        if each.job.submission.job_id in jobs:
-            yield ExpectedStart(each.job, each.reason)
+    for impossible in queue.impossible:
+        if impossible.job.submission.job_id in jobs:
+            yield ExpectedStart(impossible.job, impossible.reason)
 
 
 def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
@@ -112,13 +112,18 @@ def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
 
 
 def _depending(
-    queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], found: StartForecast, until: Sequence[int]
+    queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
 ) -> list[int]:
     """The jobs that start at another time if the jobs of unknown runtime end at once."""
-    shortest = [each if each.known else replace(each, values=np.ones(1)) for each in distributions]
+    shortest = [
+        distribution if distribution.known else replace(distribution, values=np.ones(1))
+        for distribution in distributions
+    ]
     other = forecast(queue.model, shortest, 0, until=until)
     return [
-        index for index in until if other.point[index - queue.model.running] != found.point[index - queue.model.running]
+        index
+        for index in until
+        if other.point[index - queue.model.running] != starts.point[index - queue.model.running]
     ]
 
 
@@ -130,11 +135,11 @@ def _corrected(
     model, corrections = queue.model, learnt.corrections
     if corrections is None and not learnt.keeps_raw:
         return rows, {}
-    found, kept = rows.copy(), {}
+    corrected, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
     limits = [
-        math.ceil(each.median) if walltime == UNLIMITED else walltime
-        for walltime, each in zip(model.jobs.walltime, distributions, strict=True)
+        math.ceil(distribution.median) if walltime == UNLIMITED else walltime
+        for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
     ]
     by_walltimes = model.run(limits, until).start
     for index in until:
@@ -153,5 +158,5 @@ def _corrected(
         )  # fmt: skip
         kept[index] = RawForecast(begin - model.now, raw)
         if corrections is not None:
-            found[:, place] = corrections.corrected(raw) + begin
-    return found, kept
+            corrected[:, place] = corrections.corrected(raw) + begin
+    return corrected, kept

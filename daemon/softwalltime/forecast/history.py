@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from softwalltime.events import Kind
 from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.runtimes import KEPT, KEPT_PER_USER, RuntimeModel
+from softwalltime.forecast.runtimes import MAX_ERRORS, MAX_USER_ERRORS, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import History
@@ -28,7 +28,7 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
     begin = history.since(now, since_last)
     if history.per_user is None or begin is None:
         return None, None
-    return max(KEPT_PER_USER, history.per_user), min(now - DAYS * 86400, begin)
+    return max(MAX_USER_ERRORS, history.per_user), min(now - DAYS * 86400, begin)
 
 
 def learn_history(
@@ -81,16 +81,16 @@ def learn_history(
 
 def _compared(workload: Workload, now: int) -> list[bool]:
     """For each job, whether it is among those that taught and ended last, of all users or of its user."""
-    found = [False] * len(workload.jobs)
+    compared = [False] * len(workload.jobs)
     users = list(workload.values("user"))
     ended: Counter[str] = Counter()
     order = workload.ends()
     order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
     for newer, number in enumerate(order[::-1].tolist()):
         user = users[number]
-        found[number] = newer < KEPT or ended[user] < KEPT_PER_USER
+        compared[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
         ended[user] += 1
-    return found
+    return compared
 
 
 def server_of(snapshot: ServerSnapshot, setting: str) -> str:

@@ -17,7 +17,7 @@ from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class GivenSchedule:
     start: Integers
     duration: Integers
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def judge(
 def _started(waiting: dict[str, list[JudgedForecast]], now: int | None) -> list[JudgedForecast]:
     """Take out the forecasts of the jobs that have started by ``now``; ``None``: of all."""
     started = [job for job, (first, *_) in waiting.items() if now is None or first.started <= now]
-    return [each for job in started for each in waiting.pop(job)]
+    return [moment for job in started for moment in waiting.pop(job)]
 
 
 def _enough_free(moment: _Moment) -> bool:
@@ -189,19 +189,19 @@ def _moment(
     later: ArrivalDraws | None,
 ) -> _Moment:
     jobs = schedule.jobs
-    starts = tuple(int(schedule.start[each]) for each in members[:running])
+    starts = tuple(int(schedule.start[member]) for member in members[:running])
     chosen = jobs.chosen(members)
     model = QueueModel(chosen, starts, chosen.walltime[:running], now, schedule.processors, schedule.policy)
     distributions = tuple(
-        runtimes.distribution(each.submission, limit, now, model.elapsed(place))
-        for place, (each, limit) in enumerate(zip(chosen.completed, chosen.walltime, strict=True))
+        runtimes.distribution(record.submission, limit, now, model.elapsed(place))
+        for place, (record, limit) in enumerate(zip(chosen.completed, chosen.walltime, strict=True))
     )
     waited = now - jobs.submitted[job]
     actual = int(schedule.start[job]) - now
     submission = jobs.completed[job].submission
     beyond = like.remaining(submission, waited)
     expected = like.expected(submission, waited)
-    known = tuple(max(int(schedule.duration[each]), 1) for each in members)
+    known = tuple(max(int(schedule.duration[member]), 1) for member in members)
     return _Moment(job, waited, actual, beyond, expected, model, members.index(job), distributions, known, later)
 
 
@@ -214,12 +214,12 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
         float(model.run(runtimes, until).start[moment.position]) - model.now
         for runtimes in (model.jobs.walltime, moment.known)
     )
-    found = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
-    median = float(np.median(found.sampled[:, place])) - model.now
+    starts = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
+    median = float(np.median(starts.sampled[:, place])) - model.now
     like = median if moment.expected is None else moment.expected
-    ranges = tuple((found.ranges()[:, place] - model.now).tolist())
+    ranges = tuple((starts.ranges()[:, place] - model.now).tolist())
     raw = WaitForecast(median, by_walltimes, like, ranges, moment.waited)
-    return raw, float(found.point[place]) - model.now, bound
+    return raw, float(starts.point[place]) - model.now, bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +254,8 @@ class StartScores:
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:
     """The scores of a method over some forecasts, of which there must be one."""
-    values = np.array([each.predicted[method] for each in judged])
-    actual = np.array([each.actual for each in judged], np.float64)
+    values = np.array([forecast.predicted[method] for forecast in judged])
+    actual = np.array([forecast.actual for forecast in judged], np.float64)
     difference = values[:, POINT] - actual
     mean = float(actual.mean())
     covered: tuple[float | None, float | None, float | None] = (None, None, None)
@@ -270,17 +270,18 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
     error = float(np.abs(difference).mean())
     return StartScores(
         len(judged), mean, error, error / mean, float(difference.mean()), *covered, *_gain(judged, method),
-        float(np.mean([each.free for each in judged])),
+        float(np.mean([forecast.free for forecast in judged])),
     )  # fmt: skip
 
 
 def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
     """The gain of the combined forecast, and its 95% interval over samples of weeks, in which waits are alike."""
-    actual = np.array([each.actual for each in judged], np.float64)
+    actual = np.array([forecast.actual for forecast in judged], np.float64)
     errors, combined = (
-        np.abs(np.array([each.predicted[name][POINT] for each in judged]) - actual) for name in (method, COMBINED)
+        np.abs(np.array([forecast.predicted[name][POINT] for forecast in judged]) - actual)
+        for name in (method, COMBINED)
     )
-    _, week = np.unique([each.made // WEEK for each in judged], return_inverse=True)
+    _, week = np.unique([forecast.made // WEEK for forecast in judged], return_inverse=True)
     gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
     drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
     low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()

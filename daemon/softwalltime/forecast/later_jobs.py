@@ -30,27 +30,29 @@ class ExtendedQueue:
 def extended(model: QueueModel, draws: Sequence[Sequence[Arrival]]) -> Iterator[ExtendedQueue]:
     """Yield the model with the jobs of each draw; jobs larger than the machine do not come."""
     jobs, base = model.jobs, len(model.jobs)
-    possible = [[each for each in draw if model.processors_of(each.submission) <= model.processors] for draw in draws]
+    possible = [
+        [arrival for arrival in draw if model.processors_of(arrival.submission) <= model.processors] for draw in draws
+    ]
     # Several draws repeat the same jobs: each is a record once.
     records: list[CompletedJob] = list(jobs.completed)
     known: dict[int, int] = {}
-    for each in (each for draw in possible for each in draw):
-        if id(each.submission) not in known:
-            known[id(each.submission)] = len(records)
-            records.append(CompletedJob(each.submission, "", None, model.now, 1))
+    for arrival in (arrival for draw in possible for arrival in draw):
+        if id(arrival.submission) not in known:
+            known[id(arrival.submission)] = len(records)
+            records.append(CompletedJob(arrival.submission, "", None, model.now, 1))
     columns = JobColumns.of(records)
     delayed = [place for place in range(base) if jobs.submitted[place] > model.now]
     first = min(delayed, default=base)
     for draw in possible:
-        submitted = [*jobs.submitted, *(model.now + each.after for each in draw)]
+        submitted = [*jobs.submitted, *(model.now + arrival.after for arrival in draw)]
         order = [*range(first), *sorted(range(first, len(submitted)), key=submitted.__getitem__)]
-        which = [*range(base), *(known[id(each.submission)] for each in draw)]
-        processors = (*jobs.processors, *(model.processors_of(each.submission) for each in draw))
-        walltime = (*jobs.walltime, *(limit(each.submission) for each in draw))
-        shares = (*model.shares, *(model.shares_of(each.submission) for each in draw)) if model.shares else ()
-        ordering = (*model.ordering, *(float(limit(each.submission)) for each in draw)) if model.ordering else ()
+        which = [*range(base), *(known[id(arrival.submission)] for arrival in draw)]
+        processors = (*jobs.processors, *(model.processors_of(arrival.submission) for arrival in draw))
+        walltime = (*jobs.walltime, *(limit(arrival.submission) for arrival in draw))
+        shares = (*model.shares, *(model.shares_of(arrival.submission) for arrival in draw)) if model.shares else ()
+        ordering = (*model.ordering, *(float(limit(arrival.submission)) for arrival in draw)) if model.ordering else ()
         priorities = (*jobs.priorities, *((0, 0) for _ in draw))
-        runtimes = (*(0 for _ in range(base)), *(each.runtime for each in draw))
+        runtimes = (*(0 for _ in range(base)), *(arrival.runtime for arrival in draw))
         joined = Jobs(
             columns.select(np.array([which[place] for place in order], np.int64)),
             tuple(submitted[place] for place in order),

@@ -9,9 +9,9 @@ import numpy as np
 from softwalltime.forecast.calibration import LATER
 from softwalltime.jobs import Submission
 
-KEPT, KEPT_OF_USER = 100, 30
+MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
 """Waits that are kept of each class of jobs, and of each class of a user's jobs."""
-LEAST = 5
+MIN_CLASS_WAITS = 5
 """Waits from which a class is believed."""
 
 
@@ -19,8 +19,8 @@ class LikeWaits:
     """Waits of started jobs by queue, size and walltime; sizes and walltimes are alike within a factor of 2 and 4."""
 
     def __init__(self) -> None:
-        self._waits: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
-        self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT_OF_USER))
+        self._waits: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_CLASS_WAITS))
+        self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
 
     def started(self, submission: Submission, wait: int) -> None:
         """Take in the wait of a job that started, in seconds."""
@@ -53,9 +53,9 @@ def _beyond(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """What is left of the waits of the first of these classes of which enough are known."""
     for key in keys:
-        found = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
-        if len(found) >= LEAST:
-            return found
+        remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
+        if len(remaining) >= MIN_CLASS_WAITS:
+            return remaining
     return np.zeros(0)
 
 

@@ -54,13 +54,13 @@ class RunLimit:
 class Limits:
     """The limits of a server; ``unread`` are the attributes that are not modelled."""
 
-    found: tuple[RunLimit, ...]
+    run_limits: tuple[RunLimit, ...]
     unread: tuple[str, ...]
 
     def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
         """Yield the limits that hold for a job, each with the entity that shares it."""
-        named = {(each.queue, each.kind, each.resource, each.name): each for each in self.found}
-        for limit in self.found:
+        named = {(limit.queue, limit.kind, limit.resource, limit.name): limit for limit in self.run_limits}
+        for limit in self.run_limits:
             who = limit.who(submission)
             if limit.queue not in ("", submission.queue):
                 continue
@@ -71,15 +71,15 @@ class Limits:
 
 def limits_of(snapshot: ServerSnapshot) -> Limits:
     """Return the limits of the server and its queues."""
-    found: list[RunLimit] = []
+    run_limits: list[RunLimit] = []
     unread: list[str] = []
-    for queue, entries in [("", snapshot.scheduler.limits), *((each.name, each.limits) for each in snapshot.queues)]:
+    for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
         for attribute, value in entries:
             limits = list(_read(queue, attribute, value))
-            found += limits
+            run_limits += limits
             if not limits:
                 unread.append(attribute if not queue else f"{attribute} of queue {queue}")
-    return Limits(tuple(found), tuple(unread))
+    return Limits(tuple(run_limits), tuple(unread))
 
 
 def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
@@ -118,4 +118,4 @@ def gpus(submission: Submission) -> int:
     """GPUs that a job requests."""
     if submission.ngpus is not None:
         return submission.ngpus
-    return sum(each.count * each.resources[2] for each in request_of(submission).chunks) if submission.select else 0
+    return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0

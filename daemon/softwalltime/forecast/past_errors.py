@@ -4,9 +4,9 @@ A range between quantiles of few errors would hold too little: the error of a ne
 probability 1 / (n + 1), not 0.  So quantiles are taken at the level that holds the promised share of new jobs (split
 conformal prediction: Vovk, Gammerman & Shafer 2005; Lei et al. 2018), beyond the outermost error if need be.
 
-The jobs that were judged first are those that waited least.  Until :data:`KEPT` errors of a kind are known, the jobs
-that wait still count as well, with what is known of their errors: they are at least so large (Kaplan & Meier 1958).
-Later long waits are among the judged ones as often as they occur.
+The jobs that were judged first are those that waited least.  Until :data:`MAX_ERRORS` errors of a kind are known, the
+jobs that wait still count as well, with what is known of their errors: they are at least so large (Kaplan & Meier
+1958).  Later long waits are among the judged ones as often as they occur.
 """
 
 from collections import Counter, deque
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-SOON = 1800.0
+WAIT_OFFSET_S = 1800.0
 """Seconds that are added to a wait before its logarithm is taken."""
-KEPT = 400
+MAX_ERRORS = 400
 """Past errors that are kept of each kind."""
-LEAST = 20
+MIN_JUDGED_JOBS = 20
 """Judged jobs from which a kind's errors are used."""
-OF_JOB = KEPT // LEAST
+OF_JOB = MAX_ERRORS // MIN_JUDGED_JOBS
 """Forecasts of one job that count, so that the errors that are kept are of enough jobs: one that waited for a month has
 700."""
 _OUTERMOST = 0.005
@@ -39,8 +39,8 @@ class PastErrors:
     """
 
     def __init__(self) -> None:
-        self._judged: deque[Floats] = deque(maxlen=KEPT)
-        self._jobs: deque[Hashable] = deque(maxlen=KEPT)
+        self._judged: deque[Floats] = deque(maxlen=MAX_ERRORS)
+        self._jobs: deque[Hashable] = deque(maxlen=MAX_ERRORS)
         self._waiting: dict[Hashable, list[tuple[float, Floats]]] = {}
         # Some of them, with their weights, while no other comes or goes: thousands of errors are learnt at once.
         self._chosen: list[tuple[float, Floats, float]] | None = []
@@ -56,15 +56,15 @@ class PastErrors:
         :param forecast: log(wait + 30 min) of the quantiles.
         :param actual: how long it waited from the forecast on, in seconds.
         """
-        self._judged.append(np.log(actual + SOON) - forecast)
+        self._judged.append(np.log(actual + WAIT_OFFSET_S) - forecast)
         self._jobs.append(job)
-        if len(self._judged) == KEPT:
+        if len(self._judged) == MAX_ERRORS:
             self._waiting.clear()
             self._chosen = []
 
     def watch(self, job: Hashable, forecast: Floats, begin: float) -> None:
         """Take in what is forecast of a job that waits from ``begin`` on (epoch seconds)."""
-        if len(self._judged) == KEPT:
+        if len(self._judged) == MAX_ERRORS:
             return
         self._chosen = None
         known = self._waiting.setdefault(job, [])
@@ -85,9 +85,9 @@ class PastErrors:
         """
         errors, weights = np.array(self._judged), _by_job(self._jobs)
         ended = np.ones(len(errors), np.bool_)
-        if waiting := [each for each in self._some_waiting() if each[0] < now]:
+        if waiting := [waiting_job for waiting_job in self._some_waiting() if waiting_job[0] < now]:
             begins, forecasts, shares = zip(*waiting, strict=True)
-            least = np.log(now - np.array(begins) + SOON)[:, None] - np.array(forecasts)
+            least = np.log(now - np.array(begins) + WAIT_OFFSET_S)[:, None] - np.array(forecasts)
             errors, weights = np.concatenate((errors, least)), np.concatenate((weights, shares))
             ended = np.concatenate((ended, np.zeros(len(least), np.bool_)))
         jobs = self.jobs
@@ -96,13 +96,13 @@ class PastErrors:
         )
 
     def _some_waiting(self) -> list[tuple[float, Floats, float]]:
-        """Forecasts of the waiting jobs with their weights: at most :data:`KEPT` of them, chosen evenly."""
+        """Forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS` of them, chosen evenly."""
         if self._chosen is None:
-            found = [(begin, each, 1 / len(own)) for own in self._waiting.values() for begin, each in own]
-            if (times := len(found) / KEPT) > 1:
-                found = [found[int(place * times)] for place in range(KEPT)]
-                found = [(begin, each, times * weight) for begin, each, weight in found]
-            self._chosen = found
+            weighted = [(begin, forecast, 1 / len(own)) for own in self._waiting.values() for begin, forecast in own]
+            if (times := len(weighted) / MAX_ERRORS) > 1:
+                weighted = [weighted[int(place * times)] for place in range(MAX_ERRORS)]
+                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
+            self._chosen = weighted
         return self._chosen
 
 

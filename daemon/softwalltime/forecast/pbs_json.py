@@ -34,19 +34,19 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
     :param source: the command, for the sentences.
     """
     try:
-        found = json.loads(text, strict=False, object_pairs_hook=_merged)
+        document = json.loads(text, strict=False, object_pairs_hook=_merged)
     except (ValueError, RecursionError):
-        found, dropped, whole = _by_lines(text)
+        document, dropped, whole = _by_lines(text)
         remarks = []
         if dropped:
             named = ", ".join(dropped[:SHOWN]) + (f" and {len(dropped) - SHOWN:,} more" if len(dropped) > SHOWN else "")
             remarks.append(f"{source}: invalid JSON, {len(dropped):,} of its lines dropped: {named}")
         if not whole:
             remarks.append(f"{source}: the output ends early, its last object was dropped")
-        return found, remarks
-    if not isinstance(found, dict):
+        return document, remarks
+    if not isinstance(document, dict):
         return {}, [f"{source}: not a JSON object, nothing was read"]
-    return found, []
+    return document, []
 
 
 def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
@@ -60,23 +60,23 @@ def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
             continue
         if not opened and line.strip() == "{":
             opened = True
-        elif found := _OPENING.match(line):
+        elif match := _OPENING.match(line):
             members: dict[str, Any] = {}
-            stack[-1].members[found[2]] = members
-            stack.append(_Open(len(found[1]), found[2], members))
-        elif found := _CLOSING.match(line):
+            stack[-1].members[match[2]] = members
+            stack.append(_Open(len(match[1]), match[2], members))
+        elif match := _CLOSING.match(line):
             # A line of a user's text may look like an end, but hardly with the right indentation.
-            if len(stack) > 1 and len(found[1]) == stack[-1].indent:
+            if len(stack) > 1 and len(match[1]) == stack[-1].indent:
                 stack.pop()
-            elif len(stack) == 1 and not found[1]:
+            elif len(stack) == 1 and not match[1]:
                 closed = True
             else:
                 dropped.append(f"line {number}")
-        elif found := _MEMBER.match(line):
+        elif match := _MEMBER.match(line):
             try:
-                _add(stack[-1].members, found[1], _value(found[2]))
+                _add(stack[-1].members, match[1], _value(match[2]))
             except ValueError:
-                dropped.append(".".join([*(each.key for each in stack[2:]), found[1]]))
+                dropped.append(".".join([*(member.key for member in stack[2:]), match[1]]))
         else:
             dropped.append(f"line {number}")
     # What was cut off is a job in a list of jobs, or an attribute of one.
@@ -91,10 +91,10 @@ def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     >>> _merged([("max_run", "[o:PBS_ALL=9]"), ("max_run", "[u:bob=4]"), ("a", 1), ("a", 2)])
     {'max_run': '[o:PBS_ALL=9],[u:bob=4]', 'a': 2}
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        _add(found, name, value)
-    return found
+        _add(members, name, value)
+    return members
 
 
 def _add(members: dict[str, Any], name: str, value: Any) -> None:

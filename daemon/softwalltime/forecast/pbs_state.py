@@ -58,9 +58,9 @@ def snapshot_of(output: PbsOutput, zone: tzinfo = UTC) -> ServerSnapshot:
     def document(text: str, source: str) -> dict[str, Any]:
         if not text.strip():
             return {}
-        found, dropped = read_document(text, source)
+        members, dropped = read_document(text, source)
         remarks.extend(dropped)
-        return found
+        return members
 
     jobs, vnodes = document(output.jobs, "qstat"), document(output.vnodes, "pbsnodes")
     if "timestamp" not in jobs or "nodes" not in vnodes:
@@ -87,11 +87,11 @@ def sched_config(text: str) -> dict[str, str]:
     >>> sched_config("# comment\\nstrict_ordering: true ALL\\nby_queue: False prime\\nby_queue: True non_prime\\n")
     {'strict_ordering': 'true', 'by_queue': 'False'}
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in text.splitlines():
         if (match := re.match(r'^\s*(\w+):\s*("[^"]*"|\S+)', line)) is not None:
-            found.setdefault(match[1], match[2].strip('"'))
-    return found
+            settings.setdefault(match[1], match[2].strip('"'))
+    return settings
 
 
 def arrival(job: LiveJob) -> tuple[int, int, int]:
@@ -187,8 +187,8 @@ class SnapshotReader:
     def _submission(
         self, name: str, submitted: int, values: Mapping[str, Any], resources: Mapping[str, Any]
     ) -> Submission:
-        texts = {each: text_of(values[each]) for each in NAMES if each in values}
-        wanted = {each: text_of(value) for each, value in resources.items() if value is not None}
+        texts = {name: text_of(values[name]) for name in NAMES if name in values}
+        wanted = {name: text_of(value) for name, value in resources.items() if value is not None}
         return submission_of(name, submitted, texts, wanted, partial(self._convert, name))
 
     def vnode(self, name: str, values: Mapping[str, Any]) -> VnodeState:
@@ -254,8 +254,8 @@ class SnapshotReader:
             if match is None and not line.startswith("Resv ID"):
                 continue
             if line.startswith("Resv ID"):
-                if (found := self.reservation(values)) is not None:
-                    yield found
+                if (reservation := self.reservation(values)) is not None:
+                    yield reservation
                 values = {"id": line.partition(":")[2].strip()}
             elif match is not None:
                 values[match[1]] = match[2].strip()
@@ -280,12 +280,12 @@ def _true(value: object) -> bool:
 
 def _limits(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The attributes that limit how many jobs run, with their resources."""
-    found: list[tuple[str, str]] = []
+    limits: list[tuple[str, str]] = []
     for name, value in values.items():
         if not _LIMIT.match(name):
             continue
         if isinstance(value, dict):
-            found += [(f"{name}.{resource}", text_of(limit)) for resource, limit in value.items()]
+            limits += [(f"{name}.{resource}", text_of(limit)) for resource, limit in value.items()]
         else:
-            found.append((name, text_of(value)))
-    return tuple(found)
+            limits.append((name, text_of(value)))
+    return tuple(limits)

@@ -22,33 +22,37 @@ class Pooling:
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
-        self._up = {each.name: each for each in snapshot.vnodes if not _DOWN.search(each.state)}
-        self._all = {each.name for each in snapshot.vnodes}
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
+        self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
-        self.processors = sum(each.ncpus for each in up)
+        self.processors = sum(vnode.ncpus for vnode in up)
         self.limits: Limits = limits_of(snapshot)
         self.reservations = [
-            each for each in snapshot.reservations if each.state not in _UNSURE and each.end > snapshot.taken
+            reservation
+            for reservation in snapshot.reservations
+            if reservation.state not in _UNSURE and reservation.end > snapshot.taken
         ]
         self.windows = [
-            Window(each.start, each.end, min(each.ncpus, self.processors)) for each in self.reservations if each.ncpus
+            Window(reservation.start, reservation.end, min(reservation.ncpus, self.processors))
+            for reservation in self.reservations
+            if reservation.ncpus
         ]
         self._capacities = [self.processors]
         self._index: dict[tuple[object, ...], int] = {}
         self._queues = Counter[str]()
-        for each in up:
-            self._queues[each.queue] += each.ncpus
+        for vnode in up:
+            self._queues[vnode.queue] += vnode.ncpus
         if list(self._queues) in ([], [""]):
             self._queues.clear()
         for queue, ncpus in self._queues.items():
             self._pool(("vnodes", queue), ncpus)
-        if (total := sum(each.ngpus for each in up)) > 0:
+        if (total := sum(vnode.ngpus for vnode in up)) > 0:
             self._pool(("gpus",), total)
 
     @property
     def needed(self) -> bool:
         """Whether there is more to compete for than processors."""
-        return bool(len(self._capacities) > 1 or self.limits.found or self.windows)
+        return bool(len(self._capacities) > 1 or self.limits.run_limits or self.windows)
 
     def _pool(self, key: tuple[object, ...], capacity: int) -> int:
         index = self._index.get(key)
@@ -62,16 +66,16 @@ class Pooling:
 
         :param processors: that it holds or needs (:meth:`held`).
         """
-        found: dict[int, int] = {}
+        amounts: dict[int, int] = {}
         if self._queues:
-            found[self._vnodes(submission.queue)] = processors
+            amounts[self._vnodes(submission.queue)] = processors
         if ("gpus",) in self._index and (count := gpus(submission)):
-            found[self._index["gpus",]] = count
+            amounts[self._index["gpus",]] = count
         for limit, who in self.limits.of(submission):
             key = (limit.queue, limit.kind, limit.resource, who)
             if count := amount(submission, limit.resource):
-                found[self._pool(key, limit.most)] = count
-        return ((0, processors), *sorted(found.items()))
+                amounts[self._pool(key, limit.most)] = count
+        return ((0, processors), *sorted(amounts.items()))
 
     def _vnodes(self, queue: str) -> int:
         """The pool of the vnodes on which jobs of a queue run; those without own ones share the others."""
@@ -87,7 +91,7 @@ class Pooling:
         if placed:
             vnodes = [self._up[name] for name in placed if name in self._up]
             if vnodes and self._exclusive(job.submission, vnodes):
-                return sum(each.ncpus for each in vnodes)
+                return sum(vnode.ncpus for vnode in vnodes)
             if self._all.issuperset(placed):
                 return sum(ncpus for name, ncpus in placed.items() if name in self._up)
         return asked if job.occupies else self.needed_by(job.submission)
@@ -95,10 +99,10 @@ class Pooling:
     def needed_by(self, submission: Submission) -> int:
         """Processors that a job takes when it starts."""
         asked = submission.ncpus or 1
-        vnodes = [each for each in self._up.values() if each.queue in ("", submission.queue)]
+        vnodes = [vnode for vnode in self._up.values() if vnode.queue in ("", submission.queue)]
         if not vnodes or not self._exclusive(submission, vnodes):
             return asked
-        size = Counter(each.ncpus for each in vnodes).most_common(1)[0][0]
+        size = Counter(vnode.ncpus for vnode in vnodes).most_common(1)[0][0]
         request = request_of(submission)
         count = 0
         for chunks in request.chunks:
@@ -108,7 +112,7 @@ class Pooling:
 
     def _exclusive(self, submission: Submission, vnodes: Sequence[VnodeState]) -> bool:
         """Whether a job gets whole vnodes: by its placement, or by the vnodes' attribute ``sharing``."""
-        kinds = {each.sharing for each in vnodes}
+        kinds = {vnode.sharing for vnode in vnodes}
         if kinds and all(kind.startswith("force_excl") for kind in kinds):
             return True
         if kinds and all(kind.startswith("default_excl") for kind in kinds):
@@ -137,7 +141,7 @@ class Pooling:
 
     def inside_queue(self, queue: str) -> bool:
         """Whether a queue is that of a reservation: PBS names it as the reservation, without the server."""
-        return any(each.name.partition(".")[0] == queue for each in self.reservations)
+        return any(reservation.name.partition(".")[0] == queue for reservation in self.reservations)
 
     def machine(
         self, processors: int, shares: Sequence[Shares], walltimes: Sequence[int], running_ends: Sequence[int]
@@ -156,10 +160,10 @@ def _placed(exec_vnode: str) -> dict[str, int]:
     >>> _placed("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
     {'n1': 10, 'n2': 6}
     """
-    found: Counter[str] = Counter()
+    processors: Counter[str] = Counter()
     for part in re.split(r"[()+]+", exec_vnode):
         name, _, resources = part.partition(":")
         match = re.search(r"(?:^|:)ncpus=(\d{1,9})(?:$|:)", resources)
         if name:
-            found[name] += int(match[1]) if match else 0
-    return dict(found)
+            processors[name] += int(match[1]) if match else 0
+    return dict(processors)

@@ -35,7 +35,7 @@ def probe_of(text: str, user: str) -> Probe:
     """
     given: dict[str, str] = {}
     for part in text.split(","):
-        key, equals, value = (each.strip() for each in part.partition("="))
+        key, equals, value = (text.strip() for text in part.partition("="))
         if not equals or key not in KEYS or not value or key in given:
             raise UsageError(f"{text!r}: {part.strip()!r} is not one of {', '.join(KEYS)}, each once: write {EXAMPLE}")
         given[key] = value
@@ -66,8 +66,8 @@ def probe_job(probe: Probe, snapshot: ServerSnapshot) -> LiveJob:
         queue = queues[name]
         if not queue.execution:
             wanted = walltime or scheduler.default_walltime
-            reached = [queues[each] for each in queue.destinations if each in queues]
-            queue = next((each for each in reached if _takes(each, wanted)), queue)
+            reached = [queues[name] for name in queue.destinations if name in queues]
+            queue = next((destination for destination in reached if _takes(destination, wanted)), queue)
         walltime = walltime or queue.default_walltime or scheduler.default_walltime
         if not queue.execution or not _takes(queue, walltime):
             raise UsageError(f"{probe.text!r}: queue {name} does not take a job with this walltime")

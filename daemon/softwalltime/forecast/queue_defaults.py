@@ -13,9 +13,9 @@ def default_walltimes(snapshot: ServerSnapshot) -> dict[str, int]:
     them is not in the result: its jobs have no walltime.
     """
     server = snapshot.scheduler.default_walltime
-    found = {
+    walltimes = {
         queue.name: walltime
         for queue in snapshot.queues
         if queue.execution and (walltime := queue.default_walltime or server or queue.max_walltime)
     }
-    return found | ({OTHERS: server} if server else {})
+    return walltimes | ({OTHERS: server} if server else {})

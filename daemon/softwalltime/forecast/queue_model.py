@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
-from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.site_scheduler import scheduler_policy
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
+from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.simulation.jobs import UNLIMITED, Jobs
 from softwalltime.simulation.machine import Machine, Processors
-from softwalltime.simulation.policies import SOFT_WALLTIME, Policy
+from softwalltime.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.simulation.pools import Shares
 
 MANY = 300
@@ -41,7 +41,7 @@ class QueueModel:
     planned: tuple[int, ...]
     now: int
     processors: int
-    policy: Policy
+    policy: SchedulerPolicy
     pooling: Pooling | None = None
     shares: tuple[Shares, ...] = ()
     ordering: tuple[float, ...] = ()
@@ -98,7 +98,7 @@ class QueueModel:
         if self.ordering:
             engine.system.values.ordering[:] = self.ordering
         windows = () if self.pooling is None else self.pooling.windows
-        engine.resume(self.starts, self.planned, self.now, [each.end for each in windows])
+        engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))
 
     def _machine(self) -> Machine:
@@ -142,7 +142,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     # Jobs inside a reservation use its processors, which are taken as a whole.
     occupied = [job for job in snapshot.jobs if job.occupies and not pooling.inside_queue(job.submission.queue)]
     used = sum(pooling.held(job) for job in occupied)
-    remarks = not_modelled(snapshot, pooling)
+    remarks = unsupported(snapshot, pooling)
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
@@ -162,7 +162,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
     processors = tuple(pooling.held(job) for job in live)
-    shares = tuple(pooling.shares(job.submission, each) for job, each in zip(live, processors, strict=True))
+    shares = tuple(pooling.shares(job.submission, count) for job, count in zip(live, processors, strict=True))
     model = QueueModel(
         _columns(live, processors, snapshot),
         tuple(min(job.start or now, now) for job in occupied),
@@ -193,7 +193,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     if job.depends and job.holds:
         return f"it waits for other jobs ({job.depends}) and cannot start before they end"
     if job.holds:
-        holders = " and ".join(_HOLDERS[each] for each in job.holds if each in _HOLDERS) or "PBS"
+        holders = " and ".join(_HOLDERS[kind] for kind in job.holds if kind in _HOLDERS) or "PBS"
         return f"it is held by {holders} (Hold_Types = {job.holds}) and cannot start before it is released"
     if job.state == DELAYED and job.execution_time is None:
         return "it is delayed, and until when cannot be read"
@@ -202,7 +202,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     needed = pooling.held(job)
     if needed > size:
         return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"
-    queue = next((each for each in snapshot.queues if each.name == job.submission.queue), None)
+    queue = next((candidate for candidate in snapshot.queues if candidate.name == job.submission.queue), None)
     if queue is not None and not queue.started:
         return f"queue {queue.name} is stopped"
     if not snapshot.scheduler.scheduling:
@@ -248,7 +248,7 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
     )
 
 
-def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> Policy:
+def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
     """The scheduler as a policy of the simulator."""
     policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Deleted, Ended, Started, Submitted
 from softwalltime.formatting import plural
-from softwalltime.jobs import ColdStart, CompletedJob, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Submission
 from softwalltime.predictors.base import Predictor
 
 Floats = NDArray[np.float64]
 
-LEAST = 10
+MIN_PAST_JOBS = 10
 """Past jobs from which a distribution is believed."""
-KEPT_PER_USER, KEPT = 50, 1000
+MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
 """Past errors that are kept of each user and of all users."""
 ASKED = 100
 """Answers after which a predictor that has given only distributions is taken to have no errors to keep."""
@@ -62,10 +62,10 @@ class RuntimeModel:
         self._predictor = predictor
         self._driver = PredictorDriver({} if predictor is None else {"": predictor})
         self._predicted: dict[tuple[str, int], float] = {}
-        self._ratios: deque[float] = deque(maxlen=KEPT)
-        self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=KEPT_PER_USER))
-        self._shares: deque[float] = deque(maxlen=KEPT)
-        self._without_walltime: deque[float] = deque(maxlen=KEPT)
+        self._ratios: deque[float] = deque(maxlen=MAX_ERRORS)
+        self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_USER_ERRORS))
+        self._shares: deque[float] = deque(maxlen=MAX_ERRORS)
+        self._without_walltime: deque[float] = deque(maxlen=MAX_ERRORS)
         self._only_distributions = 0
 
     def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
@@ -81,7 +81,7 @@ class RuntimeModel:
     def _compare(self, submission: Submission, now: int) -> None:
         """Record a single predicted number, to compare it with the runtime."""
         answer = self._driver.predict("", submission, now)
-        if isinstance(answer, ColdStart):
+        if isinstance(answer, NoPrediction):
             pass
         elif not answer.is_distribution:
             # Such as memorizer:fallback=median, which answers either way.
@@ -133,7 +133,7 @@ class RuntimeModel:
             basis = "it has run longer than jobs like it" if known else "no past job without one is known"
             return RuntimeDistribution(np.array([float(limit)]), f"no walltime, and {basis}", known=False)
         if known:
-            beyond = np.linspace(elapsed + 1, max(limit, elapsed + 1), LEAST)
+            beyond = np.linspace(elapsed + 1, max(limit, elapsed + 1), MIN_PAST_JOBS)
             return RuntimeDistribution(beyond, "it has run longer than like jobs: evenly up to the walltime")
         return RuntimeDistribution(np.array([float(limit)]), "nothing is known of like jobs: the walltime")
 
@@ -141,13 +141,13 @@ class RuntimeModel:
         """Runtimes, the best source first, each ascending."""
         if self._predictor is not None:
             answer = self._predictor.predict(submission, now)
-            if not isinstance(answer, ColdStart):
+            if not isinstance(answer, NoPrediction):
                 if answer.is_distribution:
                     yield np.maximum(np.array(answer.sample, np.float64) * answer.scale, 1), answer.basis
                 else:
                     own = self._own.get(submission.user, ())
-                    whose, ratios = ("the user's", own) if len(own) >= LEAST else ("all users'", self._ratios)
-                    if len(ratios) >= LEAST:
+                    whose, ratios = ("the user's", own) if len(own) >= MIN_PAST_JOBS else ("all users'", self._ratios)
+                    if len(ratios) >= MIN_PAST_JOBS:
                         values = np.sort(np.array(ratios)) * answer.seconds
                         yield (
                             np.maximum(values, 1),
@@ -161,7 +161,7 @@ class RuntimeModel:
                     np.sort(np.array(self._without_walltime, np.float64)),
                     f"runtimes of the last {plural(len(self._without_walltime), 'job')} without a walltime",
                 )
-        elif len(self._shares) >= LEAST:
+        elif len(self._shares) >= MIN_PAST_JOBS:
             shares = np.sort(np.array(self._shares)) * limit
             yield (
                 np.maximum(shares, 1),
@@ -187,12 +187,12 @@ def samples(
     own = random.standard_normal((count, len(users)))
     mixed = np.sqrt(shared) * common[:, [index[user] for user in users]] + np.sqrt(1 - shared) * own
     share = _normal(mixed)
-    found = np.empty((count, len(users)))
-    for column, each in enumerate(distributions):
-        found[:, column] = np.interp(
-            share[:, column] * (len(each.values) - 1), np.arange(len(each.values)), each.values
+    drawn = np.empty((count, len(users)))
+    for column, distribution in enumerate(distributions):
+        drawn[:, column] = np.interp(
+            share[:, column] * (len(distribution.values) - 1), np.arange(len(distribution.values)), distribution.values
         )
-    return found
+    return drawn
 
 
 _GRID = np.linspace(-5, 5, 2001)
@@ -201,5 +201,5 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 
 def _normal(values: Floats) -> Floats:
     """The standard normal distribution function."""
-    found: Floats = np.interp(values, _GRID, _NORMAL)
-    return found
+    shares: Floats = np.interp(values, _GRID, _NORMAL)
+    return shares

@@ -82,11 +82,13 @@ class SelfCalibration:
 
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
-        found = sorted(judged, key=lambda each: (each.started, each.job_id, each.made))
-        self.withdraw({each.job_id for each in found})
-        for (job_id, _), each in groupby(found[-REMEMBERED:], lambda one: (one.job_id, one.started)):
+        ordered = sorted(judged, key=lambda forecast: (forecast.started, forecast.job_id, forecast.made))
+        self.withdraw({forecast.job_id for forecast in ordered})
+        for (job_id, _), forecasts in groupby(
+            ordered[-REMEMBERED:], lambda forecast: (forecast.job_id, forecast.started)
+        ):
             self.jobs += 1
-            self._learn_job(list(each), self._passed.get(job_id, frozenset()))
+            self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
             for known in (self._passed, self._left):
                 known.pop(job_id, None)
 
@@ -96,22 +98,22 @@ class SelfCalibration:
         :param passed: which quantiles of which of them were learnt to have passed.
         """
         learnt = set(_thinned(range(len(judged))))
-        for number, each in enumerate(judged):
-            raw, weight = each.raw.wait, _step(number)
+        for number, forecast in enumerate(judged):
+            raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
-            actual = max(each.started - each.made - each.raw.delay, 0.0)
+            actual = max(forecast.started - forecast.made - forecast.raw.delay, 0.0)
             for column, end in enumerate(_ends(given, raw)):
-                if not weight or (each.made, column) in passed:
+                if not weight or (forecast.made, column) in passed:
                     continue
                 learn = self._calibration.passed if actual > end else self._calibration.held
                 learn(raw, column, weight)
             share = 1 / len(learnt) if number in learnt else 0.0
             if later(raw):
-                share = 0.0 if (each.made, _OUTLASTED) in passed else _share(number)
+                share = 0.0 if (forecast.made, _OUTLASTED) in passed else _share(number)
             if share:
                 self._calibration.weigh(raw, actual, share)
             if number in learnt:
-                self._calibration.add(raw, given, actual, (each.job_id, each.started), 0.0)
+                self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started), 0.0)
 
     def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
         """Note a forecast that is given now and kept, corrected by what is known.
@@ -123,11 +125,11 @@ class SelfCalibration:
         corrections = self._calibration.corrections_for(raw.wait)
         self._calibration.watch(raw.wait, corrections, job_id, made + raw.delay)
         if share := _share(before.forecasts):
-            found, weight, begin = raw.wait, _step(before.forecasts), made + raw.delay
-            for column, end in enumerate(_ends(corrections, found)):
-                heappush(self._open, _RangeEnd(begin + end, job_id, made, column, found, weight))
-            if later(found):
-                heappush(self._open, _RangeEnd(begin + max(found.parts), job_id, made, _OUTLASTED, found, share))
+            wait, weight, begin = raw.wait, _step(before.forecasts), made + raw.delay
+            for column, end in enumerate(_ends(corrections, wait)):
+                heappush(self._open, _RangeEnd(begin + end, job_id, made, column, wait, weight))
+            if later(wait):
+                heappush(self._open, _RangeEnd(begin + max(wait.parts), job_id, made, _OUTLASTED, wait, share))
 
     def resume(self, job_id: str, made: int, raw: RawForecast, forecasts: int) -> None:
         """Note a forecast that another process gave of a job that may wait still, so that its error counts as before.
@@ -161,9 +163,9 @@ class SelfCalibration:
             given = self._given.get(end.job_id)
             if end.job_id in jobs and given is not None and end.made >= given.first:
                 if end.column == _OUTLASTED:
-                    self._calibration.outlasted(end.found, end.weight)
+                    self._calibration.outlasted(end.wait, end.weight)
                 else:
-                    self._calibration.passed(end.found, end.column, end.weight)
+                    self._calibration.passed(end.wait, end.column, end.weight)
                 self._passed[end.job_id].add((end.made, end.column))
         self.withdraw(self._given.keys() - jobs)
         # The record of a start may come after the look that sees the job run: what has passed is known until then.
@@ -173,14 +175,14 @@ class SelfCalibration:
             if now - self._left.setdefault(job_id, now) > FORGOTTEN:
                 del self._passed[job_id], self._left[job_id]
 
-    def corrections_for(self, found: WaitForecast) -> Corrections:
+    def corrections_for(self, wait: WaitForecast) -> Corrections:
         """Return what is known now of forecasts such as this one; the others are left as they are."""
-        return _filled(self._calibration.corrections_for(found), self._base)
+        return _filled(self._calibration.corrections_for(wait), self._base)
 
     def corrections(self) -> Corrections | None:
         """Return what is known now; ``None`` while too little is, and there is no base."""
-        found = _filled(self._calibration.corrections(), self._base)
-        return found if any(found.shifts) else None
+        corrections = _filled(self._calibration.corrections(), self._base)
+        return corrections if any(corrections.shifts) else None
 
 
 class _Given(NamedTuple):
@@ -200,13 +202,13 @@ class _RangeEnd(NamedTuple):
     job_id: str
     made: int
     column: int
-    found: WaitForecast
+    wait: WaitForecast
     weight: float
 
 
-def _ends(given: Corrections, found: WaitForecast) -> list[float]:
+def _ends(given: Corrections, wait: WaitForecast) -> list[float]:
     """The corrected quantiles of a forecast; none where it is not corrected."""
-    return given.quantiles(found).tolist() if any(given.shifts) else []
+    return given.quantiles(wait).tolist() if any(given.shifts) else []
 
 
 def _share(number: int) -> float:
@@ -233,11 +235,11 @@ def _thinned(numbers: Sequence[int]) -> Sequence[int]:
     return numbers if last < OF_JOB else [numbers[place * last // (OF_JOB - 1)] for place in range(OF_JOB)]
 
 
-def _filled(found: Corrections, base: Corrections | None) -> Corrections:
+def _filled(corrections: Corrections, base: Corrections | None) -> Corrections:
     """The corrections, with those of the base where too few forecasts were judged."""
     if base is None:
-        return found
-    rows = zip(found.weights, found.shifts, base.weights, base.shifts, strict=True)
+        return corrections
+    rows = zip(corrections.weights, corrections.shifts, base.weights, base.shifts, strict=True)
     chosen = [(weights, shift) if shift else (of_base, by_base) for weights, shift, of_base, by_base in rows]
     weights, shifts = zip(*chosen, strict=True)
-    return Corrections(weights, shifts, max(found.most, base.most))
+    return Corrections(weights, shifts, max(corrections.most, base.most))

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from softwalltime.forecast.not_modelled import not_modelled, usable_formula
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.queue_defaults import default_walltimes
 from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot
-from softwalltime.simulation.policies import Policy
+from softwalltime.forecast.unsupported import unsupported, usable_formula
+from softwalltime.simulation.policies import SchedulerPolicy
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
 """Names in a formula whose values come from this product."""
@@ -24,7 +24,7 @@ class SiteScheduler:
     """
 
     name: str
-    policy: Policy
+    policy: SchedulerPolicy
     processors: int
     walltimes: Mapping[str, int]
     remarks: tuple[str, ...]
@@ -35,7 +35,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     scheduler = snapshot.scheduler
     pooling = Pooling(snapshot)
     # All queues count: jobs of the past were in any of them.
-    remarks = [*snapshot.remarks, *not_modelled(snapshot, pooling, every_queue=True)]
+    remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True)]
     formula = usable_formula(scheduler.formula)
     if _PREDICTION.search(formula):
         remarks.append(f"job_sort_formula uses predictions ({formula}): the order of arrival stands in its place")
@@ -49,7 +49,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     elif "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
-    if pooling.limits.found:
+    if pooling.limits.run_limits:
         remarks.append("limits on running jobs are not simulated")
     return SiteScheduler(
         _name(policy),
@@ -60,14 +60,14 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     )
 
 
-def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> Policy:
+def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:
     """Return the scheduler's planning and its formula as a policy with walltimes.
 
     :param formula: a job_sort_formula that the simulator can evaluate; empty: order of arrival.
     """
     depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
     strict = scheduler.strict_ordering is not False
-    return Policy(
+    return SchedulerPolicy(
         order="formula" if formula else "fcfs",
         formula=formula,
         backfill="none" if strict and not depth else "pbs",
@@ -83,10 +83,10 @@ def _queue_ranks(snapshot: ServerSnapshot) -> tuple[tuple[str, int], ...]:
     return tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
 
 
-def _name(policy: Policy) -> str:
+def _name(policy: SchedulerPolicy) -> str:
     """The scheduler in a few words.
 
-    >>> _name(Policy(backfill="pbs", strict_ordering=False))
+    >>> _name(SchedulerPolicy(backfill="pbs", strict_ordering=False))
     'order of arrival, not strict'
     """
     if policy.formula == "queue_priority" and policy.queue_priorities:

@@ -11,21 +11,21 @@ from softwalltime.simulation.jobs import Jobs
 
 WAITED = (3600, 2 * 3600, 4 * 3600, 8 * 3600, 24 * 3600, 3 * 24 * 3600)
 """Bounds of the classes of times waited, in seconds."""
-LEAST = 20
+MIN_CLASS_FORECASTS = 20
 """Forecasts from which a class has figures."""
 
 
 def by_class(parts: Mapping[str, Sequence[Judged]], kind: str, jobs: Jobs) -> dict[str, list[Judged]]:
     """Return each part's classes of one of :data:`KINDS`, the smaller first, queues by name; few forecasts are none."""
-    found: dict[str, list[Judged]] = {}
+    members_by_class: dict[str, list[Judged]] = {}
     for name, part in parts.items():
         classes: defaultdict[tuple[int, str], list[Judged]] = defaultdict(list)
-        for each in part:
-            classes[_class(each, kind, jobs)].append(each)
+        for forecast in part:
+            classes[_class(forecast, kind, jobs)].append(forecast)
         for (_, label), members in sorted(classes.items()):
-            if len(members) >= LEAST:
-                found[f"{name}, {label}"] = members
-    return found
+            if len(members) >= MIN_CLASS_FORECASTS:
+                members_by_class[f"{name}, {label}"] = members
+    return members_by_class
 
 
 def _class(judged: Judged, kind: str, jobs: Jobs) -> tuple[int, str]:

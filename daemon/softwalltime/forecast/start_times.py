@@ -45,8 +45,8 @@ class StartForecast:
         """The quantiles :data:`LEVELS` of each job's start, a row for each level; the point where nothing was drawn."""
         if not len(self.sampled):
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
-        found: NDArray[np.float64] = np.quantile(self.sampled, LEVELS, axis=0)
-        return found
+        quantiles: NDArray[np.float64] = np.quantile(self.sampled, LEVELS, axis=0)
+        return quantiles
 
 
 def forecast(
@@ -61,7 +61,7 @@ def forecast(
     :param later: jobs that come later are drawn from these in the runs with drawn runtimes; the point is without them.
     """
     first = model.running
-    medians = np.array([each.median for each in distributions])
+    medians = np.array([distribution.median for distribution in distributions])
     point = model.feasible().run(_whole(model, medians), until)
     starts = np.empty((runs, len(model.jobs) - first), np.int64)
     ends = np.empty((runs, first), np.int64)
@@ -107,5 +107,5 @@ def _whole(model: QueueModel, seconds: NDArray[np.float64]) -> list[int]:
     """Whole seconds; a running job runs at least one second more."""
     least = np.ones(len(seconds), np.int64)
     least[: model.running] = model.now - np.array(model.starts, np.int64) + 1
-    found: list[int] = np.maximum(np.ceil(seconds).astype(np.int64), least).tolist()
-    return found
+    whole: list[int] = np.maximum(np.ceil(seconds).astype(np.int64), least).tolist()
+    return whole

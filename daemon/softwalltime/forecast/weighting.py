@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 FORGOTTEN = 0.995
 """Share of what is known that is left after one more forecast: half of it after 138."""
-_LEAST = 1e-9
+_MIN_DIVISOR = 1e-9
 
 
 class OnlineWeights:
@@ -39,9 +39,9 @@ class OnlineWeights:
         """The weights, of sum 1."""
         rates = self._rates()
         exponents = np.log(rates) + rates * self._regrets
-        found: Floats = np.exp(exponents - exponents.max())
-        found /= found.sum()
-        return found
+        weights: Floats = np.exp(exponents - exponents.max())
+        weights /= weights.sum()
+        return weights
 
     def learn(self, gains: Floats, weight: float = 1.0) -> None:
         """Learn by how much the error of each was smaller than the mixture's.
@@ -55,10 +55,11 @@ class OnlineWeights:
         self._regrets = FORGOTTEN * self._regrets + gains - self._rates() * gains**2
 
     def _rates(self) -> Floats:
-        found: Floats = np.minimum(
-            0.5 / np.maximum(self._largest, _LEAST), np.sqrt(self._doubt / np.maximum(self._squares, _LEAST))
+        rates: Floats = np.minimum(
+            0.5 / np.maximum(self._largest, _MIN_DIVISOR),
+            np.sqrt(self._doubt / np.maximum(self._squares, _MIN_DIVISOR)),
         )
-        return found
+        return rates
 
 
 class Mixtures:
@@ -77,14 +78,14 @@ class Mixtures:
     def weights(self, group: Hashable, phase: Hashable) -> Floats:
         """The weights of the forecasts; all of it the first one's while little is known."""
         trusted = self._of(self._trusted, phase, 2)
-        found = np.zeros(self._count)
-        found[0] = 1.0
+        weights = np.zeros(self._count)
+        weights[0] = 1.0
         if trusted.known < self._least:
-            return found
+            return weights
         alone, mixed = trusted.values
-        found *= alone
-        found += mixed * self._of(self._mixed, group, self._count).values
-        return found
+        weights *= alone
+        weights += mixed * self._of(self._mixed, group, self._count).values
+        return weights
 
     def learn(self, group: Hashable, phase: Hashable, forecasts: Sequence[float], actual: float, weight: float) -> None:
         """Learn what was forecast, and what was right."""

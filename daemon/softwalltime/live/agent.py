@@ -28,7 +28,7 @@ from typing import Any
 
 from softwalltime.live.ifl import KINDS, NO_JOB, Ifl, IflError
 
-LEAST = 60
+MIN_SOFT_WALLTIME_S = 60
 """Least soft walltime in seconds: 0 on a running job kills OpenPBS's scheduler."""
 ORDERING_RESOURCE = "predicted"
 """The custom resource, in seconds, by which ``job_sort_formula`` may order jobs."""
@@ -92,8 +92,8 @@ def _resource(request: dict[str, Any]) -> tuple[str, str]:
     if ORDERING_RESOURCE in request:
         return ORDERING_RESOURCE, str(max(0, int(request[ORDERING_RESOURCE])))
     seconds = int(request["soft_walltime"])
-    if seconds < LEAST:
-        raise ValueError(f"a soft walltime of {seconds} s is below {LEAST} s")
+    if seconds < MIN_SOFT_WALLTIME_S:
+        raise ValueError(f"a soft walltime of {seconds} s is below {MIN_SOFT_WALLTIME_S} s")
     return "soft_walltime", str(seconds)
 
 

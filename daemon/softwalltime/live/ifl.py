@@ -99,19 +99,19 @@ class Ifl:
 
         :raises IflError: if PBS refuses or the connection is lost.
         """
-        found = self._library.pbs_selectjob(self._connection, None, None)
-        if not found:
+        selected = self._library.pbs_selectjob(self._connection, None, None)
+        if not selected:
             # Without jobs there is no list.
             if code := self._errno():
                 raise self._error("the jobs cannot be listed", code)
             return []
         try:
             ids: list[str] = []
-            while (job_id := found[len(ids)]) is not None:
+            while (job_id := selected[len(ids)]) is not None:
                 ids.append(job_id.decode(errors="replace"))
             return ids
         finally:
-            _FREE(ctypes.cast(found, ctypes.c_void_p))
+            _FREE(ctypes.cast(selected, ctypes.c_void_p))
 
     def jobs(
         self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False
@@ -124,10 +124,10 @@ class Ifl:
         """
         wanted = _chain([(name, "", "") for name in names])
         extend = b"t" if subjobs else None
-        found = self._library.pbs_statjob(self._connection, ",".join(ids).encode() or None, wanted, extend)
-        if not found and (code := self._errno()) and not (ids and code in NO_JOB):
+        status = self._library.pbs_statjob(self._connection, ",".join(ids).encode() or None, wanted, extend)
+        if not status and (code := self._errno()) and not (ids and code in NO_JOB):
             raise self._error("the jobs cannot be read", code)
-        yield from self._read(found)
+        yield from self._read(status)
 
     def objects(self, kind: str) -> Iterator[tuple[str, Attributes]]:
         """Yield names and all attributes of the server's objects of a kind of :data:`KINDS`.
@@ -135,22 +135,22 @@ class Ifl:
         :raises IflError: if PBS refuses or the connection is lost.
         """
         call = getattr(self._library, KINDS[kind])
-        found = call(self._connection, *([None] if kind == "server" else [None, None]), None)
+        status = call(self._connection, *([None] if kind == "server" else [None, None]), None)
         # A server without reservations is no error.
-        if not found and (code := self._errno()) and kind != "reservations":
+        if not status and (code := self._errno()) and kind != "reservations":
             raise self._error(f"the {kind} cannot be read", code)
-        yield from self._read(found)
+        yield from self._read(status)
 
-    def _read(self, found: "ctypes._Pointer[_Status]") -> Iterator[tuple[str, Attributes]]:
+    def _read(self, first: "ctypes._Pointer[_Status]") -> Iterator[tuple[str, Attributes]]:
         try:
-            entry = found
+            entry = first
             while entry:
                 status = entry.contents
                 yield status.name.decode(errors="replace"), _attributes(status.attribs)
                 entry = status.next
         finally:
-            if found:
-                self._library.pbs_statfree(found)
+            if first:
+                self._library.pbs_statfree(first)
 
     def alter(self, job_id: str, resources: Mapping[str, str]) -> None:
         """Set resources of a job, as ``qalter -l`` does.
@@ -248,13 +248,13 @@ def _attributes(first: "ctypes._Pointer[_Attribute]") -> Attributes:
     >>> _attributes(ctypes.pointer(chain[0]))
     {'max_run': '[o:PBS_ALL=9],[u:bob=4]', 'Resource_List.ncpus': '2'}
     """
-    found: Attributes = {}
+    attributes: Attributes = {}
     link = first
     while link:
         attribute = link.contents
         name, resource = attribute.name.decode(), attribute.resource
         key = f"{name}.{resource.decode(errors='replace')}" if resource else name
         value = attribute.value.decode(errors="replace") if attribute.value else ""
-        found[key] = f"{found[key]},{value}" if key in found and value.startswith("[") else value
+        attributes[key] = f"{attributes[key]},{value}" if key in attributes and value.startswith("[") else value
         link = attribute.next
-    return found
+    return attributes

@@ -61,7 +61,7 @@ class ServerJob:
         return self.state in RUNNING
 
 
-class QueueWatch(JobWatcher[ServerJob]):
+class ServerJobs(JobWatcher[ServerJob]):
     """The jobs of a server that wait or run; subjobs of arrays are left out."""
 
     def __init__(self, source: JobSource) -> None:

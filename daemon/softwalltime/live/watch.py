@@ -96,9 +96,9 @@ class JobWatcher(Generic[T]):
                 states |= self._read(self._state, ids, STATES_AT_ONCE)
                 continue
             # One request instead of two, as all is to be read.
-            found = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
-            states |= found
-            details |= found
+            read = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
+            states |= read
+            details |= read
         sizes = _array_sizes(states)
         states = {job_id: state for job_id, state in states.items() if self._wanted(job_id, state)}
         stale = [
@@ -125,23 +125,23 @@ class JobWatcher(Generic[T]):
         return [job for _, job in known_jobs.values()]
 
     def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
-        found: dict[str, Attributes] = {}
+        jobs: dict[str, Attributes] = {}
         for part in _parts(ids, at_once, self._weight):
-            found |= self._source.jobs(names, part, subjobs=self._subjobs)
-        return found
+            jobs |= self._source.jobs(names, part, subjobs=self._subjobs)
+        return jobs
 
     def _weight(self, job_id: str) -> int:
         """How many jobs the server returns for an id."""
         return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
 
-    def _with_extras(self, found: dict[str, Attributes]) -> dict[str, Attributes]:
+    def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:
         """The jobs, with the extra attributes of those that need them."""
         for names, needed in self._extras:
-            wanting = [job_id for job_id, attributes in found.items() if needed(attributes)]
+            wanting = [job_id for job_id, attributes in jobs.items() if needed(attributes)]
             for job_id, more in self._read(names, wanting, DETAILS_AT_ONCE).items():
-                if job_id in found:
-                    found[job_id] |= more
-        return found
+                if job_id in jobs:
+                    jobs[job_id] |= more
+        return jobs
 
 
 def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
@@ -167,13 +167,13 @@ def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
     >>> _array_sizes({"5[].srv": queued, "5[1].srv": ended, "5[2].srv": queued, "6.srv": queued})
     {'5[].srv': 2}
     """
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for job_id, state in states.items():
         number, bracket, rest = job_id.partition("[")
         index, _, server = rest.partition("]")
         if bracket and not (index and state.get("job_state") == WAITS):
-            found[f"{number}[]{server}"] += 1
-    return dict(found)
+            sizes[f"{number}[]{server}"] += 1
+    return dict(sizes)
 
 
 def modified(attributes: Mapping[str, str]) -> int:

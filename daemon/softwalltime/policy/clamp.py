@@ -2,13 +2,13 @@
 
 import math
 
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 
 MINIMUM = 60
 """Least soft walltime in seconds.  A soft walltime of 0 on a running job kills OpenPBS's scheduler."""
 
 
-def soft_walltime(prediction: Prediction | ColdStart, submission: Submission, minimum: int = MINIMUM) -> int | None:
+def soft_walltime(prediction: Prediction | NoPrediction, submission: Submission, minimum: int = MINIMUM) -> int | None:
     """The soft walltime to set, in whole seconds, or ``None`` for none.
 
     The prediction is rounded up and clamped to [minimum, walltime].  There is none where that leaves the walltime
@@ -20,9 +20,9 @@ def soft_walltime(prediction: Prediction | ColdStart, submission: Submission, mi
     True
     """
     walltime = submission.walltime
-    if not walltime or submission.min_walltime is not None or type(prediction) is ColdStart:
+    if not walltime or submission.min_walltime is not None or type(prediction) is NoPrediction:
         return None
-    seconds = prediction.seconds  # type: ignore[union-attr]  # a ColdStart has left above; isinstance costs 8%
+    seconds = prediction.seconds  # type: ignore[union-attr]  # a NoPrediction has left above; isinstance costs 8%
     # A plug-in's NaN is "no prediction" too: it stays NaN as the first argument of max, and no comparison is true.
     seconds = max(seconds, minimum)
     return math.ceil(seconds) if seconds <= walltime - 1 else None

@@ -8,14 +8,14 @@ from math import ceil
 from typing import Literal, NamedTuple
 
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
-from softwalltime.policy.site import KEEP, WALLTIME, Mode, Terms
+from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, Mode
 from softwalltime.reasons import Reason, sentence
 
 Action = Literal["set", "shadow", "none"]
 """Action for a job: set its soft walltime; only record it (mode shadow); nothing."""
-Predict = Callable[[str, Submission], Prediction | ColdStart]
+Predict = Callable[[str, Submission], Prediction | NoPrediction]
 """Returns the prediction of the predictor with this specification for this job, as of now."""
 
 # Members of an enum are looked up slowly, and this runs for every job of a replay.
@@ -23,7 +23,7 @@ _ALTERED, _STARTED = int(Kind.ALTERED), int(Kind.STARTED)
 _PREDICTED, _NOT_BELOW_WALLTIME = Reason.PREDICTED, Reason.NOT_BELOW_WALLTIME
 _POLICY_WALLTIME, _HISTORY_LOADING = Reason.POLICY_WALLTIME, Reason.HISTORY_LOADING
 _EXCLUSIVE, _GUARD = Reason.EXCLUSIVE, Reason.GUARD
-_THE_WALLTIME = ColdStart(_POLICY_WALLTIME)
+_THE_WALLTIME = NoPrediction(_POLICY_WALLTIME)
 
 
 class Decision(NamedTuple):
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
     action: Action
     reason: Reason
     soft_walltime: int | None = None
-    prediction: Prediction | ColdStart | None = None
+    prediction: Prediction | NoPrediction | None = None
     ordering: float | None = None
 
     @property
@@ -55,7 +55,7 @@ class Decision(NamedTuple):
     @property
     def missing_jobs(self) -> int | None:
         """How many more completed jobs the prediction needs, at least; ``None`` where jobs are not what is missing."""
-        return self.prediction.missing if isinstance(self.prediction, ColdStart) else None
+        return self.prediction.missing if isinstance(self.prediction, NoPrediction) else None
 
     @property
     def basis(self) -> str:
@@ -67,7 +67,7 @@ class Decision(NamedTuple):
         return self.prediction.basis
 
 
-def decide(terms: Terms, kind: int, submission: Submission, has: int | None, predict: Predict) -> Decision:
+def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None, predict: Predict) -> Decision:
     """Decide about one job at its submission, an alter or its start.
 
     :param terms: what the site's policy says about this job.
@@ -86,7 +86,7 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
     if ordering is not None and kind != _STARTED:
         answer = _THE_WALLTIME if ordering == WALLTIME else predict(ordering, submission)
         # As with the soft walltime: while nothing is known yet, what the job has stays.
-        if kind != _ALTERED or type(answer) is not ColdStart or answer.reason is not _HISTORY_LOADING:
+        if kind != _ALTERED or type(answer) is not NoPrediction or answer.reason is not _HISTORY_LOADING:
             order = _order(answer, walltime)
     if spec == KEEP:
         return Decision(mode, spec, "none", Reason.POLICY_KEEP, ordering=order)
@@ -100,12 +100,12 @@ def decide(terms: Terms, kind: int, submission: Submission, has: int | None, pre
         reason = _GUARD
     elif spec != WALLTIME:
         prediction = predict(spec, submission)
-        if factor != 1.0 and kind != _STARTED and type(prediction) is not ColdStart:
+        if factor != 1.0 and kind != _STARTED and type(prediction) is not NoPrediction:
             prediction = _steered(prediction, walltime, factor)  # type: ignore[arg-type]  # as in soft_walltime
         seconds = soft_walltime(prediction, submission, minimum)
         if seconds is not None:
             reason = _PREDICTED
-        elif type(prediction) is ColdStart:
+        elif type(prediction) is NoPrediction:
             reason = prediction.reason
             if reason is _HISTORY_LOADING:
                 # Nothing is known yet, so what the job has stays.
@@ -142,7 +142,7 @@ def has_exclusive_placement(place: str) -> bool:
     return ("excl" in words or "exclhost" in words) and "pack" not in words
 
 
-def _order(prediction: Prediction | ColdStart, walltime: int) -> float:
+def _order(prediction: Prediction | NoPrediction, walltime: int) -> float:
     """The ordering value in seconds: the prediction, at least 1 and at most the walltime, which it is on a cold start.
 
     A predictor's NaN is the walltime too: min and max return their first argument unless the second is beyond it.

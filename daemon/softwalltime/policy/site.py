@@ -132,10 +132,12 @@ class SitePolicy(_Model):
     def specs(self) -> set[str]:
         """All predictors that may be asked."""
         every: tuple[SitePolicy | Rule, ...] = (self, *self.rules)
-        named = {spec for each in every for spec in (each.waiting, each.running, each.ordering) if spec is not None}
+        named = {
+            spec for values in every for spec in (values.waiting, values.running, values.ordering) if spec is not None
+        }
         return named - {WALLTIME, KEEP}
 
-    def terms(self, job: Submission) -> "Terms":
+    def terms(self, job: Submission) -> "JobPolicy":
         """Return the terms for this job."""
         mode, waiting, running, minimum = self.mode, self.waiting, self.running, self.minimum
         ordering, exclusive = self.ordering, self.exclusive
@@ -150,7 +152,7 @@ class SitePolicy(_Model):
             mode = min(mode, most, key=_MODES.index)
         if mode == "on" and user_rank(job.user) >= self.share:
             mode = "shadow"
-        return Terms(mode, waiting, running, minimum, None if ordering == KEEP else ordering, exclusive == WALLTIME)
+        return JobPolicy(mode, waiting, running, minimum, None if ordering == KEEP else ordering, exclusive == WALLTIME)
 
 
 def site_policy(values: Mapping[str, object]) -> SitePolicy:
@@ -161,7 +163,7 @@ def site_policy(values: Mapping[str, object]) -> SitePolicy:
     return validate(SitePolicy, "policy", values)
 
 
-class Terms(NamedTuple):
+class JobPolicy(NamedTuple):
     """The policy as it holds for one job.
 
     ``waiting``, ``running`` and ``ordering`` are specifications of predictors, for the soft walltime while the job

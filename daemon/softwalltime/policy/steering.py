@@ -7,7 +7,7 @@ LATE: Final = 60
 """Seconds by which a job must start later than promised to count as late."""
 GAIN: Final = 0.05
 """Change of theta per promised start."""
-MOST: Final = 3.0
+MAX_THETA: Final = 3.0
 """Bound of theta: waiting values are scaled by 0.05 to 20.  Without a bound, theta would take thousands of starts to
 come back after a time in which promises did not depend on waiting values."""
 
@@ -35,5 +35,5 @@ class Steering:
         self._set(self.theta + GAIN * ((seconds_late > LATE) - self.target))
 
     def _set(self, theta: float) -> None:
-        self.theta = min(max(theta, -MOST), MOST)
+        self.theta = min(max(theta, -MAX_THETA), MAX_THETA)
         self.factor = math.exp(self.theta)

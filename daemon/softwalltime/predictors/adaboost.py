@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Window
 from softwalltime.reasons import Reason
@@ -16,7 +16,7 @@ from softwalltime.reasons import Reason
 if find_spec("sklearn") is None:
     raise ImportError("scikit-learn is missing: pip install 'pbs-softwalltime[learned]'", name="sklearn")
 
-_LEAST = 50
+_MIN_JOBS = 50
 """Minimum number of jobs for a fit."""
 
 Tree = list[tuple[int, float, int, int]]
@@ -30,7 +30,7 @@ class AdaBoostOptions(Options):
     every: int = Field(default=7, ge=1, le=365, description="days between two fits")
     trees: int = Field(default=20, ge=1, le=1000, description="number of trees")
     depth: int = Field(default=8, ge=1, le=30, description="greatest depth of a tree")
-    most: int = Field(default=10_000, ge=_LEAST, description="jobs to fit to, the last ones of the window")
+    most: int = Field(default=10_000, ge=_MIN_JOBS, description="jobs to fit to, the last ones of the window")
     seed: int = Field(default=1, ge=0, le=2**32 - 1, description="of the random draws of boosting")
 
 
@@ -93,18 +93,18 @@ class AdaBoost(Predictor):
             self._period = period
             self._fit(period * self._every)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the median of the trees' predictions, with the weights of the boosting."""
         if not self._trees:
-            return ColdStart(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
+            return NoPrediction(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
         user = self._users.get(submission.user, self._anybody)
         features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
         # The trees were fitted to 32-bit numbers.
         x = np.array(features, np.float32).tolist()
-        found = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
+        weighted = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
         half = 0.5 * sum(self._weights)
         below = 0.0
-        for seconds, weight in found:  # noqa: B007 - the last one is used
+        for seconds, weight in weighted:  # noqa: B007 - the last one is used
             below += weight
             if below >= half:
                 break
@@ -119,7 +119,7 @@ class AdaBoost(Predictor):
         assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
         rows = [row for row in self._rows if before - self._window <= row[0] < before][-options.most :]
         self._trees, self._weights, self._fitted_to = [], [], len(rows)
-        if len(rows) < _LEAST:
+        if len(rows) < _MIN_JOBS:
             return
         sums: dict[str, tuple[int, int]] = {}
         for row in rows:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from softwalltime.events import Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 
 
 class Options(BaseModel):
@@ -129,7 +129,7 @@ class Predictor(ABC):
         """Learn from a job that has ended; called about in the order of ``job.end``."""
 
     @abstractmethod
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Predict the total runtime of a job in seconds, at the time ``now`` (epoch seconds).
 
         ``elapsed`` is the time in seconds that the job has run: 0 at submission and at start.  The call must not change

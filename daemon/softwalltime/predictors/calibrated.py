@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Started
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
 from softwalltime.predictors.learned.bursts import RecentShare
@@ -34,7 +34,7 @@ from softwalltime.predictors.learned.sequence import RUNNING
 from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
     KEY,
-    LEAST,
+    MIN_USER_JOBS,
     NCPUS,
     ROW,
     RUNTIME,
@@ -58,27 +58,27 @@ LATENESS = SETTLED // 2
 """Seconds by which a job may become known late without a change of any later answer."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
-MOST_OF_THEM = 300_000
-"""Of these days' jobs the last ones, from which it learns.  The price forgets 78% of what came before."""
+MAX_TRAINING_JOBS = 300_000
+"""Maximum number of these days' jobs, the last ones.  The price forgets 78% of what came before."""
 PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
 PLAIN = "plain"
 """Name of the weights set by hand."""
-FEW, EACH, EACH_LATER = 2000, 3, 6
-"""After so many jobs, one of so many adjusts the price, and the one of later answers; counted anew each day, to be the
-same after a restart."""
+UNSAMPLED_JOBS, JOBS_PER_SAMPLE, JOBS_PER_LATER_SAMPLE = 2000, 3, 6
+"""Jobs that all adjust the prices; after them, the number of jobs of which one adjusts the price at submission, and the
+later one.  Counted anew each day, to be the same after a restart."""
 AT_SUBMISSION, LATER = 0, 1
 """Which price: of answers at the submission, or after it, when more jobs have ended and fewer are underestimated."""
 LATER_GAIN = 3.0
 """Gain of the later price: its excess is that of all jobs at their start, though only those that waited have it."""
-SOON = 60
+SUBMISSION_WINDOW_S = 60
 """Seconds after the submission to which its price holds."""
 
 _NONE: Floats = np.empty((ROW, 0))
 
-LEAST_KNOWN = 6 * 3600
+MIN_HISTORY_S = 6 * 3600
 """Seconds before a job's submission from which on its user's jobs must be kept for the job to adjust the price."""
 
 Key = tuple[str, str, int]
@@ -141,7 +141,7 @@ class Calibrated(Predictor):
     @property
     def history(self) -> History:
         """The last jobs of each user, and those of the last ``DAYS``."""
-        return History(per_user=LEAST, seconds=DAYS * 86400, most=MOST_OF_THEM)
+        return History(per_user=MIN_USER_JOBS, seconds=DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
     def contents(self) -> str:
@@ -178,32 +178,32 @@ class Calibrated(Predictor):
         log = math.log(min(runtime, walltime))
         killed = runtime > walltime or (runtime == walltime and job.exit_status != 0)
         start = end - runtime if job.start is None else job.start
-        found = bin_of(log - math.log(walltime))
-        row = row_of(submission, end, start, log, killed, found)
+        share = bin_of(log - math.log(walltime))
+        row = row_of(submission, end, start, log, killed, share)
         (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
         key = (submission.group, submission.queue, walltime)
-        _add(self._projects, key, end, found)
+        _add(self._projects, key, end, share)
         if self._weights is not None:
-            _add(self._queues, ("", *key[1:]), end, found)
+            _add(self._queues, ("", *key[1:]), end, share)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
         if self._pending[0][0] <= self._newest - SETTLED:
             self._settle()
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """The number that the options ask for, and the distribution."""
         walltime = submission.walltime
         if not walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         if not self._newest:
-            return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+            return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
         known, ids = self.known(submission, now)
         estimate = self._estimate(known)
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
-        quantiles = Quantiles(shares, least, self._levels.now)
-        log_price = self._prices[LATER if now - submission.submitted > SOON else AT_SUBMISSION].log
+        quantiles = Quantiles(shares, least, self._levels.corrected_levels)
+        log_price = self._prices[LATER if now - submission.submitted > SUBMISSION_WINDOW_S else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
         seconds = max(number, self._minimum, float(elapsed))
         mine = known.asked[SCRIPT]
@@ -225,7 +225,7 @@ class Calibrated(Predictor):
         """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
         running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
-        present = [each for job_id, each in user.present.items() if job_id != submission.job_id]
+        present = [submitted for job_id, submitted in user.present.items() if job_id != submission.job_id]
         if len(present) > PRESENT:
             # Mostly sorted already: with nlargest 16,000 take 8 ms in place of 0.3.
             present = sorted(present)[-PRESENT:]
@@ -235,14 +235,14 @@ class Calibrated(Predictor):
         columns = user.columns
         last = sequence.ended_by(columns, now)
         # No more than a restarted daemon has (see ``history``).
-        first = max(last - LEAST, 0)
+        first = max(last - MIN_USER_JOBS, 0)
         known = self._known(
             now,
             row_of(submission),
             (submission.group, submission.queue, submission.walltime or 0),
             columns[:, first:last],
             np.array(running).T if running else _NONE,
-            *self._submissions(columns[:, -LEAST:], present, now),
+            *self._submissions(columns[:, -MIN_USER_JOBS:], present, now),
             max(waiting, 0),
         )
         return known, user.ids[first:last]
@@ -261,8 +261,8 @@ class Calibrated(Predictor):
         project = self._project(key, now)
         if self._weights is None:
             return Known(now, row, ended, running, times, project, self._everybody)
-        found = self._queues.get(("", *key[1:]))
-        queue = NO_BINS if found is None else found.until(now)
+        queue_jobs = self._queues.get(("", *key[1:]))
+        queue = NO_BINS if queue_jobs is None else queue_jobs.until(now)
         return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
@@ -293,9 +293,9 @@ class Calibrated(Predictor):
         day = job[0] // 86400
         self._of_day = self._of_day + 1 if day == self._day else day
         self._day = day
-        if self._settled < FEW or self._of_day % EACH == 0:
+        if self._settled < UNSAMPLED_JOBS or self._of_day % JOBS_PER_SAMPLE == 0:
             self._adjust(job)
-        if self._settled < FEW or self._of_day % EACH_LATER == 1:
+        if self._settled < UNSAMPLED_JOBS or self._of_day % JOBS_PER_LATER_SAMPLE == 1:
             self._adjust_later(job)
         if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED:
             self._settle()
@@ -306,30 +306,31 @@ class Calibrated(Predictor):
         Correct the quantiles by the bin in which the job ended.
         """
         row = job[3]
-        each = 1 if self._settled < FEW else EACH
-        shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, EACH)
+        per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
+        shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
         if shares is None:
             return
-        weight = self._recent.discount(job[4], self._day, each)
-        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, each, weight)
-        number = self._settled if self._settled < FEW else FEW + (self._settled - FEW) // EACH
+        weight = self._recent.discount(job[4], self._day, per_sample)
+        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, per_sample, weight)
+        sampled = max(self._settled - UNSAMPLED_JOBS, 0) // JOBS_PER_SAMPLE
+        number = min(self._settled, UNSAMPLED_JOBS) + sampled
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight
         self._everybody[int(row[SHARE])] += weight
 
     def _adjust_later(self, job: Pending) -> None:
         """Adjust the price of answers after the submission by what was known at the start of a job that waited."""
-        if waited(job[3], SOON):
-            self._adjust_price(job, int(job[3][START]), LATER, EACH_LATER)
+        if waited(job[3], SUBMISSION_WINDOW_S):
+            self._adjust_price(job, int(job[3][START]), LATER, JOBS_PER_LATER_SAMPLE)
 
-    def _adjust_price(self, job: Pending, now: int, which: int, each: int) -> Floats | None:
+    def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> Floats | None:
         """Adjust one of the prices; return the distribution at the time ``now``, none if what was known is not kept.
 
-        :param each: one of so many jobs adjusts this price.
+        :param per_sample: one of so many jobs adjusts this price.
         """
         end, job_id, _, row, user, key = job
         jobs = self._users[user]
-        if jobs.forgotten > now - LEAST_KNOWN:
+        if jobs.forgotten > now - MIN_HISTORY_S:
             # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
             # says nothing about the price.
             return None
@@ -344,9 +345,9 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
 
         price = self._prices[which]
-        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < FEW else each
+        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
         price.add(end, critical_cell(missed), late, count)
-        if which == AT_SUBMISSION and not waited(row, SOON):  # At its start the answer was the same.
+        if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)
         return shares
 
@@ -375,11 +376,11 @@ class Calibrated(Predictor):
         return user
 
 
-def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, found: int) -> None:
+def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, share: int) -> None:
     jobs = projects.get(key)
     if jobs is None:
         jobs = projects[key] = ProjectJobs()
         if len(projects) > PROJECTS:
             projects.popitem(last=False)
-    jobs.add(end, found)
+    jobs.add(end, share)
     projects.move_to_end(key)

@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from softwalltime.errors import OptionError
 from softwalltime.events import Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 
-MOST = 8
+MAX_PREDICTORS = 8
 """Predictors to choose from, at most."""
 LATENESS = 86400
 """Seconds by which a job may become known late without a change of any later answer."""
@@ -20,10 +20,10 @@ SPAN = 86400
 """A job is judged by what was known at its submission, or so many seconds before its end if that is later."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
-LEAST = 100
+MIN_JOBS = 100
 """Jobs without which nothing is chosen."""
-FEW, EACH = 500, 10
-"""After so many jobs of a day, one of so many is judged."""
+UNSAMPLED_JOBS, JOBS_PER_SAMPLE = 500, 10
+"""Jobs of a day that are all judged, and the number of further jobs of which one is judged."""
 TOLERANCE = 1.1
 """A rate of underestimation up to so many times the target meets it."""
 AT_ONCE = 4
@@ -55,8 +55,8 @@ def _split(value: object) -> object:
 
 
 def _check(specs: tuple[str, ...]) -> tuple[str, ...]:
-    if not 2 <= len(set(specs)) == len(specs) <= MOST:
-        raise ValueError(f"name 2 to {MOST} predictors, each once, joined by /, their options joined by ;")
+    if not 2 <= len(set(specs)) == len(specs) <= MAX_PREDICTORS:
+        raise ValueError(f"name 2 to {MAX_PREDICTORS} predictors, each once, joined by /, their options joined by ;")
     for spec in specs:
         if spec.partition(":")[0] == Champion.name:
             raise ValueError("a champion cannot choose a champion")
@@ -140,13 +140,15 @@ class Champion(Predictor):
     def history(self) -> History:
         """What the predictors need, and the jobs of the last ``DAYS``: as many as those that count them need."""
         wanted = [predictor.history for predictor in self._asked]
-        if any(each.per_user is None or each.seconds is None for each in wanted):
+        if any(history.per_user is None or history.seconds is None for history in wanted):
             return History(per_user=None, seconds=None)
-        by_time = [each for each in wanted if each.seconds]
+        by_time = [history for history in wanted if history.seconds]
         return History(
-            max(each.per_user or 0 for each in wanted),
-            max(DAYS * _DAY, *(each.seconds or 0 for each in wanted)),
-            max((each.most or 0 for each in by_time), default=None) if all(each.most for each in by_time) else None,
+            max(history.per_user or 0 for history in wanted),
+            max(DAYS * _DAY, *(history.seconds or 0 for history in wanted)),
+            max((history.most or 0 for history in by_time), default=None)
+            if all(history.most for history in by_time)
+            else None,
         )
 
     @property
@@ -204,11 +206,11 @@ class Champion(Predictor):
                     for predictor in self._judged:
                         predictor.learn(due)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the answer of the predictor that is asked, and say which one it is."""
         place = self._best if self._switch else 0
         answer = self._asked[place].predict(submission, now, elapsed)
-        if isinstance(answer, ColdStart):
+        if isinstance(answer, NoPrediction):
             return answer
         said = "best" if self._switch and self._jobs else "set"
         return answer._replace(
@@ -245,7 +247,7 @@ class Champion(Predictor):
                 self._choose()
             self._day, self._of_day = day, 0
         self._of_day += 1
-        if self._of_day <= FEW or self._of_day % EACH == 0:
+        if self._of_day <= UNSAMPLED_JOBS or self._of_day % JOBS_PER_SAMPLE == 0:
             score = self._score(job, now)
             known = self._scores.get(day)
             self._scores[day] = score if known is None else [a + b for a, b in zip(known, score, strict=True)]
@@ -257,20 +259,20 @@ class Champion(Predictor):
         Whole numbers, so that sums do not depend on what was added and taken away before.
         """
         walltime = job.submission.walltime or 0
-        found, runtime = [1], min(job.runtime, walltime)
+        scores, runtime = [1], min(job.runtime, walltime)
         for predictor in self._judged:
             answer = predictor.predict(job.submission, now)
-            seconds = walltime if isinstance(answer, ColdStart) else min(max(answer.seconds, 1.0), walltime)
+            seconds = walltime if isinstance(answer, NoPrediction) else min(max(answer.seconds, 1.0), walltime)
             accuracy = min(seconds, runtime) / max(seconds, runtime)
-            found += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
-        return found
+            scores += [round(accuracy * UNITS), int(seconds < runtime), round(abs(seconds - runtime))]
+        return scores
 
     def _choose(self) -> None:
         """Choose by the days that are over: once for each day with jobs."""
         for day in [day for day in self._scores if day <= self._day - self._days]:
             self._totals = [a - b for a, b in zip(self._totals, self._scores.pop(day), strict=True)]
         jobs, *sums = self._totals
-        if jobs < LEAST:
+        if jobs < MIN_JOBS:
             return
         self._jobs = jobs
         self._figures = [

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.untrained import UntrainedPredictor
 from softwalltime.reasons import Reason
@@ -33,8 +33,8 @@ class Constant(UntrainedPredictor):
         super().__init__(options)
         self._seconds = options.seconds
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the constant."""
         if not submission.walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         return Prediction(self._seconds, "{:g} s for every job", (self._seconds,))

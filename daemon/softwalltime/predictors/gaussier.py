@@ -7,10 +7,17 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
-from softwalltime.predictors.regression.user_features import DIMENSION, KEPT, Asked, PastRun, UserRuns, polynomial
+from softwalltime.predictors.regression.user_features import (
+    DIMENSION,
+    MAX_USER_RUNS,
+    Asked,
+    PastRun,
+    UserRuns,
+    polynomial,
+)
 from softwalltime.reasons import Reason
 
 LATENESS = 86400
@@ -53,8 +60,8 @@ class Gaussier(Predictor):
     The published method makes its step when a job ends.  This one makes it ``LATENESS`` later and in order of end,
     because the answers must not depend on the order in which jobs became known.  (They may for some jobs after a time
     without ends: at most ``_AT_ONCE`` steps are made for each end, until none is due.)  The step uses the features at
-    the job's submission; it is left out if more than ``KEPT`` of the user's jobs have ended since.  A daemon that
-    restarts learns from the last ``DAYS``, and may then answer differently.
+    the job's submission; it is left out if more than ``MAX_USER_RUNS`` of the user's jobs have ended since.  A daemon
+    that restarts learns from the last ``DAYS``, and may then answer differently.
 
     The paper's corrections of predictions that a job outlives are in the simulator (``simulate --correction``), and its
     choice among loss functions is ``softwalltime tune``.
@@ -82,7 +89,7 @@ class Gaussier(Predictor):
     @property
     def history(self) -> History:
         """The last jobs of each user, and all of the last ``DAYS``."""
-        return History(per_user=KEPT, seconds=DAYS * 86400)
+        return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
 
     def observe(self, event: Event) -> None:
         """Note which jobs run."""
@@ -110,12 +117,12 @@ class Gaussier(Predictor):
         for _ in range(due):
             self._train()
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the polynomial's value without its sign, at least 1 s and the time run, at most the walltime."""
         if not submission.walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         if not self._function.count:
-            return ColdStart(Reason.OTHER, ("no job ended a day ago or earlier: nothing has been learned yet",))
+            return NoPrediction(Reason.OTHER, ("no job ended a day ago or earlier: nothing has been learned yet",))
         user = self._users.get(submission.user) or UserRuns()
         seconds = self._function.predict(polynomial(user.features(_asked(submission), now)))
         seconds = min(max(abs(seconds), 1.0, float(elapsed)), float(max(submission.walltime, elapsed)))

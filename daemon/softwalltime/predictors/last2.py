@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.reasons import Reason
@@ -56,11 +56,11 @@ class Last2(Predictor):
             jobs = self._jobs[user] = LastJobs(2)
         jobs.add(job, job.runtime)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the mean of the last two runtimes, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
-            return ColdStart(Reason.NO_COMPLETED_JOBS, (submission.user,))
+            return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
         if (prediction := jobs.summary) is None:
             runtimes = jobs.values
             count = len(runtimes)

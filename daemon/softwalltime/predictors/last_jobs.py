@@ -49,9 +49,9 @@ class LastJobs(Generic[T, S]):
         values.insert(place, value)
 
 
-def _later(one: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
+def _later(first: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
     """Return whether the first of two jobs that ended in the same second counts as the later one."""
-    return _tie_break(*one[1:]) > _tie_break(*other[1:])
+    return _tie_break(*first[1:]) > _tie_break(*other[1:])
 
 
 def _tie_break(job_id: str, server: str) -> tuple[int, str, int, str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from softwalltime.jobs import ColdStart, Submission
+from softwalltime.jobs import NoPrediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.keys import KEYS, wrong_keys
 from softwalltime.reasons import Reason
@@ -143,9 +143,9 @@ class LikeJobsPredictor(Predictor):
         """All jobs of the window."""
         return History(seconds=self._recent.window)
 
-    def _too_few(self, count: int) -> ColdStart:
-        """Return the cold start for fewer like jobs than the option ``least``."""
-        return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._days, self._least))
+    def _too_few(self, count: int) -> NoPrediction:
+        """Return no prediction, with the reason, for fewer like jobs than the option ``least``."""
+        return NoPrediction(Reason.TOO_FEW_JOBS, (count, self._alike, self._days, self._least))
 
 
 def _insert(by_end: deque[tuple[int, T]], entry: tuple[int, T]) -> None:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
@@ -47,7 +47,7 @@ class Memorizer(LikeJobsPredictor):
             if self._all is not None:
                 self._all.add("", job.end, job.runtime)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the median runtime of like jobs; for a running job, of those that ran longer than it has, if any."""
         runtimes = self._recent.values(self._key(submission), now)
         if elapsed:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission, make_prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission, make_prediction
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
 from softwalltime.quantiles import quantile
@@ -66,14 +66,14 @@ class Percentile(LikeJobsPredictor):
         if self._bound is not None:
             self._of_user.add(submission.user, job.end, share)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the percentile of like jobs' shares, times this job's walltime, with the distribution of the shares.
 
         For a running job, only shares above the one that it has used count, if there are any.
         """
         walltime = submission.walltime
         if not walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         shares = self._recent.values(self._key(submission), now)
         count = len(shares)
         if count < self._least:

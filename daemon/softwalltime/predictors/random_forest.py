@@ -65,7 +65,7 @@ class RandomForest(ClassRegression):
         fit = RandomForestRegressor(
             n_estimators=options.trees, min_samples_leaf=options.leaf, random_state=options.seed
         )
-        return _forest([each.tree_ for each in fit.fit(x.astype(np.float32), y).estimators_])
+        return _forest([estimator.tree_ for estimator in fit.fit(x.astype(np.float32), y).estimators_])
 
 
 def _forest(trees: list[Any]) -> Forest:

@@ -43,17 +43,17 @@ class Entry:
 @cache
 def entries() -> tuple[Entry, ...]:
     """Return all predictors, those of this package first; the first one with a name keeps it."""
-    found: list[Entry] = []
+    registered: list[Entry] = []
     taken: dict[str, str] = {}
     for entry in (*_own(), *_foreign()):
         clash = next((name for name in entry.names if name in taken), None)
         if clash is None:
-            found.append(entry)
+            registered.append(entry)
             taken.update(dict.fromkeys(entry.names, entry.origin))
         else:
             problem = f"its name {clash!r} is taken by {taken[clash]}"
-            found.append(Entry(entry.name, entry.origin, None, problem))
-    return tuple(found)
+            registered.append(Entry(entry.name, entry.origin, None, problem))
+    return tuple(registered)
 
 
 def available() -> tuple[type[Predictor], ...]:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from softwalltime.jobs import ColdStart, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.predictors.untrained import UntrainedPredictor
 from softwalltime.reasons import Reason
 
@@ -15,6 +15,6 @@ class RequestedWalltime(UntrainedPredictor):
     source: ClassVar[str] = "what PBS does without soft walltimes"
     tried_options: ClassVar[tuple[str, ...]] = ()
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return no prediction."""
-        return ColdStart(Reason.BASELINE)
+        return NoPrediction(Reason.BASELINE)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
 from softwalltime.predictors.keys import KEYS
 from softwalltime.predictors.like_jobs import Window
@@ -44,7 +44,7 @@ class TemplatesOptions(Options):
     @field_validator("templates")
     @classmethod
     def _check_templates(cls, templates: tuple[str, ...]) -> tuple[str, ...]:
-        if not templates or any(set(each.split("+")) - set(KEYS) for each in templates):
+        if not templates or any(set(template.split("+")) - set(KEYS) for template in templates):
             raise ValueError(f"templates are sets of {', '.join(KEYS)}: keys joined by +, sets joined by /")
         return templates
 
@@ -56,7 +56,7 @@ class TemplatesOptions(Options):
     @field_validator("estimators")
     @classmethod
     def _check_estimators(cls, estimators: tuple[str, ...]) -> tuple[str, ...]:
-        if not estimators or not all(_ESTIMATOR.fullmatch(each) for each in estimators):
+        if not estimators or not all(_ESTIMATOR.fullmatch(estimator) for estimator in estimators):
             raise ValueError("estimators are wm or lr with a number of jobs, such as wm1 or lr5, joined by +")
         return estimators
 
@@ -76,9 +76,9 @@ class Templates(Predictor):
         super().__init__(options)
         self._window = options.window
         self._keys: list[Callable[[Submission], Hashable]] = [
-            attrgetter(*each.split("+")) for each in options.templates
+            attrgetter(*template.split("+")) for template in options.templates
         ]
-        parsed = [(each[:2], int(each[2:])) for each in options.estimators]
+        parsed = [(estimator[:2], int(estimator[2:])) for estimator in options.estimators]
         self._estimators = [(_mean if kind == "wm" else _line, count) for kind, count in parsed]
         self._longest = max(count for _, count in parsed)
         self._least_error = options.method == "lsterr"
@@ -116,16 +116,18 @@ class Templates(Predictor):
                 break
             del categories[category]
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the mean of all predictions, or the prediction with the least recent squared error."""
-        found = [(number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None]
-        if not found:
-            return ColdStart(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
+        predictions = [
+            (number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None
+        ]
+        if not predictions:
+            return NoPrediction(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
         if self._least_error:
-            _, seconds = min(found, key=lambda each: (self._error(each[0]), each[0]))
-            return Prediction(seconds, "the best of {} predictions from job categories", (len(found),))
-        total = math.fsum(seconds for _, seconds in found)
-        return Prediction(total / len(found), "mean of {} predictions from job categories", (len(found),))
+            _, seconds = min(predictions, key=lambda each: (self._error(each[0]), each[0]))
+            return Prediction(seconds, "the best of {} predictions from job categories", (len(predictions),))
+        total = math.fsum(seconds for _, seconds in predictions)
+        return Prediction(total / len(predictions), "mean of {} predictions from job categories", (len(predictions),))
 
     def _error(self, number: int) -> float:
         errors = self._errors[number]
@@ -134,12 +136,12 @@ class Templates(Predictor):
     def _all(self, submission: Submission, now: int) -> list[float | None]:
         """Return the prediction of each template with each estimator."""
         oldest = now - self._window
-        found: list[float | None] = []
+        predictions: list[float | None] = []
         for number, key in enumerate(self._keys):
             last = self._categories.get((number, key(submission)), [])
             runtimes = [runtime for end, runtime in last if end >= oldest]
-            found.extend(estimate(runtimes[-count:]) for estimate, count in self._estimators)
-        return found
+            predictions.extend(estimate(runtimes[-count:]) for estimate, count in self._estimators)
+        return predictions
 
 
 def _mean(runtimes: Sequence[int]) -> float | None:

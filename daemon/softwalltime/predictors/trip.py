@@ -17,7 +17,7 @@ GRID = (0.1, 1.0, 10.0, 100.0)
 """Strengths of both penalties that cross-validation chooses from."""
 _CLASSES = 20
 """Classes that cross-validation uses, those with the most jobs: a fit takes a millisecond, and there are 160 each."""
-_LEAST_SIGMA = 0.05
+_MIN_SIGMA = 0.05
 """Lower bound of the standard deviation of the errors, as a share of that of the runtimes."""
 
 
@@ -104,7 +104,7 @@ class _Standardised:
         if self._y is None:
             return None
         lower = (self.lower - self._level) / self._unit
-        return fit_tobit(self._x, self._y, lower, l1, l2, least_sigma=_LEAST_SIGMA, start=start)
+        return fit_tobit(self._x, self._y, lower, l1, l2, least_sigma=_MIN_SIGMA, start=start)
 
     def line(self, fit: TobitFit | None) -> CensoredLine:
         """Return the regression in seconds and the features' own units."""

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission, make_prediction
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission, make_prediction
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.last_jobs import LastJobs
 from softwalltime.reasons import Reason
@@ -51,13 +51,13 @@ class Usage(Predictor):
             jobs = self._jobs[submission.user] = LastJobs(self._last)
         jobs.add(job, job.runtime / submission.walltime)
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the largest recent share times this job's walltime, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
-            return ColdStart(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
+            return NoPrediction(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))
         if not submission.walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         if (share := jobs.summary) is None:
             share = jobs.summary = max(jobs.values)
         return self._predict(share, len(jobs.values), submission, submission.walltime)

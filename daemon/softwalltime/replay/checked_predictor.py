@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from softwalltime.errors import OptionError, SoftwalltimeError
 from softwalltime.events import Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Predictor
 
 _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
@@ -19,7 +19,7 @@ class CheckedPredictor(Predictor):
     """A predictor whose calls are checked.
 
     ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of seconds, not
-    negative and not NaN, or a :class:`ColdStart`.
+    negative and not NaN, or a :class:`NoPrediction`.
     """
 
     name, summary, source = "checked", "", ""
@@ -66,7 +66,7 @@ class CheckedPredictor(Predictor):
         except Exception as error:
             raise self._failed("learn", job.submission, error) from error
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the predictor's answer.
 
         :raises SoftwalltimeError: if it raises, or its answer is none.
@@ -75,11 +75,11 @@ class CheckedPredictor(Predictor):
             answer: Any = self._predictor.predict(submission, now, elapsed)
         except Exception as error:
             raise self._failed("predict", submission, error) from error
-        if isinstance(answer, ColdStart):
+        if isinstance(answer, NoPrediction):
             return answer
         where = f"predictor {self._name}: job {submission.job_id}: predict returned"
         if not isinstance(answer, Prediction):
-            raise SoftwalltimeError(f"{where} {answer!r}: return a Prediction or a ColdStart")
+            raise SoftwalltimeError(f"{where} {answer!r}: return a Prediction or a NoPrediction")
         seconds: Any = answer.seconds
         if not isinstance(seconds, Real) or math.isnan(seconds) or seconds < 0:
             raise SoftwalltimeError(f"{where} {seconds!r} as seconds: return a number, 0 or more")
@@ -120,5 +120,5 @@ def _size(value: object) -> int:
 
 def _submission_of(event: Event) -> Submission | None:
     job: Any = getattr(event, "job", None)
-    found = getattr(event, "submission", None) or getattr(job, "submission", None)
-    return found if isinstance(found, Submission) else None
+    submission = getattr(event, "submission", None) or getattr(job, "submission", None)
+    return submission if isinstance(submission, Submission) else None

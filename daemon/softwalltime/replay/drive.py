@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.decide import decide
-from softwalltime.policy.site import KEEP, WALLTIME, Terms
+from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.clamp_all import clamp_all
@@ -93,7 +93,7 @@ def drive_ordering(
     :param spec: the predictor for the value; may also be ``walltime``.
     """
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
-    run = _EventDriver(workload, predictors, Terms("on", KEEP, KEEP, MINIMUM, spec))
+    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MINIMUM, spec))
     _drive_together([run], workload, progress)
     return run.ordering()
 
@@ -153,12 +153,17 @@ class _SubmissionDriver:
 
     def go(self, stride: Stride) -> None:
         """Go through some events."""
-        learn, predict, predicted, cold_start = self._waiting.learn, self._waiting.predict, self._predicted, ColdStart
+        learn, predict, predicted, no_prediction = (
+            self._waiting.learn,
+            self._waiting.predict,
+            self._predicted,
+            NoPrediction,
+        )
         for kind, number, job in zip(*stride, strict=True):
             if kind:
                 submission = job.submission
                 prediction = predict(submission, submission.submitted)
-                if type(prediction) is not cold_start:
+                if type(prediction) is not no_prediction:
                     predicted[number] = prediction.seconds  # type: ignore[union-attr]  # isinstance costs 8%
             else:
                 learn(job)
@@ -182,7 +187,7 @@ def _pair(workload: Workload, waiting: Predictor, running: Predictor | str, mini
     if isinstance(running, Predictor) and running is not waiting:
         predictors["running"] = running
     spec = running if isinstance(running, str) else "waiting" if running is waiting else "running"
-    return _EventDriver(workload, predictors, Terms("on", "waiting", spec, minimum))
+    return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum))
 
 
 class _EventDriver:
@@ -191,7 +196,7 @@ class _EventDriver:
     :param predictors: by the specification that they have in ``terms``.
     """
 
-    def __init__(self, workload: Workload, predictors: Mapping[str, Predictor], terms: Terms) -> None:
+    def __init__(self, workload: Workload, predictors: Mapping[str, Predictor], terms: JobPolicy) -> None:
         self.seconds = 0.0
         self._workload = workload
         self._driver = PredictorDriver(predictors)
@@ -211,7 +216,7 @@ class _EventDriver:
         waits, runs, ordering = self._waits, self._runs, self._ordering
         time = 0
 
-        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             return predictors[spec].predict(submission, time)
 
         def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:

@@ -86,10 +86,10 @@ class _IntegerColumn:
 
     def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
         """Return the values of some jobs, with this number for ``None``."""
-        found = self._numbers[which].astype(np.int64)
+        values = self._numbers[which].astype(np.int64)
         if self._some_missing:
-            found[found == self._missing] = missing
-        return found
+            values[values == self._missing] = missing
+        return values
 
 
 class _CategoryColumn:

@@ -53,8 +53,8 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
 
     Both in seconds, t above 0.
     """
-    found: NDArray[np.float64] = np.minimum(p, t) / np.maximum(p, t)
-    return found
+    shares: NDArray[np.float64] = np.minimum(p, t) / np.maximum(p, t)
+    return shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ def weighted_mean(values: Floats, weights: NDArray[np.int64]) -> float:
 
 def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:
     """Return the mean of the values with each code from 0 to ``size`` - 1; 0 for a code without values."""
-    found: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
-    return found
+    means: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
+    return means
 
 
 def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0) -> Scores:

@@ -40,7 +40,7 @@ def drive_percentiles(
     learned = (workload.runtime > 0) & (walltime > 0)
     asks = (walltime > 0) & ~workload.shrink_to_fit
     ranks = _Ranks(percentiles)
-    found = np.full((len(percentiles), len(walltime)), np.nan)
+    predicted = np.full((len(percentiles), len(walltime)), np.nan)
     recent = RecentJobs(options.window)
     for kinds, numbers in workload.submissions_and_ends(progress):
         submissions = kinds > 0
@@ -63,8 +63,8 @@ def drive_percentiles(
                 recent.add(key, time, value)
         if asked:
             which = numbers[asked]
-            found[:, which] = _interpolated(np.array(neighbours), np.array(fractions)).T * walltime[which]
-    return found
+            predicted[:, which] = _interpolated(np.array(neighbours), np.array(fractions)).T * walltime[which]
+    return predicted
 
 
 class _Ranks:
@@ -85,8 +85,8 @@ class _Ranks:
 def _interpolated(neighbours: Floats, fractions: Floats) -> Floats:
     """Return the percentiles, one row per job; same order of operations as :func:`softwalltime.quantiles.quantile`."""
     below, above = np.split(neighbours, 2, axis=1)
-    found: Floats = below + fractions * (above - below)
-    return found
+    percentiles: Floats = below + fractions * (above - below)
+    return percentiles
 
 
 def soft_walltimes(

@@ -195,16 +195,16 @@ class Workload:
             parts.append((Kind.DELETED, in_file_order[~ran[in_file_order]], self.ended))
         if starts:
             parts.append((Kind.STARTED, np.flatnonzero(self.started >= 0).astype(np.int32), self.started))
-        numbers = np.concatenate([each for _, each, _ in parts])
-        kinds = np.concatenate([np.full(len(each), kind, np.int8) for kind, each, _ in parts])
-        order = np.argsort(np.concatenate([times[each] for _, each, times in parts]), kind="stable")
+        numbers = np.concatenate([indexes for _, indexes, _ in parts])
+        kinds = np.concatenate([np.full(len(indexes), kind, np.int8) for kind, indexes, _ in parts])
+        order = np.argsort(np.concatenate([times[indexes] for _, indexes, times in parts]), kind="stable")
         return kinds[order], numbers[order]
 
 
 def _in_period(submitted: Integers, scoring: Scoring) -> Flags:
-    found = np.ones(len(submitted), np.bool_)
+    inside = np.ones(len(submitted), np.bool_)
     if scoring.since is not None:
-        found &= submitted >= scoring.since
+        inside &= submitted >= scoring.since
     if scoring.until is not None:
-        found &= submitted < scoring.until
-    return found
+        inside &= submitted < scoring.until
+    return inside

@@ -10,7 +10,7 @@ from softwalltime.formatting import DAY, HOUR, MINUTE
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken, suitable_shake
 
 LEAST_JOBS = 20
@@ -104,7 +104,7 @@ def measure_earlier_starts(
     :param progress: called with the number of simulated jobs since the last call.
     """
     changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
-    policy, shake = Policy(order=order), suitable_shake(jobs)
+    policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)
     medians: dict[str, list[float]] = {one.user: [] for one in advice}
     for seed in seeds:
         before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)

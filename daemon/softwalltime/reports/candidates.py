@@ -7,7 +7,7 @@ from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.policy.site import WALLTIME
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 RESOURCE = "predicted"
 """Name of the ordering value in the simulator's formulas."""
@@ -23,9 +23,9 @@ MEDIAN = "calibrated:statistic=median"
 CHANCE = "chance: walltimes x 0.98"
 """A policy that helps nobody: what it changes for single jobs is chance."""
 BASELINES = {
-    TODAY: Policy(backfill="pbs"),
-    "as delivered": Policy(backfill="pbs", strict_ordering=False),
-    "WFP": Policy(backfill="pbs", order="wfp"),
+    TODAY: SchedulerPolicy(backfill="pbs"),
+    "as delivered": SchedulerPolicy(backfill="pbs", strict_ordering=False),
+    "WFP": SchedulerPolicy(backfill="pbs", order="wfp"),
 }
 """What sites run, by name: PBS with strict ordering in order of arrival, PBS as delivered (it reserves nothing, so
 every job that fits starts), and WFP, which is usual on machines for wide jobs; all with walltimes."""
@@ -41,7 +41,7 @@ class Candidate:
     """
 
     name: str
-    policy: Policy
+    policy: SchedulerPolicy
     preset: PresetName = "custom"
     own: bool = False
 
@@ -69,7 +69,7 @@ class Baseline:
     """
 
     name: str = TODAY
-    policy: Policy = BASELINES[TODAY]
+    policy: SchedulerPolicy = BASELINES[TODAY]
     remarks: tuple[str, ...] = ()
     """What of the site's scheduler the policy does not hold."""
 
@@ -109,12 +109,12 @@ def waiting_candidate(spec: str, baseline: Baseline) -> Candidate:
     return Candidate(f"waiting {spec}{WITH_GUARD}", policy)
 
 
-def chance_policy(baseline: Policy) -> Policy:
+def chance_policy(baseline: SchedulerPolicy) -> SchedulerPolicy:
     """Return the policy :data:`CHANCE` beside a baseline."""
     return replace(baseline, waiting="factor:0.98", classes_by_value=True)
 
 
-def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, Policy]:
+def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, SchedulerPolicy]:
     """Return what sites run today and the presets, by name; the baseline comes first.
 
     A preset has its guard; another policy is the preset while live values are off.  safe is today's policy then, and
@@ -125,7 +125,7 @@ def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, Policy]:
     return {baseline.name: baseline.policy} | usual | presets
 
 
-def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: int | None = HOUR) -> Policy:
+def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: int | None = HOUR) -> SchedulerPolicy:
     """Return a preset as a policy of the simulator: order, backfilling and predictors on a PBS set up for it.
 
     Presets that set nothing, and ``custom``, are the baseline.  One without an order of its own keeps the baseline's,

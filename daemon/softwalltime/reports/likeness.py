@@ -11,7 +11,7 @@ import numpy as np
 from softwalltime.formatting import DAY, day, duration, percent
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 MAX_FACTOR = 1.5
 """Greatest factor between recorded and simulated waits, in mean and in median."""
@@ -74,7 +74,7 @@ class Likeness:
     """Period, in epoch seconds, in which jobs waited a week or more and none started; null: none."""
 
 
-def measure_likeness(jobs: Jobs, processors: int, baseline: Policy) -> Likeness | None:
+def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
     """Simulate the recorded workload; ``None`` if most starts are not recorded.
 
     :param baseline: what the site runs.

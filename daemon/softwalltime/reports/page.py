@@ -26,7 +26,7 @@ from softwalltime.reports.published import compare_published_order
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.shaking import LEAST_USERS
+from softwalltime.simulation.shaking import MIN_USERS
 
 TOP = 10
 """Number of users in each table."""
@@ -89,7 +89,7 @@ def render(report: Report, origin: Origin) -> str:
         largest_class=waits_by_class.LARGEST,
         notable=waits_by_class.NOTABLE,
         guard=HOUR,
-        least_users=LEAST_USERS,
+        least_users=MIN_USERS,
         population=_populations(report),
         largest=LARGEST,
         rules=recommendation,

@@ -22,7 +22,7 @@ from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.recommendation import Recommendation, Verdict
 from softwalltime.reports.simulation import SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 
 _KINDS = ("runtime", "size", "queue")
 """Classes that are recorded and whose names identify nobody."""
@@ -89,8 +89,8 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
     )
 
 
-def _scheduler(policy: Policy) -> dict[str, Any]:
-    default = asdict(Policy())
+def _scheduler(policy: SchedulerPolicy) -> dict[str, Any]:
+    default = asdict(SchedulerPolicy())
     return {key: value for key, value in asdict(policy).items() if value != default[key]}
 
 

@@ -8,7 +8,7 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive, drive_specs
-from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis import groups, periods, settings
@@ -106,7 +106,7 @@ class Report:
     project_field: str
     walltimes: Walltimes | None
     scores: dict[str, tuple[Scores, Scores]]
-    floor: Floor | None
+    floor: LowerBound | None
     memorizer: Scores | None
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
@@ -173,11 +173,11 @@ def make_report(
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
         scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
-        floor=find_floor(workload),
+        floor=find_lower_bound(workload),
         memorizer=_memorizer(workload, soft, options.minimum),
         predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
         shares={spec: _summarize_users(table, one, options.target) for spec, one in judged.items() if spec != BASELINE},
-        for_whom=_for_whom(table, judged[focus], options.target) if focus in judged else None,
+        for_whom=_group_figures(table, judged[focus], options.target) if focus in judged else None,
         settings=grid,
         best=settings.best_setting(grid, options.target),
         happened=_since(workload, table, options, decisions),
@@ -236,7 +236,7 @@ def _distance(one: Halves, target: float) -> tuple[float, float]:
     return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
 
 
-def _for_whom(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
+def _group_figures(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
     users, projects, queues = (
         groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
     )  # fmt: skip

@@ -28,7 +28,7 @@ from softwalltime.reports.waits_by_class import (
 from softwalltime.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken, suitable_shake
 from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
 from softwalltime.states import TEACHING, State
@@ -135,7 +135,7 @@ class SimulationFigures:
     unscored: int = 0
     scored_share: float = 1.0
     remarks: tuple[str, ...] = ()
-    scheduler: Policy = BASELINES[TODAY]
+    scheduler: SchedulerPolicy = BASELINES[TODAY]
 
 
 def prepare(
@@ -186,12 +186,12 @@ def simulate_settings(
     return compare_candidates(recorded, candidates, options, found, rename)
 
 
-def policies_of(candidates: Sequence[Candidate], baseline: Policy) -> list[Policy]:
+def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
     """Return what must be simulated to compare candidates, each policy once and the baseline first."""
     return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
 
 
-def experiment_of(recorded: SimulationInput, baseline: Policy) -> Experiment:
+def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
     """Return the settings of the simulations that :func:`compare_candidates` needs."""
     shake = suitable_shake(recorded.jobs)
     return Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
@@ -201,7 +201,7 @@ def compare_candidates(
     recorded: SimulationInput,
     candidates: Sequence[Candidate],
     options: SimulationOptions,
-    found: Mapping[tuple[Policy, int], SimulationResult],
+    found: Mapping[tuple[SchedulerPolicy, int], SimulationResult],
     rename: Rename = lambda kind, name: name,
 ) -> SimulationFigures:
     """Compare simulated candidates with what the site runs, and that with the log.
@@ -252,7 +252,7 @@ def _means(metrics: Sequence[Metrics]) -> Metrics:
 
 def _results(
     recorded: SimulationInput,
-    policies: Sequence[Policy],
+    policies: Sequence[SchedulerPolicy],
     options: SimulationOptions,
     progress: Callable[[int], None],
 ) -> Iterable[SimulationResult]:

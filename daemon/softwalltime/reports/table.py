@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from softwalltime.formatting import percent, plural
-from softwalltime.replay.floor import Floor
+from softwalltime.replay.lower_bound import LowerBound
 from softwalltime.replay.metrics import Scores
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
@@ -29,7 +29,7 @@ def scores_table(scores: Mapping[str, tuple[Scores, Scores]]) -> TextTable:
     return TextTable.of(_SCORES, [_row(name, *both, best) for name, both in scores.items()])
 
 
-def floor_line(floor: Floor) -> str:
+def floor_line(floor: LowerBound) -> str:
     """Return the floor as one sentence."""
     return (
         f"floor: no prediction from {', '.join(floor.keys)} alone has a mean absolute error below "

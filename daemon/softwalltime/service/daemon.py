@@ -22,6 +22,7 @@ from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.collector import short_collections
 from softwalltime.service.follow import Follower
+from softwalltime.service.forecast_thread import ForecastThread
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
@@ -30,7 +31,6 @@ from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.shadow_thread import ShadowThread
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.start_options import start_options
-from softwalltime.service.start_thread import StartThread
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
 from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
@@ -146,7 +146,7 @@ class PredictionDaemon:
         )  # fmt: skip
         self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
         self.handler.after = self.shadows.add
-        self.starts = StartThread(settings)
+        self.starts = ForecastThread(settings)
         self.server = SocketServer(
             settings.socket, self.handler.answer, allowed_users(), self.handler.note, self.handler.keeps
         )

@@ -12,7 +12,7 @@ from typing import Any
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
-from softwalltime.live.jobs import QueueWatch, ServerJob
+from softwalltime.live.jobs import ServerJob, ServerJobs
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
@@ -63,7 +63,7 @@ class LiveValues:
     ) -> None:
         self._options = options
         self._connection = connection
-        self._watch = QueueWatch(connection)
+        self._server_jobs = ServerJobs(connection)
         self._predictions = predictions
         self._record = record
         self._counts = counts
@@ -81,7 +81,7 @@ class LiveValues:
         :param stopping: asked before each alter; true ends the look.
         :raises IflError: if PBS cannot be reached, or nothing may be altered.
         """
-        jobs = self._watch.look(now)
+        jobs = self._server_jobs.look(now)
         counts, predictions = self._counts, self._predictions()
         counts.looks += 1
         counts.jobs = len(jobs)
@@ -95,9 +95,9 @@ class LiveValues:
             return
         there = {job.job_id for job in jobs}
         remembered: tuple[dict[str, Any], ...] = (self._shadowed, self._refused, self._altered)
-        for each in remembered:
-            for job_id in each.keys() - there:
-                del each[job_id]
+        for record in remembered:
+            for job_id in record.keys() - there:
+                del record[job_id]
         ours = [job for job in jobs if not self._is_foreign(job)]
         changes = [
             change

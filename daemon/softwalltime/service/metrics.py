@@ -208,8 +208,8 @@ def families(status: Status) -> Iterator[Metric]:
     yield errors
     labels = ["event", "mode", "action"]
     decisions = CounterMetricFamily("softwalltime_decisions", "Decisions about jobs", labels=labels)
-    for each in status.decisions:
-        decisions.add_metric([each.event, each.mode, each.action], each.count)
+    for decision in status.decisions:
+        decisions.add_metric([decision.event, decision.mode, decision.action], decision.count)
     yield decisions
     yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
     yield _histogram("softwalltime_exchange_seconds", "Duration of an exchange of the hook", status.exchange_times)
@@ -260,8 +260,8 @@ def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:
     labels = ["processors", "widest"]
     for name, description in WAITS.items():
         gauge = GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
-        for each in waits:
-            gauge.add_metric([each.processors, str(each.widest).lower()], getattr(each, name.removesuffix("_seconds")))
+        for wait in waits:
+            gauge.add_metric([wait.processors, str(wait.widest).lower()], getattr(wait, name.removesuffix("_seconds")))
         yield gauge
 
 
@@ -342,7 +342,7 @@ class _MetricsServer(ThreadingHTTPServer):
         """Close connections after ``TIMEOUT``: a client that sends byte by byte never times out otherwise."""
         now = time.monotonic()
         with self._lock:
-            for connection in [each for each, deadline in self._deadlines.items() if deadline < now]:
+            for connection in [client for client, deadline in self._deadlines.items() if deadline < now]:
                 del self._deadlines[connection]
                 _hang_up(connection)
 

@@ -16,7 +16,7 @@ from softwalltime.jobs import CurrentJob, DecisionRecord, Submission, attributes
 from softwalltime.store.attributes import add_attributes
 from softwalltime.store.current import read_unknown
 
-KEPT = 10_000
+MAX_WAITING_SUBMISSIONS = 10_000
 """Submissions that wait for their ids."""
 PATIENCE = 30.0
 """Seconds after which a submission's Q record is not expected any more: PBS refused it, or it has ended."""
@@ -28,7 +28,7 @@ class NewSubmissions:
     """Submissions without ids, oldest first."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._waiting: deque[tuple[float, Submission]] = deque(maxlen=KEPT)
+        self._waiting: deque[tuple[float, Submission]] = deque(maxlen=MAX_WAITING_SUBMISSIONS)
         self._monotonic = monotonic
 
     def note(self, decisions: Sequence[DecisionRecord]) -> None:
@@ -52,17 +52,17 @@ class NewSubmissions:
         waiting = list(self._waiting)
         with engine.begin() as connection:
             queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_APART)))
-            found: list[Submission] = []
+            resolved: list[Submission] = []
             left = []
             for at, of in waiting:
                 there = queued.take(of)
                 if there is not None:
-                    found.append(replace(of, job_id=there.job_id, submitted=there.submitted))
+                    resolved.append(replace(of, job_id=there.job_id, submitted=there.submitted))
                 else:
                     left.append((at, of))
-            add_attributes(connection, found)
-        self._waiting = deque(left, maxlen=KEPT)
-        return len(found)
+            add_attributes(connection, resolved)
+        self._waiting = deque(left, maxlen=MAX_WAITING_SUBMISSIONS)
+        return len(resolved)
 
 
 class _Queued:

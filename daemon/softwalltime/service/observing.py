@@ -8,8 +8,8 @@ from softwalltime.jobs import CompletedJob, CurrentJob, Submission
 Key = tuple[str, str]
 
 
-class JobWatch:
-    """Waiting and running jobs as predictors have observed them, by job id and server.
+class JobEvents:
+    """Events from changes of the waiting and running jobs that predictors have observed, by job id and server.
 
     They result from the accounting log's records Q, S, a, D and E, whichever process has read them.  No event is
     observed twice after a restart.  A job that was submitted and ended between two reads is observed at its end.

@@ -66,5 +66,5 @@ class OpenLogs:
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
         """Return the logs by their paths now, with the state in which they were read and their status now."""
-        found = [(held.state, held.now()) for held in self._held.values()]
-        return {now[0]: (state, now[1]) for state, now in found if now is not None}
+        logs = [(held.state, held.now()) for held in self._held.values()]
+        return {now[0]: (state, now[1]) for state, now in logs if now is not None}

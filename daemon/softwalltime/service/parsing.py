@@ -22,7 +22,7 @@ from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.store.jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.logs import MalformedLine, Position
 
-LEAST = 8 << 20
+MIN_PARALLEL_BYTES = 8 << 20
 """Bytes of logs that must be parsed before further processes are started: starting them costs time too."""
 
 
@@ -99,7 +99,7 @@ def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
 def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[ParsedBlock]]]:
     """Yield a function that parses tasks and yields the results in the same order.
 
-    Starts processes after :data:`LEAST` bytes.
+    Starts processes after :data:`MIN_PARALLEL_BYTES` bytes.
     """
     with ExitStack() as stack:
         yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
@@ -113,7 +113,7 @@ def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> I
     parsed = under_way = 0
     for task in tasks:
         size = len(task.block.content)
-        if pool is None and parsed >= LEAST and processes > 1:
+        if pool is None and parsed >= MIN_PARALLEL_BYTES and processes > 1:
             pool = stack.enter_context(_pool(processes))
             Thread(target=_start, args=[pool, ready], daemon=True).start()
         if pool is None or not ready.is_set():

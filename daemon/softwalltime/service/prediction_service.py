@@ -6,7 +6,7 @@ from time import time
 
 from softwalltime.drive import PredictorErrors, PredictorFailure
 from softwalltime.events import Deleted, Ended, Event, Kind
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.policy.decide import Decision, decide
 from softwalltime.policy.site import SitePolicy
@@ -160,9 +160,9 @@ class PredictionService:
         return self._decide(kind, submission, has, now, elapsed or 0)
 
     def _decide(self, kind: Kind, submission: Submission, has: int | None, now: int, elapsed: int) -> Decision:
-        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             if not self.ready:
-                return ColdStart(Reason.HISTORY_LOADING)
+                return NoPrediction(Reason.HISTORY_LOADING)
             return self.answering.predict(spec, submission, now, elapsed)
 
         terms = self.policy.terms(submission)

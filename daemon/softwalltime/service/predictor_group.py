@@ -6,7 +6,7 @@ from threading import Lock
 
 from softwalltime.drive import PredictorDriver, PredictorErrors
 from softwalltime.events import Event
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
 
@@ -71,8 +71,8 @@ class PredictorGroup:
         with self._lock:
             self._show(event)
 
-    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
-        """Return the answer of a predictor as of ``now`` (epoch seconds); a cold start if it fails."""
+    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Return the answer of a predictor as of ``now`` (epoch seconds); no prediction if it fails."""
         with self._lock:
             self._come_to(now)
             return self._driver.predict(spec, submission, now, elapsed)

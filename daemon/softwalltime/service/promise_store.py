@@ -15,7 +15,7 @@ from softwalltime.promises import Promise
 from softwalltime.store.engine import rejects_data
 from softwalltime.store.promises import LiveState, last_states, open_promises, starts_of, store_promises, store_state
 
-KEPT = 10_000
+MAX_WAITING_LOOKS = 10_000
 """Looks whose changes wait for the store at most; then the oldest are dropped."""
 SEARCH = 10.0
 """Seconds between two searches for the starts of the same jobs."""
@@ -39,7 +39,7 @@ class PromiseStore:
         """The last state of each server."""
         self.gone: frozenset[str] = frozenset()
         """Jobs whose starts the log may have; set by the live thread."""
-        self._changes: deque[tuple[list[Promise], LiveState | None]] = deque(maxlen=KEPT)
+        self._changes: deque[tuple[list[Promise], LiveState | None]] = deque(maxlen=MAX_WAITING_LOOKS)
         self._found: deque[tuple[str, int]] = deque()
         self._told: frozenset[str] = frozenset()
         """Gone jobs whose starts were found already."""
@@ -53,10 +53,10 @@ class PromiseStore:
 
     def take_found(self) -> list[tuple[str, int]]:
         """Return the starts that were found in the log since: job id and epoch seconds."""
-        found = []
+        starts = []
         while self._found:
-            found.append(self._found.popleft())
-        return found
+            starts.append(self._found.popleft())
+        return starts
 
     @property
     def waiting(self) -> bool:
@@ -92,6 +92,6 @@ class PromiseStore:
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
             self._searched, self._next_search = wanted, monotonic() + SEARCH
             with engine.connect() as connection:
-                found = starts_of(connection, self.server, wanted)
-            self._found.extend(found)
-            self._told = (self._told & self.gone) | {job for job, _ in found}
+                starts = starts_of(connection, self.server, wanted)
+            self._found.extend(starts)
+            self._told = (self._told & self.gone) | {job for job, _ in starts}

@@ -31,7 +31,7 @@ _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEX
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
 _LARGEST = 10**12
-_MOST = 2**31 - 1
+_MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -102,8 +102,8 @@ def read_request(line: bytes) -> Request:
         now or 0,
         submission,
         soft_walltime,
-        min(timeouts or 0, _MOST),
-        min(exchange, _MOST) if exchange else exchange,
+        min(timeouts or 0, _MAX_INTEGER),
+        min(exchange, _MAX_INTEGER) if exchange else exchange,
         max(version, accepts or OLDEST),
         document.get("keep") is True,
     )

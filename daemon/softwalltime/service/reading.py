@@ -90,12 +90,12 @@ class KnownPositions:
         # The server of a log is unknown until the log holds a job.
         own = stored if stored or not server else self._positions("").by_path.get(name)
         same = positions.like(first)
-        furthest = max((each.offset for each in same), default=0)
+        furthest = max((candidate.offset for candidate in same), default=0)
         if own is not None and own.head.length and own.head.matches(first):
             furthest = max(furthest, own.offset)
             same = [own]
         position = max(
-            (each for each in same if size is None or each.offset <= size),
+            (candidate for candidate in same if size is None or candidate.offset <= size),
             key=lambda each: each.offset,
             default=None,
         )
@@ -164,7 +164,7 @@ class _Positions:
 
     def like(self, first: bytes) -> list[Position]:
         """Return the positions in logs that begin with these bytes, at any of the lengths that heads have."""
-        found: list[Position] = []
+        positions: list[Position] = []
         hashed, begin = sha256(), 0
         for length in self._sorted_lengths:
             if not 0 < length <= len(first):
@@ -172,8 +172,8 @@ class _Positions:
             # One pass over the bytes however many lengths there are: each digest continues the one before.
             hashed.update(first[begin:length])
             begin = length
-            found += self._by_digest.get(hashed.copy().digest(), {}).values()
-        return found
+            positions += self._by_digest.get(hashed.copy().digest(), {}).values()
+        return positions
 
 
 def new_blocks(

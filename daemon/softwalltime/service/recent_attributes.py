@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from softwalltime.jobs import CompletedJob, Submission, attributes_of, merged_attributes, whole_array
 
-KEPT = 20_000
+MAX_SUBMISSIONS = 20_000
 """Submissions that are remembered."""
 
 
@@ -19,7 +19,7 @@ class RecentAttributes:
         """Keep the attributes of a request."""
         if submission.job_id and any(known := attributes_of(submission)):
             self._known[whole_array(submission.job_id), submission.submitted] = known
-            if len(self._known) > KEPT:
+            if len(self._known) > MAX_SUBMISSIONS:
                 self._known.popitem(last=False)
 
     def complete(self, job: CompletedJob) -> CompletedJob:

@@ -21,7 +21,7 @@ from softwalltime.service.protocol import (
 )
 from softwalltime.service.recent_attributes import RecentAttributes
 
-KEPT = 100_000
+MAX_WAITING_DECISIONS = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""
 
 
@@ -30,7 +30,7 @@ class RequestHandler:
 
     def __init__(self, predictions: PredictionService, status: Callable[[], Mapping[str, object]]) -> None:
         self.predictions = predictions
-        self.decisions: deque[DecisionRecord] = deque(maxlen=KEPT)
+        self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_WAITING_DECISIONS)
         self.dropped = 0
         self.unusable = ""
         """What was outside the limits in the last job that was refused for it."""
@@ -101,7 +101,7 @@ class RequestHandler:
 
     def queue(self, record: DecisionRecord) -> None:
         """Queue a decision to be stored; safe from any thread."""
-        if len(self.decisions) == KEPT:
+        if len(self.decisions) == MAX_WAITING_DECISIONS:
             self.dropped += 1
         self.decisions.append(record)
 

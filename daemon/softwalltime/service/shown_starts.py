@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 def shown_text(expected: int, low: int, high: int) -> str:
     """Return an expected start and its range (epoch seconds) as the resource shows them, in local time."""
-    first, *ends = (time.strftime(_MINUTE, time.localtime(each)) for each in (expected, low, high))
+    first, *ends = (time.strftime(_MINUTE, time.localtime(moment)) for moment in (expected, low, high))
     return f"{first}({ends[0]}..{ends[1]})"
 
 
 def shown_times(text: str) -> tuple[int, ...]:
     """Return the three times of such a text, epoch seconds; none if it has none."""
     parts = text.replace("(", " ").replace("..", " ").replace(")", " ").split()
-    found = [converted(part, lambda each: int(time.mktime(time.strptime(each, _MINUTE)))) for part in parts]
-    return tuple(each for each in found if each is not None) if len(found) == 3 else ()
+    times = [converted(part, lambda each: int(time.mktime(time.strptime(each, _MINUTE)))) for part in parts]
+    return tuple(moment for moment in times if moment is not None) if len(times) == 3 else ()
 
 
 class ShownStarts:
@@ -45,7 +45,7 @@ class ShownStarts:
         self._budget = budget
         self._refused: dict[str, str] = {}
 
-    def show(self, found: Sequence[ExpectedStart], has: Mapping[str, str]) -> tuple[int, int]:
+    def show(self, starts: Sequence[ExpectedStart], has: Mapping[str, str]) -> tuple[int, int]:
         """Show the starts that changed, the next ones first; return how many jobs were altered and refused.
 
         Subjobs are left out: PBS alters no single one.
@@ -53,12 +53,12 @@ class ShownStarts:
         :param has: what the resource of each job shows already.
         :raises IflError: if nothing can be altered for now.
         """
-        there = {each.job.submission.job_id for each in found}
+        there = {start.job.submission.job_id for start in starts}
         self._refused = {job_id: text for job_id, text in self._refused.items() if job_id in there}
         shown = refused = 0
-        for each in found:
-            job_id = each.job.submission.job_id
-            text = self._text(each, has.get(job_id, ""))
+        for start in starts:
+            job_id = start.job.submission.job_id
+            text = self._text(start, has.get(job_id, ""))
             if not text or "[" in job_id or self._refused.get(job_id) == text:
                 continue
             if shown + refused >= self._budget:
@@ -81,13 +81,13 @@ class ShownStarts:
                 shown += 1
         return shown, refused
 
-    def _text(self, found: ExpectedStart, has: str) -> str:
+    def _text(self, start: ExpectedStart, has: str) -> str:
         """Return the text to show; empty if the start has moved by less than the minimum change."""
-        if found.expected is None:
+        if start.expected is None:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
-        now = (found.expected, *(found.range90 or (found.expected, found.expected)))
+        now = (start.expected, *(start.range90 or (start.expected, start.expected)))
         before = shown_times(has)
-        least = max(self._least, abs(found.expected - int(time.time())) // 5)
-        if before and all(abs(one - other) < least for one, other in zip(now, before, strict=True)):
+        least = max(self._least, abs(start.expected - int(time.time())) // 5)
+        if before and all(abs(moment - other) < least for moment, other in zip(now, before, strict=True)):
             return ""
         return shown_text(*now)

@@ -86,17 +86,17 @@ class SnapshotSource:
         there = {job.submission.job_id for job in jobs}
         self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
         reservations = [
-            reader.reservation({**values, "id": each, "reserve_state": _state(values)})
-            for each, values in read("reservations").items()
+            reader.reservation({**values, "id": identifier, "reserve_state": _state(values)})
+            for identifier, values in read("reservations").items()
         ]
         return ServerSnapshot(
             taken=now,
             server=name,
             version=str(server.get("pbs_version", "")),
             jobs=tuple(jobs),
-            vnodes=tuple(reader.vnode(each, nested(values)) for each, values in read("vnodes").items()),
-            queues=tuple(reader.queue(each, nested(values)) for each, values in read("queues").items()),
-            reservations=tuple(each for each in reservations if each is not None),
+            vnodes=tuple(reader.vnode(vnode, nested(values)) for vnode, values in read("vnodes").items()),
+            queues=tuple(reader.queue(queue, nested(values)) for queue, values in read("queues").items()),
+            reservations=tuple(reservation for reservation in reservations if reservation is not None),
             scheduler=reader.scheduler(server, sched_config(self._read_config())),
             remarks=tuple(self._remarks),
         )
@@ -124,14 +124,14 @@ def nested(attributes: Mapping[str, str]) -> dict[str, Any]:
     >>> nested({"queue": "q", "Resource_List.ncpus": "4", "Resource_List.mem": "1gb"})
     {'queue': 'q', 'Resource_List': {'ncpus': '4', 'mem': '1gb'}}
     """
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in attributes.items():
         name, dot, resource = key.partition(".")
         if not dot:
-            found[name] = value
-        elif isinstance(inner := found.setdefault(name, {}), dict):
+            members[name] = value
+        elif isinstance(inner := members.setdefault(name, {}), dict):
             inner[resource] = value
-    return found
+    return members
 
 
 def _is_job(job_id: str, state: Attributes) -> bool:

@@ -143,8 +143,8 @@ class SocketServer:
         with suppress(OSError):
             self.path.unlink()
         self._epoll.close()
-        for each in (self._listener, self._woken, self._wake):
-            each.close()
+        for descriptor in (self._listener, self._woken, self._wake):
+            descriptor.close()
 
     def _accept(self) -> None:
         for _ in range(ROUND):
@@ -245,7 +245,7 @@ class SocketServer:
         connection.client.close()
 
     def _drop_expired(self, now: float) -> None:
-        for connection in [each for each in self._open.values() if each.deadline < now]:
+        for connection in [connection for connection in self._open.values() if connection.deadline < now]:
             self._close(connection)
 
 

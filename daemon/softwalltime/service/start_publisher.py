@@ -1,6 +1,6 @@
 """The process that forecasts starts for the daemon: looks at PBS, forecasts, stores, and shows jobs their starts.
 
-The daemon starts it (:mod:`.start_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
+The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
 input, and reads a line of JSON after each forecast.  It is a process of its own, of low priority, so that the thread
 that answers the hook does not notice; it ends with its input, however the daemon ends.
 """
@@ -58,7 +58,7 @@ from softwalltime.store.start_times import (
 
 LOWEST = 19
 """Niceness of the process."""
-LEAST_RUNS = 20
+MIN_RUNS = 20
 LONGEST_PAUSE = 600.0
 """Seconds between two attempts while PBS or the store cannot be used, at most."""
 FRESH = 600
@@ -118,29 +118,29 @@ class StartPublisher:
         self._last_id = max((number for number, _ in new), default=self._last_id)
         queue = model_of(snapshot, running=self._running)
         first = queue.model.running
-        ids = [job.submission.job_id for job in (*queue.live[first:], *(each.job for each in queue.impossible))]
+        ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
         learnt = learning.learnt
         if learnt.keeps_raw:
             learnt = replace(learnt, corrections=self._calibration.corrections())
-        found = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
+        starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
-        stored = [_stored(each) for each in found]
+        stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
             kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
-        for each in found if self._options.calibrate else ():
-            if each.raw is not None and each.job.submission.job_id in kept:
-                self._calibration.watch(each.job.submission.job_id, now, each.raw)
+        for start in starts if self._options.calibrate else ():
+            if start.raw is not None and start.job.submission.job_id in kept:
+                self._calibration.watch(start.job.submission.job_id, now, start.raw)
         with self._engine.connect() as connection:
             quality = start_quality(connection, server)
         seconds = time.monotonic() - begin
-        shown, refused = self._shown.show(found, self._source.shown) if self._options.show else (0, 0)
+        shown, refused = self._shown.show(starts, self._source.shown) if self._options.show else (0, 0)
         return StartsStatus(
             "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
-            forecast=sum(each.expected is not None for each in found), shown=shown, refused=refused,
+            forecast=sum(start.expected is not None for start in starts), shown=shown, refused=refused,
             remarks=(*snapshot.remarks, *queue.remarks, *([self._remark] if self._remark else [])),
-            queues=_by_queue(found, queue, now), quality=quality, judged=self._calibration.jobs,
+            queues=_by_queue(starts, queue, now), quality=quality, judged=self._calibration.jobs,
             range_factor=1.0 if factor is None else factor,
         )  # fmt: skip
 
@@ -162,8 +162,10 @@ class StartPublisher:
         if self._options.calibrate:
             with self._engine.connect() as connection:
                 self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
-                for each in open_starts(connection, server, OF_JOB):
-                    self._calibration.resume(each.job_id, each.forecast_at, RawForecast.of(each.raw), each.forecasts)
+                for start in open_starts(connection, server, OF_JOB):
+                    self._calibration.resume(
+                        start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts
+                    )
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
@@ -172,7 +174,7 @@ class StartPublisher:
         """Make fewer runs next time if this forecast took more than half of the interval, and more again later."""
         share = self._options.every / 2 / max(seconds, 0.001)
         wanted = int(self._runs * min(share, 2.0))
-        self._runs = min(self._options.runs, max(wanted, LEAST_RUNS))
+        self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
 
     def _server(self, snapshot: ServerSnapshot) -> str:
         """The server's name as the store has it."""
@@ -181,41 +183,41 @@ class StartPublisher:
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
     """Return the earliest permitted start of held and delayed jobs by job id, epoch seconds."""
-    found = {}
+    earliest = {}
     for job in snapshot.jobs:
         if job.held:
-            found[job.submission.job_id] = NEVER
+            earliest[job.submission.job_id] = NEVER
         elif job.state == DELAYED and job.execution_time is not None:
-            found[job.submission.job_id] = job.execution_time
-    return found
+            earliest[job.submission.job_id] = job.execution_time
+    return earliest
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
     """Yield the judged forecasts of a server, as corrections learn from them."""
-    for each in starts:
-        if each.server == server and each.raw is not None:
-            yield JudgedForecast(each.job_id, each.forecast_at, each.started, RawForecast.of(each.raw))
+    for start in starts:
+        if start.server == server and start.raw is not None:
+            yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))
 
 
-def _stored(found: ExpectedStart) -> StoredStart:
-    job = found.job.submission
+def _stored(start: ExpectedStart) -> StoredStart:
+    job = start.job.submission
     # The tables have a range for each expected start: without one it is the start itself.
-    point = (found.expected, found.expected)
-    low90, high90 = found.range90 or point
-    low50, high50 = found.range50 or point
+    point = (start.expected, start.expected)
+    low90, high90 = start.range90 or point
+    low50, high50 = start.range50 or point
     return StoredStart(
-        job.job_id, job.submitted, found.expected, low90, low50, high50, high90, found.job.estimated_start,
-        job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, found.waits_for,
-        None if found.raw is None else found.raw.values,
+        job.job_id, job.submitted, start.expected, low90, low50, high50, high90, start.job.estimated_start,
+        job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, start.waits_for,
+        None if start.raw is None else start.raw.values,
     )  # fmt: skip
 
 
-def _by_queue(found: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
+def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
     waits: dict[str, list[int]] = {}
-    for each in found:
-        if each.expected is not None:
-            waits.setdefault(each.job.submission.queue, []).append(max(each.expected - now, 0))
-    live = (*queue.live[queue.model.running :], *(each.job for each in queue.impossible))
+    for start in starts:
+        if start.expected is not None:
+            waits.setdefault(start.job.submission.queue, []).append(max(start.expected - now, 0))
+    live = (*queue.live[queue.model.running :], *(start.job for start in queue.impossible))
     waiting = Counter(job.submission.queue for job in live)
     rows = []
     for name, count in sorted(waiting.items()):

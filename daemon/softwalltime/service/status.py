@@ -117,16 +117,16 @@ class StartsStatus:
     """How good the forecasts of the last seven days were, by queue."""
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "StartsStatus":
+    def from_json(cls, response: Mapping[str, Any]) -> "StartsStatus":
         """Read the fields.
 
         :raises TypeError: if one has another form.
         """
         return cls(**{
-            **found,
-            "remarks": tuple(found.get("remarks", ())),
-            "queues": tuple(QueueStarts(**each) for each in found.get("queues", ())),
-            "quality": tuple(StartQuality(**each) for each in found.get("quality", ())),
+            **response,
+            "remarks": tuple(response.get("remarks", ())),
+            "queues": tuple(QueueStarts(**row) for row in response.get("queues", ())),
+            "quality": tuple(StartQuality(**row) for row in response.get("quality", ())),
         })  # fmt: skip
 
 
@@ -249,19 +249,19 @@ class Status:
 
         :raises StatusError: if a key is missing or has another form, as in another version.
         """
-        known = {each.name: each.default is MISSING for each in fields(cls)}
+        known = {field.name: field.default is MISSING for field in fields(cls)}
         missing = [name for name, required in known.items() if required and name not in response]
         if missing:
             raise StatusError(_of_another_version(response, f"lacks {missing[0]}"))
         given = {name: value for name, value in response.items() if name in known}
         try:
-            given["week"] = tuple(Quality(**each) for each in given["week"])
-            given["waits"] = tuple(WaitOfSize(**each) for each in given.get("waits", ()))
-            given["decisions"] = tuple(DecisionCount(**each) for each in given["decisions"])
+            given["week"] = tuple(Quality(**row) for row in given["week"])
+            given["waits"] = tuple(WaitOfSize(**row) for row in given.get("waits", ()))
+            given["decisions"] = tuple(DecisionCount(**row) for row in given["decisions"])
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])
             given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
-            given["failures"] = tuple(PredictorFailure(**each) for each in given.get("failures", ()))
+            given["failures"] = tuple(PredictorFailure(**row) for row in given.get("failures", ()))
             given["live"] = LiveStatus(**given.get("live", {}))
             given["starts"] = StartsStatus.from_json(given.get("starts", {}))
         except (TypeError, ValueError) as error:

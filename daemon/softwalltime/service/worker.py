@@ -21,7 +21,7 @@ from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
-from softwalltime.service.observing import JobWatch
+from softwalltime.service.observing import JobEvents
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -119,7 +119,7 @@ class Worker:
         self._refresh_began = 0
         self._next: PredictionService | None = None
         self._notices: dict[str, str] = {}
-        self._watch = JobWatch()
+        self._job_events = JobEvents()
         self._last_change: int | None = None
         """The last change of the current jobs that was observed; ``None``: the jobs were not read yet."""
         self._next_fit = monotonic()
@@ -234,7 +234,7 @@ class Worker:
             # This copy does not answer yet.
             _fit(predictions, now)
             self._next_fit = self._monotonic() + predictions.fit_seconds
-        self._watch, self._last_change = JobWatch(), None
+        self._job_events, self._last_change = JobEvents(), None
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
         if predictions.policy.steer is not None:
@@ -268,7 +268,7 @@ class Worker:
             for number, stored in read_new(connection, self._last_id):
                 job = self._handler.attributes.complete(stored)
                 if predictions.observes:
-                    predictions.observe(self._watch.ended(job))
+                    predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
                 self._last_id = number
             if predictions.observes:
@@ -281,9 +281,9 @@ class Worker:
         if changes is None:
             newest, current = last_change(connection), list(read_current(connection))
             self._last_change = newest
-            return self._watch.load(current, now)
+            return self._job_events.load(current, now)
         self._last_change = changes.last
-        return self._watch.change(changes.jobs, now)
+        return self._job_events.change(changes.jobs, now)
 
     def _log_notices(self) -> None:
         """Log the notices of predictors that have changed."""

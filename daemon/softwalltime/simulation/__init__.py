@@ -3,12 +3,12 @@
 Start from :func:`.engine.simulate`::
 
     jobs, refused = jobs_of(completed_jobs).that_fit(128)
-    outcome = simulate(jobs, 128, Policy(order="wfp", waiting="factor:0.5", guard=3600))
+    outcome = simulate(jobs, 128, SchedulerPolicy(order="wfp", waiting="factor:0.5", guard=3600))
     measure(jobs, outcome, 128).wait_mean
 
 ===================  ==========================================================================================
 :mod:`.jobs`         the jobs as columns, in order of submission; which records cannot be simulated
-:mod:`.policies`     ``Policy``: order, backfilling, values, guard, steering, correction, as plain data
+:mod:`.policies`     ``SchedulerPolicy``: order, backfilling, values, guard, steering, correction, as plain data
 :mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its outcome
 :mod:`.system_state` what waits and runs at an instant, and what has become of each job: what disciplines change
 :mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods

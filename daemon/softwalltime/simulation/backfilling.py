@@ -16,7 +16,7 @@ from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order, best_first, blocks
 from softwalltime.simulation.pbs import PbsCycle
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.queue import LONG
@@ -44,7 +44,7 @@ class EasyBackfilling:
     were submitted since are looked at: time alone never helps a candidate.
     """
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         """
         :param policy: ``backfill`` is ``none`` (only heads start), ``easy`` or ``sjbf``; with a ``guard``, candidates
             count with their walltime once the head is that many seconds past its promise.
@@ -200,18 +200,18 @@ class EasyBackfilling:
         if len(small) < len(jobs):
             jobs = jobs[small]
         seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
-        found: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
-        return found
+        eligible: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return eligible
 
 
-def _easy(system: SystemState, policy: Policy) -> Discipline:
+def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:
     """EASY for the system's machine."""
     if isinstance(system.machine, Pools):
         return PooledEasyBackfilling(system, policy, system.machine)
     return EasyBackfilling(system, policy)
 
 
-DISCIPLINES: dict[str, Callable[[SystemState, Policy], Discipline]] = {
+DISCIPLINES: dict[str, Callable[[SystemState, SchedulerPolicy], Discipline]] = {
     "none": _easy,
     "easy": _easy,
     "sjbf": _easy,

@@ -9,7 +9,7 @@ import numpy as np
 from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.planning import Profile
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 
 DEPTH = 300
@@ -28,7 +28,7 @@ class ConservativeBackfilling:
     before it gets one.  So the cost of a pass is bounded, however many jobs wait.
     """
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         """:param policy: ``depth`` is used."""
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)

@@ -65,12 +65,12 @@ def relative_changes(policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> 
 
 def means(metrics: Sequence[Metrics]) -> Metrics:
     """Each metric's mean over the workloads that have it; ``promises`` is rounded."""
-    found: dict[str, float | None] = {}
+    averages: dict[str, float | None] = {}
     for field in fields(Metrics):
-        values = [value for each in metrics if (value := getattr(each, field.name)) is not None]
-        found[field.name] = math.fsum(values) / len(values) if values else None
-    promises = round(found.pop("promises") or 0)
-    return Metrics(promises=promises, **found)
+        values = [value for workload in metrics if (value := getattr(workload, field.name)) is not None]
+        averages[field.name] = math.fsum(values) / len(values) if values else None
+    promises = round(averages.pop("promises") or 0)
+    return Metrics(promises=promises, **averages)
 
 
 def _pairs(name: str, policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> list[tuple[float, float]]:

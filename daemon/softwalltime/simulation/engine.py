@@ -18,7 +18,7 @@ from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.backfilling import DISCIPLINES
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState, named
 
 _STRIDE = 4096
@@ -47,7 +47,7 @@ class Engine:
     """One simulation, for a single run.  ``system`` is its state."""
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, policy: Policy,
+        self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """
@@ -162,7 +162,7 @@ class Engine:
         )
 
 
-def check(policy: Policy, predictors: Mapping[str, Predictor] = MappingProxyType({})) -> None:
+def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = MappingProxyType({})) -> None:
     """Check that a policy can be simulated.
 
     :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
@@ -179,7 +179,7 @@ def check(policy: Policy, predictors: Mapping[str, Predictor] = MappingProxyType
 
 
 def simulate(
-    jobs: Jobs, machine: int | Machine, policy: Policy, progress: Callable[[int], None] = lambda _: None,
+    jobs: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
     predictors: Mapping[str, Predictor] = MappingProxyType({}),
 ) -> ScheduleOutcome:  # fmt: skip
     """Schedule the jobs on a machine under a policy.

@@ -6,13 +6,13 @@ import numpy as np
 
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 DECAY_TIME = 86400
 DECAY_FACTOR = 0.5
 """PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
-_LEAST = 1.0
+_MIN_USAGE = 1.0
 
 
 class FairShare(Order):
@@ -25,12 +25,12 @@ class FairShare(Order):
 
     changes_on_start: ClassVar[bool] = True
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         users: dict[str, int] = {}
         self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
         self._processors = np.array(jobs.processors, np.float64)
         self._requested = self._processors * values.limit_array
-        self._usage = np.full(len(users), _LEAST)
+        self._usage = np.full(len(users), _MIN_USAGE)
         self._running = np.zeros(len(users))
         self._rate = np.zeros(len(users))
         self._now = jobs.submitted[0] if len(jobs) else 0
@@ -40,8 +40,8 @@ class FairShare(Order):
         """Minus the user's usage."""
         self._advance(now)
         user = self._user[waiting]
-        found: Floats = -(self._usage[user] + self._running[user])
-        return found
+        priorities: Floats = -(self._usage[user] + self._running[user])
+        return priorities
 
     def started(self, job: int, now: int) -> None:
         """Count the job's request until it ends."""
@@ -60,7 +60,7 @@ class FairShare(Order):
     def _advance(self, now: int) -> None:
         while self._decay <= now:
             self._usage += self._rate * (self._decay - self._now)
-            self._usage = np.maximum(self._usage * DECAY_FACTOR, _LEAST)
+            self._usage = np.maximum(self._usage * DECAY_FACTOR, _MIN_USAGE)
             self._now = self._decay
             self._decay += DECAY_TIME
         if now > self._now:

@@ -12,7 +12,7 @@ import numpy as np
 from softwalltime.errors import OptionError
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 NAMES = (
@@ -54,7 +54,7 @@ class Formula(Order):
     As in PBS, results are single precision, and a job whose result is not a number, as after a division by 0, has 0.
     """
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         """:raises OptionError: if the policy has no formula, or its formula cannot be evaluated."""
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
@@ -86,8 +86,8 @@ class Formula(Order):
         if "predicted" in names:
             environment["predicted"] = self._values.ordering[waiting]
         with np.errstate(all="ignore"):
-            found = np.asarray(self._evaluate(environment), np.float64)
-            single = np.where(np.isfinite(found), found, 0.0).astype(np.float32)
+            priorities = np.asarray(self._evaluate(environment), np.float64)
+            single = np.where(np.isfinite(priorities), priorities, 0.0).astype(np.float32)
         return np.broadcast_to(single, waiting.shape).astype(np.float64)
 
 
@@ -155,12 +155,12 @@ def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compi
 
 
 def _chosen(test: Column, body: Column, orelse: Column) -> Column:
-    found: Floats = np.where(np.equal(test, 0), orelse, body)
-    return found
+    column: Floats = np.where(np.equal(test, 0), orelse, body)
+    return column
 
 
 def _reduced(function: Callable[[Column, Column], Column], values: tuple[Column, ...]) -> Column:
-    found = values[0]
+    column = values[0]
     for value in values[1:]:
-        found = function(found, value)
-    return found
+        column = function(column, value)
+    return column

@@ -53,8 +53,8 @@ class Jobs:
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which jobs the metrics are of: those with a walltime."""
-        found: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
-        return found
+        scored: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
+        return scored
 
     def scored_share(self, processors: int | None = None) -> float:
         """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs.

@@ -84,8 +84,8 @@ def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:
 
 def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
     """max(1, (wait + duration) / max(duration, bound)) of each job (Feitelson et al. 1997)."""
-    found: Floats = np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
-    return found
+    slowdowns: Floats = np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
+    return slowdowns
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,11 @@ def measure(
     columns = _columns(jobs, outcome, baseline)
     if chosen is not None:
         return _measured(columns.part(np.flatnonzero(chosen)), processors)
-    whole = found = _measured(columns, processors)
+    whole = figures = _measured(columns, processors)
     if not jobs.scored.all():
-        found = _measured(columns.part(np.flatnonzero(jobs.scored)), processors)
+        figures = _measured(columns.part(np.flatnonzero(jobs.scored)), processors)
     speed = len(jobs) / outcome.seconds if len(jobs) and outcome.seconds else None
-    return replace(found, utilisation=whole.utilisation, makespan=whole.makespan, jobs_per_second=speed)
+    return replace(figures, utilisation=whole.utilisation, makespan=whole.makespan, jobs_per_second=speed)
 
 
 def measure_classes(
@@ -141,8 +141,8 @@ def measure_classes(
     """
     columns = _columns(jobs, outcome, baseline)
     return {
-        by: {name: _measured(columns.part(which), processors) for name, which in each.items()}
-        for by, each in members.items()
+        by: {name: _measured(columns.part(which), processors) for name, which in classes.items()}
+        for by, classes in members.items()
     }
 
 
@@ -253,6 +253,6 @@ def _largest(members: dict[str, Integers], largest: int | None) -> dict[str, Int
     if largest is None:
         return members
     names = sorted(members, key=lambda name: (-len(members[name]), name))
-    found = {name: members[name] for name in names[:largest]}
+    kept = {name: members[name] for name in names[:largest]}
     rest = [members[name] for name in names[largest:]]
-    return found | ({OTHERS: np.sort(np.concatenate(rest))} if rest else {})
+    return kept | ({OTHERS: np.sort(np.concatenate(rest))} if rest else {})

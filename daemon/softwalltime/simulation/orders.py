@@ -11,14 +11,14 @@ from softwalltime.simulation.fairshare import FairShare
 from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
 
 class _ColumnOrder(Order):
     """Input of the orders: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
@@ -51,8 +51,8 @@ class Wfp(_ColumnOrder):
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The cube of the relative wait, times the processors."""
         relative = (now - self.submitted[waiting]) / self.value[waiting]
-        found: Floats = relative * relative * relative * self.processors[waiting]
-        return found
+        priorities: Floats = relative * relative * relative * self.processors[waiting]
+        return priorities
 
 
 class ExpansionFactor(_ColumnOrder):
@@ -60,8 +60,8 @@ class ExpansionFactor(_ColumnOrder):
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The expansion factor."""
-        found: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
-        return found
+        priorities: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
+        return priorities
 
 
 class Unicef(_ColumnOrder):
@@ -76,8 +76,8 @@ class Unicef(_ColumnOrder):
         """The quotient; 0 for a job that has not waited."""
         wait = (now - self.submitted[waiting]).astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = wait / (np.log2(self.processors[waiting]) * self.value[waiting])
-        return np.where(wait > 0, found, 0.0)
+            priorities = wait / (np.log2(self.processors[waiting]) * self.value[waiting])
+        return np.where(wait > 0, priorities, 0.0)
 
 
 class _LearnedFormula(_ColumnOrder):
@@ -94,7 +94,7 @@ class _LearnedFormula(_ColumnOrder):
 
     fixed = True
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         super().__init__(jobs, values, policy)
         first = self.submitted[0] if len(jobs) else 0
         self.arrival = np.log10(np.maximum(self.submitted - first, 1))
@@ -139,7 +139,7 @@ class F4(_LearnedFormula):
 class Powers(_ColumnOrder):
     """Powers of wait, length and size (:mod:`softwalltime.policy.power_order`) in PBS's single precision."""
 
-    def __init__(self, jobs: Jobs, values: Values, policy: Policy) -> None:
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         """:raises OptionError: if the order's specification is wrong."""
         super().__init__(jobs, values, policy)
         self._powers = PowerOrder.of(policy.order)
@@ -151,20 +151,20 @@ class Powers(_ColumnOrder):
         wait = (now - self.submitted[waiting]).astype(np.float64)
         runtime, limit = self.value[waiting], self._walltime[waiting]
         by_runtime, by_limit, by_size = of.exponents
-        found = wait + of.age
+        priorities = wait + of.age
         if by_runtime == by_limit:
-            found /= np.power(runtime * limit, by_runtime)
+            priorities /= np.power(runtime * limit, by_runtime)
         else:
-            found = found / np.power(runtime, by_runtime) / np.power(limit, by_limit)
+            priorities = priorities / np.power(runtime, by_runtime) / np.power(limit, by_limit)
         # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
-        found *= np.power(self.processors[waiting], by_size)
+        priorities *= np.power(self.processors[waiting], by_size)
         if of.limit is not None:
-            found = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, found)
-        single: Floats = found.astype(np.float32).astype(np.float64)
+            priorities = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, priorities)
+        single: Floats = priorities.astype(np.float32).astype(np.float64)
         return single
 
 
-ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
+ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "fcfs": None,
     "sjf": ShortestFirst,
     "ljf": LongestFirst,
@@ -182,7 +182,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, Policy], Order] | None] = {
 """The orders by name; first come, first served needs no priorities."""
 
 
-def order_of(jobs: Jobs, values: Values, policy: Policy) -> Order | None:
+def order_of(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Order | None:
     """Return the order that a policy names, which has options after a colon if it is of the family of powers.
 
     :raises OptionError: if there is no such order, or its options are wrong.

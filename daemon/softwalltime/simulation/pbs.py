@@ -8,7 +8,7 @@ import numpy as np
 from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.order import CHUNK, best_first, blocks
 from softwalltime.simulation.planning import FOREVER, Profile
-from softwalltime.simulation.policies import WALLTIME, Policy
+from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 from softwalltime.simulation.queue import LONG, RankedQueue
 from softwalltime.simulation.system_state import SystemState
 
@@ -34,7 +34,7 @@ class PbsCycle:
     mark their classes as if they had been looked at one by one.
     """
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
         self._system = system
         self._depth = (policy.depth or 1) if policy.strict_ordering else 0
@@ -139,7 +139,7 @@ class JobClasses:
     late.  They differ only where classes distinguish values.  ``have_a_value``: jobs of a class have the same value.
     """
 
-    def __init__(self, system: SystemState, policy: Policy) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         by_value = policy.classes_by_value
         self._system = system
         self._by_value = by_value

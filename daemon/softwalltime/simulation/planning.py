@@ -115,10 +115,10 @@ class Profile:
         free = self.free[0]
         if self._sizes is None:
             self._sizes = np.array(self._needs, np.int64)
-        found = self._sizes[jobs] <= free
-        small = found.nonzero()[0]
+        fitting = self._sizes[jobs] <= free
+        small = fitting.nonzero()[0]
         if not len(small):
-            return found
+            return fitting
         # Until when as many processors as a job needs stay free, by that number.
         until = np.full(free + 1, FOREVER)
         least = free
@@ -129,8 +129,8 @@ class Profile:
                 if least < 0:
                     break
         some = jobs[small]
-        found[small] = values[some] <= until[self._sizes[some]] - self.times[0]
-        return found
+        fitting[small] = values[some] <= until[self._sizes[some]] - self.times[0]
+        return fitting
 
     def advance(self, now: int) -> None:
         """Drop what is past."""

@@ -26,7 +26,7 @@ FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SchedulerPolicy:
     """Order, backfilling and estimates of a simulation (:mod:`orders`, :mod:`backfilling`, :mod:`corrections`)."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -77,7 +77,7 @@ class Policy:
     @property
     def name(self) -> str:
         """Order and backfilling, then all values other than the default: ``fcfs+easy waiting=factor:0.5``."""
-        default = asdict(Policy())
+        default = asdict(SchedulerPolicy())
         given = asdict(self)
         rest = [
             f"{key}={value}"
@@ -97,10 +97,10 @@ class Policy:
         return {spec: digest for spec in specs if (digest := contents_of(spec))}
 
 
-_ADAPTER = TypeAdapter(Policy)
+_ADAPTER = TypeAdapter(SchedulerPolicy)
 
 
-def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = ()) -> Policy:
+def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = ()) -> SchedulerPolicy:
     """A policy from plain values.
 
     :param predictors: names that need not be in the registry.
@@ -113,7 +113,7 @@ def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = 
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
         if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(Policy()))}") from error
+            raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(SchedulerPolicy()))}") from error
         raise OptionError(f"{where}: {key} = {values.get(key)!r}: {plain(first['msg'])}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
         if spec not in FIXED and spec not in predictors:
@@ -121,7 +121,7 @@ def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = 
     return policy
 
 
-def read_policies(path: Path, defaults: dict[str, Any]) -> dict[str, Policy]:
+def read_policies(path: Path, defaults: dict[str, Any]) -> dict[str, SchedulerPolicy]:
     """The policies of a TOML file, a table each, by the table's name and in the file's order.
 
     :param defaults: values of keys that a table does not have.

@@ -7,7 +7,7 @@ import numpy as np
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Integers
 from softwalltime.simulation.planning import FOREVER
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.system_state import SystemState
 
@@ -21,7 +21,7 @@ class PooledEasyBackfilling:
     what is left over then.
     """
 
-    def __init__(self, system: SystemState, policy: Policy, machine: Pools) -> None:
+    def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
         """
         :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
         :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.
@@ -138,8 +138,8 @@ class PooledEasyBackfilling:
     def _taken(self, jobs: Integers, pool: int) -> Integers:
         """What each of these jobs takes of a pool."""
         if not pool:
-            found: Integers = self._amounts[0][jobs]
-            return found
+            taken: Integers = self._amounts[0][jobs]
+            return taken
         total = np.zeros(len(jobs), np.int64)
         for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
             total += np.where(pools[jobs] == pool, amounts[jobs], 0)
@@ -194,9 +194,9 @@ class _Extra:
         self._counted = {0}
 
     def copied(self) -> "_Extra":
-        found = _Extra(dict(self.left), self._ended, self._taken)
-        found._counted = set(self._counted)
-        return found
+        copied = _Extra(dict(self.left), self._ended, self._taken)
+        copied._counted = set(self._counted)
+        return copied
 
     def of(self, pool: int) -> int:
         """What is left over of a pool of the head."""

@@ -65,7 +65,7 @@ class Pools:
             self.active.append(window)
             self.active.sort(key=lambda each: each.end)
             self.free[0] -= window.processors
-        for window in [each for each in self.active if each.end <= now]:
+        for window in [window for window in self.active if window.end <= now]:
             self.active.remove(window)
             self.free[0] += window.processors
 
@@ -137,7 +137,7 @@ class PoolCalendar:
         if profile is None:
             machine = self._machine
             needs = _Needs(machine.shares, pool)
-            ends = self._ends if pool == 0 else [each for each in self._ends if needs[each[1]]]
+            ends = self._ends if pool == 0 else [end for end in self._ends if needs[end[1]]]
             profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs)
             if pool == 0:
                 for window in machine.active:
@@ -153,14 +153,14 @@ class PoolCalendar:
         """The first time at which all its pools have enough for that long, clear of reserved windows."""
         start = self._now
         while start < FOREVER:
-            found = start
+            begin = start
             for pool, _ in self._machine.shares[job]:
-                found = max(found, self._profile(pool).earliest(job, seconds, found))
-            if found == start and found < FOREVER and not self._clear(job, found, seconds):
-                found = min(time for time in [*self._profile(0).times, FOREVER] if time > start)
-            if found == start:
+                begin = max(begin, self._profile(pool).earliest(job, seconds, begin))
+            if begin == start and begin < FOREVER and not self._clear(job, begin, seconds):
+                begin = min(time for time in [*self._profile(0).times, FOREVER] if time > start)
+            if begin == start:
                 break
-            start = found
+            start = begin
         return start
 
     def fits(self, job: int, start: int, seconds: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Self
 
 from softwalltime.errors import SourceError
 from softwalltime.simulation.kept_lines import KeptLines
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
 
 
@@ -32,7 +32,7 @@ class ResultCache:
     def __exit__(self, *_exception: object) -> None:
         self._lines.close()
 
-    def find(self, policy: Policy, seed: int) -> SimulationResult | None:
+    def find(self, policy: SchedulerPolicy, seed: int) -> SimulationResult | None:
         """The result of this simulation, if the file has it."""
         line = self._lines.find(self._experiment.key(policy, seed))
         if line is None:
@@ -43,8 +43,8 @@ class ResultCache:
                 seed,
                 metrics_of(line["metrics"]),
                 {
-                    by: {name: metrics_of(values) for name, values in found.items()}
-                    for by, found in line["classes"].items()
+                    by: {name: metrics_of(values) for name, values in figures.items()}
+                    for by, figures in line["classes"].items()
                 },
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -55,7 +55,9 @@ class ResultCache:
 
         :raises SourceError: if the file cannot be written.
         """
-        classes = {by: {name: asdict(one) for name, one in found.items()} for by, found in result.classes.items()}
+        classes = {
+            by: {name: asdict(figures) for name, figures in metrics.items()} for by, metrics in result.classes.items()
+        }
         self._lines.add(
             {
                 "key": self._experiment.key(result.policy, result.seed),

@@ -16,12 +16,12 @@ from softwalltime.simulation.names import SHAKES
 WEEK = 7 * 86400
 _WEEKS = 2
 _MINUTES = 5
-LEAST_USERS = 10
+MIN_USERS = 10
 """Users without whom moving each user's jobs as one hardly changes a workload: of one user alone, nothing."""
 
 
 FEW_USERS = (
-    f"The simulated jobs have fewer than {LEAST_USERS} users. The shaken workloads therefore hardly differ, and the "
+    f"The simulated jobs have fewer than {MIN_USERS} users. The shaken workloads therefore hardly differ, and the "
     "95% intervals do not show how much other weeks would differ."
 )
 """A caution beside intervals over such workloads, from which no verdict follows."""
@@ -29,7 +29,7 @@ FEW_USERS = (
 
 def few_users(jobs: Jobs) -> bool:
     """Whether moving each user's jobs as one hardly changes the workload."""
-    return len(set(jobs.completed.values("user"))) < LEAST_USERS
+    return len(set(jobs.completed.values("user"))) < MIN_USERS
 
 
 def suitable_shake(jobs: Jobs) -> str:

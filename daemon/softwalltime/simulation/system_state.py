@@ -16,7 +16,7 @@ from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.order import Order, best_first
 from softwalltime.simulation.orders import order_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.queue import RankedQueue, WaitingQueue
 from softwalltime.simulation.running import RunningJobs
 from softwalltime.simulation.values import Values
@@ -39,7 +39,7 @@ class SystemState:
     )  # fmt: skip
 
     def __init__(
-        self, jobs: Jobs, machine: Machine, policy: Policy,
+        self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """

@@ -14,7 +14,7 @@ from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.metrics import Metrics, classes, measure, measure_classes
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.vnodes import Vnode, Vnodes
 from softwalltime.states import State
@@ -34,7 +34,7 @@ class Experiment:
 
     digest: str
     processors: int
-    baseline: Policy
+    baseline: SchedulerPolicy
     shake: str = ""
     by: tuple[str, ...] = ()
     vnodes: tuple[Vnode, ...] = ()
@@ -45,7 +45,7 @@ class Experiment:
         """The empty machine for a workload."""
         return Vnodes(self.vnodes, workload) if self.vnodes else self.processors
 
-    def key(self, policy: Policy, seed: int) -> str:
+    def key(self, policy: SchedulerPolicy, seed: int) -> str:
         """Key that differs between simulations with different figures."""
         values = [asdict(self), asdict(policy), seed]
         if files := self.baseline.contents | policy.contents:
@@ -63,7 +63,7 @@ class SimulationTask:
     experiment: Experiment
     path: Path
     teaching: tuple[State, ...]
-    policies: tuple[Policy, ...]
+    policies: tuple[SchedulerPolicy, ...]
     seed: int
 
 
@@ -71,14 +71,18 @@ class SimulationTask:
 class SimulationResult:
     """The figures of one simulation; ``classes`` by what makes the class, then by the class's name."""
 
-    policy: Policy
+    policy: SchedulerPolicy
     seed: int
     metrics: Metrics
     classes: dict[str, dict[str, Metrics]]
 
 
 def tasks(
-    experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[Policy, int]], processes: int
+    experiment: Experiment,
+    path: Path,
+    teaching: Iterable[State],
+    todo: Sequence[tuple[SchedulerPolicy, int]],
+    processes: int,
 ) -> list[SimulationTask]:
     """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline.
 
@@ -86,12 +90,12 @@ def tasks(
     """
     seeds = list(dict.fromkeys(seed for _, seed in todo))
     parts = max(1, -(-processes // max(len(seeds), 1)))
-    found: list[SimulationTask] = []
+    batches: list[SimulationTask] = []
     for seed in seeds:
         policies = [policy for policy, its_seed in todo if its_seed == seed]
         pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
-        found.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
-    return found
+        batches.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
+    return batches
 
 
 def evaluate(task: SimulationTask) -> list[SimulationResult]:
@@ -110,8 +114,9 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
 
 
 def results(
-    workload: Jobs, experiment: Experiment, policies: Sequence[Policy], seed: int, progress: Progress = lambda _: None,
-    outcomes: Callable[[Policy, ScheduleOutcome], None] = lambda *_: None,
+    workload: Jobs, experiment: Experiment, policies: Sequence[SchedulerPolicy], seed: int,
+    progress: Progress = lambda _: None,
+    outcomes: Callable[[SchedulerPolicy, ScheduleOutcome], None] = lambda *_: None,
 ) -> Iterator[SimulationResult]:  # fmt: skip
     """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated.
 
@@ -132,7 +137,9 @@ def results(
         yield SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
 
 
-def run(workload: Jobs, machine: int | Machine, policy: Policy, progress: Progress = lambda _: None) -> ScheduleOutcome:
+def run(
+    workload: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Progress = lambda _: None
+) -> ScheduleOutcome:
     """Simulate; an exception of a predictor becomes one line that names the policy.
 
     :raises SoftwalltimeError: if a predictor raises.

@@ -11,14 +11,14 @@ import numpy as np
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Ended, Kind, Started, Submitted
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import decide
-from softwalltime.policy.site import KEEP, Terms
+from softwalltime.policy.site import KEEP, JobPolicy
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, Policy
+from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy
 
 NOTHING = History()
 
@@ -36,7 +36,7 @@ class Values:
     """
 
     def __init__(
-        self, jobs: Jobs, policy: Policy, duration: Sequence[int], steering: Steering | None,
+        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int], steering: Steering | None,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """
@@ -51,7 +51,7 @@ class Values:
         self._same = policy.running == policy.waiting
         ordering = None if policy.ordering == WALLTIME else policy.ordering
         running = KEEP if self._same else policy.running
-        self._terms = Terms(
+        self._terms = JobPolicy(
             "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
         )
         specs = (policy.waiting, policy.running, policy.ordering)
@@ -106,9 +106,9 @@ class Values:
             return
         limit = self.limit[job]
         steering = self._steering
-        answers: dict[str, Prediction | ColdStart] = {}
+        answers: dict[str, Prediction | NoPrediction] = {}
 
-        def predict(spec: str, submission: Submission) -> Prediction | ColdStart:
+        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             # Called for the waiting and the ordering value; where one predictor gives both, it is asked once.
             source = self._sources.get(spec, spec)
             answer = answers.get(source)
@@ -144,7 +144,7 @@ class Values:
             return None
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 
-    def _decide_running(self, terms: Terms, job: int, value: int, now: int, elapsed: int) -> int | None:
+    def _decide_running(self, terms: JobPolicy, job: int, value: int, now: int, elapsed: int) -> int | None:
         """Decide about a job that starts or runs, with this value now."""
         has = value if value < self.limit[job] else None
         submission = self._jobs.completed[job].submission
@@ -160,7 +160,7 @@ class Values:
         event = Ended(end, completed) if self._driver.observes else None
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
-    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | ColdStart:
+    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | NoPrediction:
         """Return the prediction, or the runtime if the specification is ``runtime``."""
         if spec == RUNTIME:
             return Prediction(float(self._duration[job]), "the runtime")
@@ -174,8 +174,8 @@ class Values:
             return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
         return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)
 
-    def _restate(self, spec: str, answer: Prediction | ColdStart, elapsed: int) -> Prediction | ColdStart:
-        return answer if isinstance(answer, ColdStart) else self._restating[spec].restate(answer, elapsed)
+    def _restate(self, spec: str, answer: Prediction | NoPrediction, elapsed: int) -> Prediction | NoPrediction:
+        return answer if isinstance(answer, NoPrediction) else self._restating[spec].restate(answer, elapsed)
 
 
 def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
@@ -185,15 +185,15 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
 
     # Those that can restate none come first, and none restates one that restates another one.
-    found: dict[str, str] = {}
+    restated: dict[str, str] = {}
     leading: list[str] = []
     for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):
         first = source(spec, leading)
         if first is None:
             leading.append(spec)
         else:
-            found[spec] = first
-    return found
+            restated[spec] = first
+    return restated
 
 
 def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:

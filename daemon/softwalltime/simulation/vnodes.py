@@ -77,8 +77,8 @@ def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: 
     if select:
         return ResourceRequest(tuple(map(_chunks, select.split("+"))), arrangement, exclusive)
     count = nodect if 1 < nodect <= ncpus else ncpus
-    each = (-(-ncpus // count), mem // count, -(-ngpus // count))
-    return ResourceRequest((Chunks(count, each),), arrangement, exclusive)
+    per_chunk = (-(-ncpus // count), mem // count, -(-ngpus // count))
+    return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
 
 
 def _chunks(text: str) -> Chunks:
@@ -101,19 +101,19 @@ def vnodes_of(text: str) -> tuple[Vnode, ...]:
 
     :raises UsageError: if it cannot be read.
     """
-    found: list[Vnode] = []
+    vnodes: list[Vnode] = []
     try:
         for part in text.split("+"):
             kind = _chunks(part)
             memory = kind.resources[1] or _UNLIMITED
             resources = (kind.resources[0], memory, kind.resources[2])
-            found.extend(Vnode(f"vnode{len(found) + index}", resources) for index in range(kind.count))
+            vnodes.extend(Vnode(f"vnode{len(vnodes) + index}", resources) for index in range(kind.count))
     except ValueError as error:
         example = "100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4"
         raise UsageError(f"{text!r}: {error}: describe the vnodes as in {example}") from error
-    if not found:
+    if not vnodes:
         raise UsageError(f"{text!r}: a machine needs at least one vnode")
-    return tuple(found)
+    return tuple(vnodes)
 
 
 def read_vnodes(path: Path) -> tuple[Vnode, ...]:
@@ -127,14 +127,14 @@ def read_vnodes(path: Path) -> tuple[Vnode, ...]:
     try:
         # Real servers write control characters into strings.
         nodes = json.loads(path.read_text(encoding="utf-8", errors="replace"), strict=False)["nodes"]
-        found = tuple(_vnode(name, node) for name, node in nodes.items() if not _DOWN.search(str(node.get("state"))))
+        vnodes = tuple(_vnode(name, node) for name, node in nodes.items() if not _DOWN.search(str(node.get("state"))))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path}: not a list of vnodes in JSON: {wanted}") from error
-    if not found:
+    if not vnodes:
         raise SourceError(f"{path}: no vnode is up: {wanted}")
-    return found
+    return vnodes
 
 
 def _vnode(name: str, node: dict[str, Any]) -> Vnode:

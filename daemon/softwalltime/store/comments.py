@@ -19,8 +19,8 @@ from softwalltime.store.tables import SCHEMA, metadata
 
 def install_comments(connection: Connection) -> None:
     """Set the comments that differ from those in the code; a table with the right ones is not locked."""
-    found = connection.execute(query("installed_comments"), {"schema": SCHEMA})
-    installed = {(row.table, row.column): row.comment for row in found}
+    rows = connection.execute(query("installed_comments"), {"schema": SCHEMA})
+    installed = {(row.table, row.column): row.comment for row in rows}
     for table in metadata.tables.values():
         if installed.get((table.name, None)) != table.comment:
             connection.execute(SetTableComment(table))
@@ -95,11 +95,11 @@ def own_comments(statements: str) -> set[tuple[str, str]]:
 @cache
 def column_comments() -> dict[str, str]:
     """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
-    found: dict[str, set[str]] = defaultdict(set)
+    comments: dict[str, set[str]] = defaultdict(set)
     for table in metadata.tables.values():
         for column in table.columns:
-            found[column.name].add(column.comment or "")
-    return {name: next(iter(texts)) for name, texts in found.items() if len(texts) == 1} | VIEW_COLUMNS
+            comments[column.name].add(column.comment or "")
+    return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | VIEW_COLUMNS
 
 
 def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:

@@ -271,8 +271,8 @@ def _mark(connection: Connection) -> bool:
 
 
 def _last(connection: Connection, statement: str, after: int) -> int:
-    found: int | None = connection.execute(query(statement), {"after": after, "batch": MARK_BATCH}).scalar_one()
-    return after if found is None else found
+    last: int | None = connection.execute(query(statement), {"after": after, "batch": MARK_BATCH}).scalar_one()
+    return after if last is None else last
 
 
 def _compute_day(connection: Connection, day: date) -> None:

@@ -60,8 +60,8 @@ def remove_functions(connection: Connection) -> None:
 def installed_functions(connection: Connection) -> dict[str, str]:
     """Return the functions with these names in the database: definition by signature."""
     names = [function.name for function in functions()]
-    found = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
-    return {row.signature: row.definition for row in found}
+    rows = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
+    return {row.signature: row.definition for row in rows}
 
 
 def _drop_functions(connection: Connection, names: Collection[str], but: Collection[str] = ()) -> None:

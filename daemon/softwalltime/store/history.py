@@ -68,8 +68,8 @@ def last_ended_since(connection: Connection, count: int, now: int) -> int:
     :param now: the last jobs are those that ended by this time.
     """
     ends = select(_jobs.end_time).where(_jobs.end_time <= now).order_by(_jobs.end_time.desc())
-    found: int | None = connection.execute(ends.offset(count).limit(1)).scalar_one_or_none()
-    return 0 if found is None else found + 1
+    since: int | None = connection.execute(ends.offset(count).limit(1)).scalar_one_or_none()
+    return 0 if since is None else since + 1
 
 
 def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
@@ -95,8 +95,8 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
             .fetch(literal(per_user), with_ties=True)
             .lateral()
         )
-        found = select(last.c.end_time, last.c.id).select_from(users.join(last, true()))
-        parts.append(found.where(last.c.end_time < since))
+        last_jobs = select(last.c.end_time, last.c.id).select_from(users.join(last, true()))
+        parts.append(last_jobs.where(last.c.end_time < since))
     return union(*parts).subquery("chosen")
 
 

@@ -133,7 +133,7 @@ def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
     return Position(server, path, offset, line_number, LogHead(head, head_digest), LogTail(tail, tail_digest))
 
 
-KEPT_LINES = 10_000
+MAX_STORED_LINES = 10_000
 """Number of lines that are stored."""
 
 LINE_BYTES = 4096
@@ -213,7 +213,9 @@ def dropped_malformed(connection: Connection, *, server: str | None = None) -> i
 
 
 def _drop_oldest(connection: Connection) -> None:
-    newest_to_drop = select(_malformed.id).order_by(_malformed.id.desc()).offset(KEPT_LINES).limit(1).scalar_subquery()
+    newest_to_drop = (
+        select(_malformed.id).order_by(_malformed.id.desc()).offset(MAX_STORED_LINES).limit(1).scalar_subquery()
+    )
     dropped = delete(malformed_lines).where(_malformed.id <= newest_to_drop).returning(_malformed.server).cte("dropped")
     counted = select(dropped.c.server, func.count()).group_by(dropped.c.server)
     counting = insert(malformed_dropped).from_select(["server", "lines"], counted)

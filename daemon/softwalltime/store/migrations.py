@@ -118,20 +118,20 @@ def check(engine: Engine) -> list[str]:
     """
     with engine.connect() as connection, connection.begin() as transaction, blockers_named(connection):
         _lock_schema(connection)
-        found = []
+        differences = []
         revision = _current(connection)
         # Differences to the tables of a newer version say nothing.
         require_known(revision)
         if revision != head():
-            found.append(f"revision: it is {revision or 'none'}, {head()} is needed")
+            differences.append(f"revision: it is {revision or 'none'}, {head()} is needed")
         context = MigrationContext.configure(connection, opts=COMPARISON)
-        found += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
+        differences += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
         # Functions and views cannot be created for comparison if a table or column is missing.
-        if revision == head() and not any(line.endswith(": missing") for line in found):
-            found += _outdated(connection, "function", install_functions, installed_functions)
-            found += _outdated(connection, "view", install_views, installed_views)
+        if revision == head() and not any(line.endswith(": missing") for line in differences):
+            differences += _outdated(connection, "function", install_functions, installed_functions)
+            differences += _outdated(connection, "view", install_views, installed_views)
         transaction.rollback()
-        return found
+        return differences
 
 
 def _outdated(

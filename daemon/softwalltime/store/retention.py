@@ -24,7 +24,7 @@ GRACE = 30 * 86400
 """Seconds after its walltime until a job that seems to run is deleted: the record of its end was missed."""
 SHARE = 0.25
 """Greatest share of the jobs, and of the predictions, that is deleted by age at once."""
-FEW = 100
+MAX_UNCHECKED_ROWS = 100
 """Rows that are deleted whatever share they are."""
 TOLERANCE = 86400
 """Seconds by which the clock and the end of the newest stored job may disagree."""
@@ -155,20 +155,20 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
     reference = Reference.read(connection, now)
     # With an untrusted clock: the rows that it would have deleted.
     values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
-    found = []
+    refused = []
     for table, old_of, kept_of in (
         ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
         ("predictions", "count_old_predictions", "count_kept_predictions"),
     ):
         old = connection.execute(query(old_of), values).scalar_one()
         if old and not reference.trusted:
-            found.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
-        elif old > FEW:
+            refused.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
+        elif old > MAX_UNCHECKED_ROWS:
             enough = int(old / retention.greatest_share) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
-                found.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
-    return found
+                refused.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
+    return refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def publish_starts(
     :param gap: seconds between two forecasts of a job that are kept, at most; fewer before its start.
     """
     columns = StoredStart.__dataclass_fields__
-    rows = {each.job_id: {**asdict(each), "raw": _array(each.raw)} for each in starts}
+    rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
     arrays = {name: [_storable(row[name]) for row in rows.values()] for name in columns}
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
@@ -128,19 +128,19 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
 
     :param most: forecasts of each job, chosen evenly from the first on.
     """
-    found = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
-    rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in found]
+    selected = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
+    rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in selected]
     return [OpenStart(job_id, made, raw, forecasts) for job_id, made, raw, forecasts in rows if raw is not None]
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:
     """Return the mean width of the 90% ranges divided by that of the uncorrected ranges; ``None``: not known."""
     width = before = 0.0
-    for each in starts:
-        if each.raw is not None and each.low90 is not None and each.high90 is not None:
-            width += each.high90 - each.low90
+    for start in starts:
+        if start.raw is not None and start.low90 is not None and start.high90 is not None:
+            width += start.high90 - start.low90
             # The last four values are the ends of both ranges in ascending order.
-            before += each.raw[-1] - each.raw[-4]
+            before += start.raw[-1] - start.raw[-4]
     return width / before if before > 0 else None
 
 
@@ -159,16 +159,16 @@ def read_expected(
 ) -> list[PublishedStart]:
     """Return the newest forecasts, the earliest expected starts first; an empty text selects all."""
     chosen = {"user": user, "group": group, "project": project, "queue": queue}
-    found = connection.execute(query("read_expected"), {name: storable_text(text) for name, text in chosen.items()})
-    return [PublishedStart(StoredStart(*[*row[:-3], _usable(row[-3])]), *row[-2:]) for row in found]
+    rows = connection.execute(query("read_expected"), {name: storable_text(text) for name, text in chosen.items()})
+    return [PublishedStart(StoredStart(*[*row[:-3], _usable(row[-3])]), *row[-2:]) for row in rows]
 
 
 def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ...]:
     """Return how good the forecasts of the last seven days were, by queue."""
-    found = connection.execute(query("start_quality"), {"server": storable_text(server)})
+    rows = connection.execute(query("start_quality"), {"server": storable_text(server)})
     return tuple(
         StartQuality(queue, int(count), float(wait), None if error is None else float(error), *map(float, rest))
-        for queue, count, wait, error, *rest in found
+        for queue, count, wait, error, *rest in rows
     )
 
 

@@ -55,10 +55,10 @@ class Examples:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Join the examples of several logs; ``source`` becomes the index of the log in ``parts``."""
-        first = np.concatenate([[0], *[np.diff(each.first) for each in parts]]).cumsum()
+        first = np.concatenate([[0], *[np.diff(part.first) for part in parts]]).cumsum()
         names = (*_OF_PAIRS, *_OF_JOBS)
-        joined = {name: np.concatenate([getattr(each, name) for each in parts]) for name in names}
-        source = np.concatenate([np.full(len(each), number) for number, each in enumerate(parts)])
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        source = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
         return cls(first=first, source=source, **joined)
 
     def ended_by(self, time: int) -> Self:
@@ -88,7 +88,7 @@ def examples_of(
     chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
     model = Calibrated(CalibratedOptions(), untrained())
     take = gather_compiled if find_spec("numba") else gather
-    found: list[Gathered] = []
+    gathered: list[Gathered] = []
     ended: list[int] = []
     everybody: list[NDArray[np.float16]] = []
     logs: list[float] = []
@@ -96,7 +96,7 @@ def examples_of(
     def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
         if kind == Kind.SUBMITTED and chosen[number]:
             known, _ = model.known(job.submission, now)
-            found.append(_small(take(known)))
+            gathered.append(_small(take(known)))
             everybody.append(known.everybody.astype(np.float16))
             walltime = int(workload.walltime[number])
             ended.append(int(workload.ended[number]))
@@ -105,19 +105,19 @@ def examples_of(
     driver = PredictorDriver({"calibrated": model})
     for stride in workload.stream(everything=True, progress=progress):
         pass_events(workload, stride, driver, ask)
-    if not found:
+    if not gathered:
         return None
-    lengths = np.array([0, *(len(each.base) for each in found)])
-    priors = np.concatenate([np.stack([each.priors for each in found]), np.stack(everybody)[:, None]], axis=1)
-    of_pairs = {name: np.concatenate([getattr(each, name) for each in found]) for name in _OF_PAIRS}
+    lengths = np.array([0, *(len(example.base) for example in gathered)])
+    priors = np.concatenate([np.stack([example.priors for example in gathered]), np.stack(everybody)[:, None]], axis=1)
+    of_pairs = {name: np.concatenate([getattr(example, name) for example in gathered]) for name in _OF_PAIRS}
     return Examples(
         first=lengths.cumsum(),
-        job=np.stack([each.job for each in found]),
+        job=np.stack([example.job for example in gathered]),
         priors=priors,
         found=np.array([bin_of(log) for log in logs]),
         log=np.array(logs, np.float32),
         ended=np.array(ended, np.int64),
-        source=np.zeros(len(found), np.int64),
+        source=np.zeros(len(gathered), np.int64),
         **of_pairs,
     )
 
@@ -127,15 +127,15 @@ def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]
 
     :param known_by: only jobs that ended at or before this time (epoch seconds).
     """
-    found: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
-    return found if known_by is None else found & (workload.ended <= known_by)
+    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
+    return suitable if known_by is None else suitable & (workload.ended <= known_by)
 
 
-def _small(found: Gathered) -> Gathered:
+def _small(values: Gathered) -> Gathered:
     """Return copies in fewer bits: the arrays that were given may be parts of larger ones."""
-    small: Any = found._replace(
-        pairs=found.pairs.astype(np.float16), places=found.places[:0], base=found.base.astype(np.float32),
-        logs=found.logs.astype(np.float32), shifts=found.shifts.astype(np.float32),
-        kinds=found.kinds.astype(np.int8), priors=found.priors.astype(np.float16),
+    small: Any = values._replace(
+        pairs=values.pairs.astype(np.float16), places=values.places[:0], base=values.base.astype(np.float32),
+        logs=values.logs.astype(np.float32), shifts=values.shifts.astype(np.float32),
+        kinds=values.kinds.astype(np.int8), priors=values.priors.astype(np.float16),
     )  # fmt: skip
     return Gathered(*small)

@@ -119,14 +119,16 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
             last = last.index_add(0, limited, scaling[:, choice] * censored)
         reached = torch.zeros(count).index_add(0, batch.owner, weight * (batch.kinds == REACHED))
         shares = shares.view(count, SIZE, OUTPUTS - 4)
-        found = shares[:, :, 0] + sum(shares[:, :, 1 + width] @ self.smears[width] for width in range(len(WIDTHS)))
+        distribution = shares[:, :, 0] + sum(
+            shares[:, :, 1 + width] @ self.smears[width] for width in range(len(WIDTHS))
+        )
         prior = (batch.job @ self.prior_1 + self.prior_bias_1).relu() @ self.prior_2 + self.prior_bias_2
         masses = prior.exp()
-        found = found + (masses[:, :4, None] * batch.priors).sum(1) + masses[:, 5:] / SIZE
+        distribution = distribution + (masses[:, :4, None] * batch.priors).sum(1) + masses[:, 5:] / SIZE
         at_end = torch.zeros(SIZE)
         at_end[REACHES] = 1.0
-        found = found + (reached + masses[:, 4])[:, None] * at_end
-        return _kaplan_meier(found, last.view(count, SIZE))
+        distribution = distribution + (reached + masses[:, 4])[:, None] * at_end
+        return _kaplan_meier(distribution, last.view(count, SIZE))
 
     def loss(self, batch: ExampleBatch, prices: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of each job, and its parts."""
@@ -171,5 +173,5 @@ def _kaplan_meier(ended: Tensor, censored: Tensor) -> Tensor:
     hazard = (ended / at_risk.clamp(min=1e-12)).clamp(max=1 - 1e-6)
     logs = torch.log1p(-hazard)
     surviving = logs.cumsum(1)
-    found = (surviving - logs).exp() * hazard
-    return torch.cat([found[:, :REACHES], found[:, REACHES:] + surviving[:, REACHES:].exp()], 1)
+    ended_shares = (surviving - logs).exp() * hazard
+    return torch.cat([ended_shares[:, :REACHES], ended_shares[:, REACHES:] + surviving[:, REACHES:].exp()], 1)

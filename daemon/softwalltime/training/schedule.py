@@ -12,7 +12,7 @@ BATCH = 512
 RATE = 2e-3
 POWER = 0.75
 """Power of a log's number of jobs by which the log counts."""
-LEAST_STEPS = 6
+MIN_STEPS = 6
 """Steps for which the learning rate is scheduled, at least; shorter training ends before it has fallen."""
 
 
@@ -30,7 +30,7 @@ def train(
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=1e-2)
     batches = len(examples) // BATCH or 1
     # With exactly 5 steps PyTorch divides by 0.
-    steps = max(epochs * batches, LEAST_STEPS)
+    steps = max(epochs * batches, MIN_STEPS)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.2)
     counts = np.bincount(examples.source).astype(np.float64)
     shares = counts**POWER / (counts**POWER).sum() * counts.sum() / counts

@@ -62,13 +62,13 @@ def error(part: PartFigures) -> float:
 def front(trials: Mapping[str, Trial], part: int = 0) -> list[str]:
     """Return the predictors that no other one beats in both accuracy and underestimation, by underestimation."""
     usable = {spec: trial.parts[part] for spec, trial in trials.items() if not trial.failure and trial.parts[part].jobs}
-    found: list[str] = []
+    undominated: list[str] = []
     best = -1.0
     for spec in sorted(usable, key=lambda spec: (underestimated(usable[spec]), -accuracy(usable[spec]))):
         if accuracy(usable[spec]) > best:
             best = accuracy(usable[spec])
-            found.append(spec)
-    return found
+            undominated.append(spec)
+    return undominated
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,9 @@ def choose(trials: Mapping[str, Trial], target: float, part: int = 0) -> Chosen:
     usable = {spec: trial.parts[part] for spec, trial in trials.items() if not trial.failure and trial.parts[part].jobs}
     if not usable:
         return Chosen(None, None, None)
-    at_target = {spec: found for spec, found in usable.items() if underestimated(found) <= target * TOLERANCE}
+    at_target = {spec: trial for spec, trial in usable.items() if underestimated(trial) <= target * TOLERANCE}
     accurate = max(at_target, key=lambda spec: accuracy(at_target[spec]), default=BASELINE)
     least_error = min(at_target, key=lambda spec: error(at_target[spec]), default=BASELINE)
     middle = min(usable, key=lambda spec: error(usable[spec]))
-    found = (None if spec == BASELINE else spec for spec in (accurate, least_error, middle))
-    return Chosen(*found)
+    chosen = (None if spec == BASELINE else spec for spec in (accurate, least_error, middle))
+    return Chosen(*chosen)

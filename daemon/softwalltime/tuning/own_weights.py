@@ -38,8 +38,8 @@ def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
 
     :param target: of the one that is returned where there is none.
     """
-    found = [spec for spec in specs if is_calibrated(spec) and _named(spec) in SHIPPED]
-    return found or [f"calibrated:target={target:g}"]
+    shipped = [spec for spec in specs if is_calibrated(spec) and _named(spec) in SHIPPED]
+    return shipped or [f"calibrated:target={target:g}"]
 
 
 def with_own_weights(specs: Sequence[str], choosing: str, file: str, target: float) -> list[str]:
@@ -49,7 +49,7 @@ def with_own_weights(specs: Sequence[str], choosing: str, file: str, target: flo
     :param target: of ``calibrated`` where it is not among these with the weights in the package.
     """
     alike = with_shipped_weights(specs, target)
-    own = [with_weights(spec, each) for spec in alike for each in (choosing, file)]
+    own = [with_weights(spec, weights) for spec in alike for weights in (choosing, file)]
     named = [with_weights(spec, choosing) for spec in specs if weights_of(spec) == file]
     return list(dict.fromkeys((*specs, *alike, *own, *named)))
 
@@ -61,8 +61,8 @@ def with_both(shown: Sequence[str], trials: Mapping[str, Trial], file: str, targ
     :param target: of those that are compared where none is shown.
     """
     pairs = [(spec, with_weights(spec, file)) for spec in with_shipped_weights([*trials], target) if spec in trials]
-    found = [pair for pair in pairs if set(pair) & set(shown)] or pairs[:1]
-    return [spec for pair in found for spec in pair if spec in trials]
+    chosen = [pair for pair in pairs if set(pair) & set(shown)] or pairs[:1]
+    return [spec for pair in chosen for spec in pair if spec in trials]
 
 
 def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, Trial]:
@@ -70,7 +70,7 @@ def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, T
 
     The jobs of the earlier part that choose are among those on which the weights in ``file`` were trained.
     """
-    found = {}
+    joined_trials = {}
     for spec, trial in trials.items():
         named = weights_of(spec)
         if named == choosing:
@@ -80,8 +80,8 @@ def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, T
             failure = trial.failure or before.failure
             parts = () if failure else (before.parts[0], *trial.parts[1:])
             trial = Trial(spec, parts, trial.seconds, failure)
-        found[spec] = trial
-    return found
+        joined_trials[spec] = trial
+    return joined_trials
 
 
 def _named(spec: str) -> str:

@@ -180,14 +180,14 @@ def figures_of_parts(
     """
     soft = clamp_all(workload, recorded.seconds, minimum)
     middle = None if recorded.medians is None else clamp_all(workload, recorded.medians, minimum)
-    found = []
+    figures = []
     for since, until in pairwise(bounds):
         chosen = in_part(workload, since, until)
         if not len(chosen):
-            found.append(PartFigures(0))
+            figures.append(PartFigures(0))
             continue
         errors = _errors(workload, soft, chosen)
-        found.append(
+        figures.append(
             PartFigures(
                 len(chosen),
                 float(errors.accuracy.mean()),
@@ -197,7 +197,7 @@ def figures_of_parts(
                 None if middle is None else float(np.abs(_errors(workload, middle, chosen).error).mean()),
             )
         )
-    return tuple(found)
+    return tuple(figures)
 
 
 def in_part(workload: Workload, since: int | None, until: int | None) -> Integers:

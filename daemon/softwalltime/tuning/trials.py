@@ -37,16 +37,16 @@ def run_trials(
             )
             for spec in specs
         }  # fmt: skip
-        found = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
-        progress(len(found))
-        todo = [task for spec, task in tasks.items() if spec not in found]
+        done = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
+        progress(len(done))
+        todo = [task for spec, task in tasks.items() if spec not in done]
         workers = local_workers(processes)
         with closing(workers.do(run_trial, todo) if workers.processes > 1 else _here(todo)) as trials:
             for trial in trials:
-                found[trial.spec] = trial
+                done[trial.spec] = trial
                 kept.add(tasks[trial.spec], trial)
                 progress(1)
-    return {spec: found[spec] for spec in specs}
+    return {spec: done[spec] for spec in specs}
 
 
 def _here(tasks: Sequence[TrialTask]) -> Generator[Trial]:

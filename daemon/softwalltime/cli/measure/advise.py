@@ -36,7 +36,7 @@ COLUMNS = (
 
 ROW_COLUMNS = ("user", *(field.name for field in fields(RequestAdvice)))
 """Columns of CSV: a row for each user and requested walltime."""
-LEAST_USED = 0.01
+MIN_PRINTED_SHARE = 0.01
 """Least share of the walltime that is printed as a number."""
 _TABLE = (
     TextColumn("requested walltime", left=True),
@@ -92,19 +92,25 @@ def suggest_walltimes(
     advice = advise_users(prepared.jobs)
     if user is not None and user not in advice:
         raise SourceError(f"no job of {printable(user)} in {' '.join(sources)} has a runtime and a walltime")
-    chosen = [one for one in advice.values() if one.suggestions and (user is None or one.user == user)]
+    chosen = [
+        user_advice
+        for user_advice in advice.values()
+        if user_advice.suggestions and (user is None or user_advice.user == user)
+    ]
     with progress_bar("simulating", 2 * len(prepared.jobs) * len(seeds) if chosen else 0) as progress:
         earlier = (
             measure_earlier_starts(prepared.jobs, prepared.processors, chosen, order, seeds, progress) if chosen else {}
         )
-    chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
+    chosen = [replace(user_advice, earlier=earlier[user_advice.user]) for user_advice in chosen]
     if merge is not None:
         _write(merge, chosen)
     shown = chosen if user is None else [chosen[0] if chosen else advice[user]]
     if output.form == "json":
         output.document(_document(shown, prepared, seeds, order))
     elif output.form == "csv":
-        rows = ({"user": one.user, **asdict(request)} for one in shown for request in one.requests)
+        rows = (
+            {"user": user_advice.user, **asdict(request)} for user_advice in shown for request in user_advice.requests
+        )
         output.rows(ROW_COLUMNS, rows)
     elif user is None:
         output.paragraph(f"{merge}: {plural(len(chosen), 'user')} of {len(advice):,} with a suggestion")
@@ -120,13 +126,13 @@ def _print(output: Output, advice: UserAdvice, prepared: SimulationInput, seeds:
     span = f"{day(submitted[0])} to {day(submitted[-1])}"
     rows: list[list[Cell | str]] = [
         [
-            walltime(one.walltime), f"{one.jobs:,}", percent(one.used, 0), duration(one.longest),
-            Cell(walltime(one.suggested), "good") if one.suggested is not None else Cell(_kept(one), "faint"),
+            walltime(request.walltime), f"{request.jobs:,}", percent(request.used, 0), duration(request.longest),
+            Cell(_kept(request), "faint") if request.suggested is None else Cell(walltime(request.suggested), "good"),
         ]
-        for one in sorted(advice.requests, key=lambda one: -one.jobs)
-        if one.jobs >= LEAST_JOBS
+        for request in sorted(advice.requests, key=lambda request: -request.jobs)
+        if request.jobs >= LEAST_JOBS
     ]  # fmt: skip
-    few = [one.jobs for one in advice.requests if one.jobs < LEAST_JOBS]
+    few = [request.jobs for request in advice.requests if request.jobs < LEAST_JOBS]
     if few:
         reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
         rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
@@ -152,7 +158,7 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
     """
     if not advice.suggestions:
         return "No suggestion: no walltime with enough jobs is much longer than the jobs need."
-    lines = [_suggestion(one) for one in advice.suggestions]
+    lines = [_suggestion(suggestion) for suggestion in advice.suggestions]
     earlier = advice.earlier
     if earlier is not None and earlier.mean is not None:
         between = "" if earlier.low is None or earlier.high is None else (
@@ -178,7 +184,7 @@ def _kept(one: RequestAdvice) -> str:
 
 
 def _suggestion(one: RequestAdvice) -> str:
-    used = percent(one.used, 0) if one.used >= LEAST_USED else f"less than {percent(LEAST_USED, 0)}"
+    used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
     return (
         f"You request {walltime(one.walltime)} and use {used}; 99% of these jobs ended within "
         f"{duration(one.longest)}: request {walltime(one.suggested or one.walltime)}."

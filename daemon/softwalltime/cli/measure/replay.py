@@ -9,7 +9,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.cli.garbage import rare_collections
+from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.measure.dump import require_dump, write_dump
 from softwalltime.cli.measure.through_hooks import replay_through_hooks
 from softwalltime.cli.options import LazySettings
@@ -23,7 +23,7 @@ from softwalltime.policy.site import WALLTIME
 from softwalltime.predictors.keys import SIGNATURE
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.drive import drive_specs
-from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.queue_walltimes import OTHERS
 from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS, Scoring, Workload
@@ -76,7 +76,7 @@ class ReplayDocument:
     """Which jobs were selected; null: all."""
     running: RunningScores | None = None
     """With --running: predictions at the start."""
-    floor: Floor | None = None
+    floor: LowerBound | None = None
     """With --floor: the least possible error."""
     through_hooks: dict[str, dict[str, Any]] | None = None
     """With --through-hooks: the comparison with the fast replay, by predictor."""
@@ -101,7 +101,7 @@ def replay_sources(
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running or WALLTIME, minimum, progress)
     hooked = replay_through_hooks(hooks, workload, sources, results, minimum, settings, running) if hooks else {}
-    results |= {spec: one.result.replayed for spec, one in hooked.items()}
+    results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
     scores = {spec: _scores(workload, result.soft_walltimes) for spec, result in results.items()}
     at_start: dict[str, tuple[Scores, Scores]] = {}
     if running is not None:
@@ -112,7 +112,7 @@ def replay_sources(
         if running is not None:
             columns |= {f"{spec} at start": result.at_start for spec, result in dumped.items()}
         write_dump(dump, workload, columns)
-    floor = find_floor(workload, keys) if with_floor else None
+    floor = find_lower_bound(workload, keys) if with_floor else None
     document = ReplayDocument(
         source=" ".join(sources),
         jobs=len(workload.jobs),
@@ -126,7 +126,7 @@ def replay_sources(
         selection=str(selection) or None,
         running=RunningScores(running, *_both(at_start)) if running is not None else None,
         floor=floor,
-        through_hooks={spec: one.figures() for spec, one in hooked.items()} if hooks else None,
+        through_hooks={spec: hooked_run.figures() for spec, hooked_run in hooked.items()} if hooks else None,
     )
     if output.form == "json":
         output.document(document)
@@ -134,13 +134,13 @@ def replay_sources(
         output.rows(COLUMNS, _rows(scores, at_start))
     else:
         _print(output, document, selection.label(sources), scores, at_start, floor)
-        for spec, one in hooked.items():
-            output.paragraph(f"\nthrough the hooks, {spec}: {one.summary()}")
+        for spec, hooked_run in hooked.items():
+            output.paragraph(f"\nthrough the hooks, {spec}: {hooked_run.summary()}")
     if not workload.scored.any():
         click.echo(_nothing_scored(workload), err=True)
     for line in problems(tally):
         click.echo(line, err=True)
-    return 1 if tally.broken or not all(one.sound for one in hooked.values()) else 0
+    return 1 if tally.broken or not all(hooked_run.sound for hooked_run in hooked.values()) else 0
 
 
 def _nothing_scored(workload: Workload) -> str:
@@ -170,15 +170,15 @@ def _both(scores: dict[str, tuple[Scores, Scores]]) -> tuple[dict[str, Scores], 
 def _rows(
     scores: dict[str, tuple[Scores, Scores]], at_start: dict[str, tuple[Scores, Scores]]
 ) -> Iterator[Mapping[str, Any]]:
-    for event, found in (("submission", scores), ("start", at_start)):
-        for spec, (overall, warmed_up) in found.items():
+    for event, by_spec in (("submission", scores), ("start", at_start)):
+        for spec, (overall, warmed_up) in by_spec.items():
             more = prefixed("after_warm_up_", asdict(warmed_up))
             yield {"predictor": spec, "event": event, **asdict(overall), **more}
 
 
 def _print(
     output: Output, document: ReplayDocument, label: str, scores: dict[str, tuple[Scores, Scores]],
-    at_start: dict[str, tuple[Scores, Scores]], floor: Floor | None,
+    at_start: dict[str, tuple[Scores, Scores]], floor: LowerBound | None,
 ) -> None:  # fmt: skip
     left_out = "".join(f", {count:,} {reason}" for reason, count in document.skipped.items())
     output.paragraph(f"{label}: {document.jobs:,} jobs, {document.scored:,} scored{left_out}")

@@ -26,7 +26,7 @@ from softwalltime.formatting import duration, percent, plural
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 WARM_UP = 0.1
@@ -107,13 +107,13 @@ def judge_forecasts(
         learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
         save_calibration(file, CalibrationFile(learnt, " ".join(sources), spec, len(judged), arriving))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
-    judged = [each for each in judged if each.job in first]
+    judged = [forecast for forecast in judged if forecast.job in first]
     parts = {
-        "at submission": [each for each in judged if not each.waited],
-        f"every {duration(every)} after": [each for each in judged if each.waited],
+        "at submission": [forecast for forecast in judged if not forecast.waited],
+        f"every {duration(every)} after": [forecast for forecast in judged if forecast.waited],
     }
     parts |= {name: part for kind in dict.fromkeys(by) for name, part in by_class(parts, kind, jobs).items()}
-    found = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
+    by_part = {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
     document = ReplayStartsDocument(
         selection.label(sources),
         len(jobs),
@@ -122,14 +122,14 @@ def judge_forecasts(
         "recorded" if recorded else "simulated",
         spec,
         arriving,
-        found,
+        by_part,
     )
     if output.form == "json":
         output.document(document)
     elif output.form == "csv":
         output.rows(COLUMNS, (
-            {"time": name, "method": method, **asdict(one)}
-            for name, part in found.items() for method, one in part.items()
+            {"time": name, "method": method, **asdict(figures)}
+            for name, part in by_part.items() for method, figures in part.items()
         ))  # fmt: skip
     else:
         kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
@@ -137,7 +137,7 @@ def judge_forecasts(
             f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
             f"{spec}, {plural(runs, 'run')}{', with jobs that come later' if arriving else ''}"
         )
-        for name, by_method in found.items():
+        for name, by_method in by_part.items():
             some = next(iter(by_method.values()))
             output.line()
             output.paragraph(
@@ -156,7 +156,7 @@ def judge_forecasts(
 
 def as_simulated(jobs: Jobs, processors: int) -> GivenSchedule:
     """The jobs as the simulator schedules them."""
-    policy = Policy()
+    policy = SchedulerPolicy()
     outcome = simulate(jobs, processors, policy)
     return GivenSchedule(jobs, outcome.start, outcome.duration, processors, policy)
 
@@ -165,20 +165,22 @@ def as_recorded(jobs: Jobs, processors: int) -> GivenSchedule:
     """The jobs as they were recorded."""
     start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed], np.int64)
     start = np.maximum(start, np.array(jobs.submitted, np.int64))
-    return GivenSchedule(jobs, start, np.array(jobs.runtime, np.int64), processors, Policy(kill_at_walltime=False))
+    return GivenSchedule(
+        jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False)
+    )
 
 
 def _table(by_method: dict[str, StartScores]) -> TextTable:
-    least = min(one.error for method, one in by_method.items() if method != BOUND)
+    least = min(figures.error for method, figures in by_method.items() if method != BOUND)
     rows: list[list[Cell | str]] = [
         [
             Cell(method, "strong"),
-            Cell(duration(one.error), "good" if one.error == least and method != BOUND else ""),
-            Cell(percent(one.relative), "good" if one.error == least and method != BOUND else ""),
-            duration(one.bias), percent(one.covered50), percent(one.covered90), duration(one.width90),
-            "" if method == COMBINED else _gain(one),
+            Cell(duration(figures.error), "good" if figures.error == least and method != BOUND else ""),
+            Cell(percent(figures.relative), "good" if figures.error == least and method != BOUND else ""),
+            duration(figures.bias), percent(figures.covered50), percent(figures.covered90), duration(figures.width90),
+            "" if method == COMBINED else _gain(figures),
         ]
-        for method, one in by_method.items()
+        for method, figures in by_method.items()
     ]  # fmt: skip
     return TextTable.of(_TABLE, rows)
 

@@ -30,7 +30,7 @@ from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import Policy, policy_of, read_policies
+from softwalltime.simulation.policies import SchedulerPolicy, policy_of, read_policies
 from softwalltime.simulation.result_cache import ResultCache
 from softwalltime.simulation.shaking import shaken, suitable_shake
 from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
@@ -38,7 +38,7 @@ from softwalltime.simulation.vnodes import Vnode, read_vnodes, that_fit, vnodes_
 
 SUITABLE = "suitable"
 """In place of a shake: the one that suits the jobs."""
-_FEW = 150_000
+_MAX_JOBS_IN_PROCESS = 150_000
 """Jobs up to which simulations are done in this process: starting others takes longer."""
 
 
@@ -107,7 +107,7 @@ def simulate_sources(
 
 
 def simulate_policies(
-    sources: tuple[str, ...], policies: dict[str, Policy], options: SimulationRun, settings: LazySettings
+    sources: tuple[str, ...], policies: dict[str, SchedulerPolicy], options: SimulationRun, settings: LazySettings
 ) -> int:
     """Simulate the policies on the jobs of the sources, print figures and changes; return the exit status."""
     machine, processors = options.vnodes, options.processors
@@ -169,7 +169,7 @@ def require_scored(jobs: Jobs, sources: tuple[str, ...]) -> None:
         )
 
 
-def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ...]) -> dict[str, Policy]:
+def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ...]) -> dict[str, SchedulerPolicy]:
     """The policies by name, each once; checked, because minutes of reading come next."""
     if file is not None:
         policies = read_policies(file, given)
@@ -189,18 +189,21 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple[Vnode, ..
 
 def run_simulations(
     plan: SimulationPlan, options: SimulationRun, teaching: tuple[Any, ...]
-) -> dict[tuple[Policy, int], SimulationResult]:  # fmt: skip
+) -> dict[tuple[SchedulerPolicy, int], SimulationResult]:  # fmt: skip
     """All results, by policy and seed."""
     jobs_file, keep, scheduler = options.jobs_file, options.keep, options.scheduler
     from softwalltime.replay.sweep.snapshot import take
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
 
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
-    found: dict[tuple[Policy, int], SimulationResult] = {}
+    found: dict[tuple[SchedulerPolicy, int], SimulationResult] = {}
     with ExitStack() as stack:
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
         here = not scheduler and (
-            jobs_file is not None or workers.processes == 1 or len(wanted) == 1 or len(wanted) * len(plan.jobs) <= _FEW
+            jobs_file is not None
+            or workers.processes == 1
+            or len(wanted) == 1
+            or len(wanted) * len(plan.jobs) <= _MAX_JOBS_IN_PROCESS
         )
         experiment = plan.experiment
         path = Path()
@@ -248,12 +251,14 @@ def _shallow(experiment: Experiment) -> dict[str, Any]:
     return {name: getattr(experiment, name) for name in experiment.__slots__}
 
 
-def _writer(plan: SimulationPlan, path: Path | None, several: bool) -> Callable[[Policy, ScheduleOutcome], None]:
+def _writer(
+    plan: SimulationPlan, path: Path | None, several: bool
+) -> Callable[[SchedulerPolicy, ScheduleOutcome], None]:
     """Write each policy's schedule; without --policies, the one of the options only."""
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
 
-    def write(policy: Policy, outcome: ScheduleOutcome) -> None:
+    def write(policy: SchedulerPolicy, outcome: ScheduleOutcome) -> None:
         if path is None or (not several and policy != last):
             return
         name = names[policy]

@@ -21,7 +21,7 @@ from softwalltime.reports.schedule_table import (
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import Policy
+from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import FEW_USERS, few_users
 from softwalltime.simulation.tasks import Experiment
 
@@ -40,7 +40,7 @@ class SimulationPlan:
     """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones."""
 
     experiment: Experiment
-    policies: dict[str, Policy]
+    policies: dict[str, SchedulerPolicy]
     seeds: tuple[int, ...]
     jobs: Jobs
 
@@ -73,7 +73,7 @@ class SimulationDocument:
     """Metric minus the first policy's, by policy and metric, in the metric's unit."""
     relative_changes: dict[str, dict[str, Interval]]
     """The difference divided by the first policy's metric."""
-    settings: dict[str, Policy]
+    settings: dict[str, SchedulerPolicy]
     """The policies themselves."""
     classes: Classes | None = None
     """With --by: metrics by kind of class, policy and class."""
@@ -102,7 +102,7 @@ def print_simulation(
         left_out=plan.jobs.left_out,
         shake=experiment.shake or None,
         seeds=plan.seeds if experiment.shake else (),
-        policies={name: means(found) for name, found in metrics.items()},
+        policies={name: means(by_workload) for name, by_workload in metrics.items()},
         differences={name: differences(metrics[name], metrics[first]) for name in others},
         relative_changes={name: relative_changes(metrics[name], metrics[first]) for name in others},
         settings=plan.policies,
@@ -120,15 +120,15 @@ def print_simulation(
 
 
 def _rows(document: SimulationDocument) -> Iterator[dict[str, Any]]:
-    for name, found in document.policies.items():
+    for name, figures in document.policies.items():
         changes: dict[str, Any] = {}
         for metric, change in document.relative_changes.get(name, {}).items():
             changes |= {f"{metric}": change.mean, f"{metric}_low": change.low, f"{metric}_high": change.high}
-        yield {"policy": name, **asdict(found), **prefixed("change_", changes)}
+        yield {"policy": name, **asdict(figures), **prefixed("change_", changes)}
     for kind, policies in (document.classes or {}).items():
         for name, by_class in policies.items():
-            for label, found in by_class.items():
-                yield {"policy": name, "kind": kind, "class": label, **asdict(found)}
+            for label, figures in by_class.items():
+                yield {"policy": name, "kind": kind, "class": label, **asdict(figures)}
 
 
 def _print(output: Output, document: SimulationDocument, label: str, unscored: str) -> None:
@@ -159,8 +159,8 @@ def _print(output: Output, document: SimulationDocument, label: str, unscored: s
     if document.recommendation is not None:
         print_advice(output, document.recommendation)
     for kind, policies in (document.classes or {}).items():
-        for name, found in policies.items():
+        for name, figures in policies.items():
             output.line()
             output.paragraph(f"{name}, by {kind}:")
             output.line()
-            output.table(schedules_table(found, kind))
+            output.table(schedules_table(figures, kind))

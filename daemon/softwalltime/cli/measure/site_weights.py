@@ -26,7 +26,7 @@ from softwalltime.states import State
 from softwalltime.training.examples import Examples, examples_of, usable
 from softwalltime.tuning.choice import Split
 
-LEAST = 5_000
+MIN_TRAINING_JOBS = 5_000
 """Minimum number of usable jobs of the site's own log to train the weights for the choice."""
 WARM_UP = 0.7
 """Share of the earlier part's jobs, the first ones, that train those weights; the other jobs choose."""
@@ -96,8 +96,8 @@ def trained(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-")))
         further = [(log, _further(log, jobs, settings)) for log in options.logs]
         digests = [
-            take(each, teaching, folder / f"{number}.json").digest
-            for number, each in enumerate((earlier, *(each for _, each in further)))
+            take(part, teaching, folder / f"{number}.json").digest
+            for number, part in enumerate((earlier, *(part for _, part in further)))
         ]
         values = (__version__, split.since, split.cut, JOBS, EPOCHS, SEED, *digests)
         key = sha256(repr(values).encode()).hexdigest()[:20]
@@ -107,9 +107,9 @@ def trained(
         )
         names = [" ".join(Path(source).name for source in sources), *(Path(log).name for log, _ in further)]
         times = {choosing: split.since, file: split.cut}
-        missing = {each: time for each, time in times.items() if _key(each) != key}
+        missing = {part: time for part, time in times.items() if _key(part) != key}
         if missing:
-            logs = [(names[0], earlier), *((name, each) for name, (_, each) in zip(names[1:], further, strict=True))]
+            logs = [(names[0], earlier), *((name, part) for name, (_, part) in zip(names[1:], further, strict=True))]
             _train(logs, teaching, split, missing, key)
         yield SiteWeights(str(file), str(choosing), dict(load(str(file)).about["logs"]))
 
@@ -118,17 +118,17 @@ def _train(
     logs: Sequence[tuple[str, JobColumns]], teaching: Collection[State], split: Split, files: dict[Path, int], key: str
 ) -> None:
     """Train weights for each file with the site's jobs, those of the first log, that ended by its time."""
-    found: list[tuple[str, Examples]] = []
+    named_examples: list[tuple[str, Examples]] = []
     for number, (name, jobs) in enumerate(logs):
         workload = Workload(jobs, teaching=teaching)
         with progress_bar(f"examples of {name}", len(workload.jobs)) as progress:
             examples = examples_of(workload, JOBS, SEED, progress, None if number else split.cut)
         if examples is None:
             raise SoftwalltimeError(f"{name}: fewer than 20 jobs have a walltime and ran: nothing to train on")
-        found.append((name, examples))
+        named_examples.append((name, examples))
     for file, time in files.items():
-        parts = [found[0][1].ended_by(time), *(examples for _, examples in found[1:])]
-        counts = {name: len(part) for (name, _), part in zip(found, parts, strict=True)}
+        parts = [named_examples[0][1].ended_by(time), *(examples for _, examples in named_examples[1:])]
+        counts = {name: len(part) for (name, _), part in zip(named_examples, parts, strict=True)}
         joined = Examples.joined(parts)
         del parts
         model = fit(joined, EPOCHS, SEED)
@@ -139,11 +139,11 @@ def _train(
 
 def _further(log: str, jobs: JobColumns, settings: LazySettings) -> JobColumns:
     """Read a further log; refuse it where it has runs of the site."""
-    found, _ = load_columns((log,), settings)
-    of_site, of_log = (set(each.rows("user", "submitted", "start", "end")) for each in (jobs, found))
+    further, _ = load_columns((log,), settings)
+    of_site, of_log = (set(columns.rows("user", "submitted", "start", "end")) for columns in (jobs, further))
     if len(of_site & of_log) > _ALIKE * min(len(of_site), len(of_log)):
         raise UsageError(f"--train-with {log}: SOURCE has its jobs, and the later part of SOURCE must not be learnt")
-    return found
+    return further
 
 
 def _key(file: Path) -> str:

@@ -40,29 +40,31 @@ def forecast_starts(
     wanted = [probe_of(text, getpass.getuser()) for text in probes]
     make(spec)
     calibration = load_calibration(calibrated) if calibrated is not None else None
-    found = load_snapshot(file) if file is not None else look(timeout)
-    chosen = of.jobs(_chosen(jobs, found), found) if jobs or not wanted else frozenset()
+    server_snapshot = load_snapshot(file) if file is not None else look(timeout)
+    chosen = of.jobs(_chosen(jobs, server_snapshot), server_snapshot) if jobs or not wanted else frozenset()
     policy = site_policy(settings().policy)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
-    queue = model_of(found, running=running)
-    models = [model_of(found, [probe_job(probe, found)], running) for probe in wanted]
-    learnt, basis, uncorrected = learn(logs, spec, settings, found, calibration, arriving)
+    queue = model_of(server_snapshot, running=running)
+    models = [model_of(server_snapshot, [probe_job(probe, server_snapshot)], running) for probe in wanted]
+    learnt, basis, uncorrected = learn(logs, spec, settings, server_snapshot, calibration, arriving)
     if runs is None:
-        runs = min(each.model.affordable_runs(arriving) for each in (queue, *models))
+        runs = min(modelled.model.affordable_runs(arriving) for modelled in (queue, *models))
     rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)
-        rows += [start_document(one.job.submission.job_id, one) for one in waiting]
+        rows += [start_document(start.job.submission.job_id, start) for start in waiting]
         for probe, model in zip(wanted, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, seed, progress)
-            rows += [start_document(f"if {probe.text}", one) for one in answers]
-    remarks = (*found.remarks, *queue.remarks, *uncorrected)
+            rows += [start_document(f"if {probe.text}", start) for start in answers]
+    remarks = (*server_snapshot.remarks, *queue.remarks, *uncorrected)
     if output.form == "json":
-        output.document(StartsDocument(found.taken, found.server, runs, basis, remarks, tuple(rows)))
+        output.document(
+            StartsDocument(server_snapshot.taken, server_snapshot.server, runs, basis, remarks, tuple(rows))
+        )
     elif output.form == "csv":
         print_csv(output, rows)
     else:
-        _print(output, found, queue, rows, basis)
+        _print(output, server_snapshot, queue, rows, basis)
         for remark in remarks:
             click.echo(remark, err=True)
 
@@ -75,15 +77,15 @@ def _chosen(jobs: Sequence[str], snapshot: ServerSnapshot) -> frozenset[str]:
     waiting = [job.submission.job_id for job in snapshot.jobs if not job.occupies]
     if not jobs:
         return frozenset(waiting)
-    found: set[str] = set()
+    named: set[str] = set()
     for name in jobs:
-        matching = {each for each in waiting if matches(each, name)}
+        matching = {job_id for job_id in waiting if matches(job_id, name)}
         if not matching:
             runs = next((job for job in snapshot.jobs if job.occupies and job.submission.job_id.startswith(name)), None)
             what = "it runs already" if runs is not None else "no such job waits"
             raise UsageError(f"{name}: {what}: softwalltime starts without a job lists those that wait")
-        found |= matching
-    return frozenset(found)
+        named |= matching
+    return frozenset(named)
 
 
 def _print(

@@ -41,10 +41,10 @@ class StartSelection:
 
 def matches(job_id: str, name: str) -> bool:
     """Whether a job id is meant by a name: itself, or a number, an array index and a server, the last two optional."""
-    found = re.match(r"(\d+)(\[\d*\])?(?:\.(.*))?$", name)
-    if job_id == name or found is None:
+    match = re.match(r"(\d+)(\[\d*\])?(?:\.(.*))?$", name)
+    if job_id == name or match is None:
         return job_id == name
-    asked, index, server = found.groups()
+    asked, index, server = match.groups()
     head, _, rest = job_id.partition(".")
     bare, bracket, _ = head.partition("[")
     if bare != asked or (server and rest != server):
@@ -63,25 +63,29 @@ def print_stored(jobs: Collection[str], of: StartSelection, output: Output, sett
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         every = read_expected(connection)
-        found = read_expected(connection, of.user, of.group, of.project, of.queue) if of != StartSelection() else every
+        selected = (
+            read_expected(connection, of.user, of.group, of.project, of.queue) if of != StartSelection() else every
+        )
     if not every and not jobs:
         raise SourceError("the store has no forecasts of starts: no job waits, or [starts] is off (deploy/STARTS.md)")
     for name in jobs:
-        if not any(matches(each.start.job_id, name) for each in every):
+        if not any(matches(published.start.job_id, name) for published in every):
             raise UsageError(f"{name}: no forecast: softwalltime starts --from-store without a job lists all")
-    found = [each for each in found if not jobs or any(matches(each.start.job_id, name) for name in jobs)]
-    taken = max((each.forecast_at for each in every), default=0)
-    rows = [_document(each) for each in found]
+    selected = [
+        published for published in selected if not jobs or any(matches(published.start.job_id, name) for name in jobs)
+    ]
+    taken = max((published.forecast_at for published in every), default=0)
+    rows = [_document(published) for published in selected]
     if output.form == "json":
-        servers = " ".join(sorted({each.server for each in every}))
+        servers = " ".join(sorted({published.server for published in every}))
         basis = "as the daemon has learnt them"
-        output.document(StartsDocument(taken, servers, None, basis, (), tuple(rows), _factor(found)))
+        output.document(StartsDocument(taken, servers, None, basis, (), tuple(rows), _factor(selected)))
     elif output.form == "csv":
         print_csv(output, rows)
     else:
         now = int(time.time())
         head = f"{plural(len(rows), 'waiting job')}, forecast by the daemon at {local_time(taken, now)}"
-        factor = _factor(found)
+        factor = _factor(selected)
         judged = "" if factor is None else f"; judged forecasts make the 90% ranges {factor:.2f} times as wide"
         output.paragraph(head + judged)
         print_table(output, rows, now)

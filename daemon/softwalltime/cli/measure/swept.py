@@ -44,7 +44,8 @@ def best_rows(rows: Sequence[Row], count: int) -> dict[str, list[Row]]:
         if row["accuracy_mean"] and row["predictor"] != BASELINE:
             scored.setdefault(row["source"], []).append(row)
     return {
-        source: sorted(found, key=lambda row: -float(row["accuracy_mean"]))[:count] for source, found in scored.items()
+        source: sorted(scores, key=lambda row: -float(row["accuracy_mean"]))[:count]
+        for source, scores in scored.items()
     }
 
 

@@ -98,7 +98,7 @@ def train_weights(
     }
     logs = []
     for source in sources:
-        before, after = (mean_parts(each, examples[source]) for each in (Attention(), model))
+        before, after = (mean_parts(network, examples[source]) for network in (Attention(), model))
         use = "trained" if source in trained else "left out"
         logs.append(TrainedLog(names[source], use, len(examples[source]), dict(before), dict(after)))
     write_weights(file, dump(model.weights(about)))
@@ -160,7 +160,7 @@ def _examples(
     columns, tally = load_columns((source,), settings, selection=selection)
     workload = Workload(columns)
     with progress_bar(f"examples of {Path(source).name}", len(workload.jobs)) as progress:
-        found = examples_of(workload, jobs, seed, progress)
-    if found is None:
+        drawn = examples_of(workload, jobs, seed, progress)
+    if drawn is None:
         raise SourceError(f"{source}: fewer than 20 jobs have a walltime and ran: nothing to train on")
-    return found, tally
+    return drawn, tally

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from softwalltime.cli.advice import Advice, advice_of, print_advice
-from softwalltime.cli.measure.site_weights import LEAST, SiteWeights, TrainingOptions, own_examples, trained
+from softwalltime.cli.measure.site_weights import MIN_TRAINING_JOBS, SiteWeights, TrainingOptions, own_examples, trained
 from softwalltime.cli.measure.site_weights import WARM_UP as TRAINED
 from softwalltime.cli.options import LazySettings, named_specs
 from softwalltime.cli.output import Output, prefixed
@@ -23,7 +23,7 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day
 from softwalltime.policy.presets import HALF
 from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.floor import Floor, find_floor
+from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.reports.candidates import CHANCE, MEDIAN, Baseline, Candidate, common_candidates, own_candidates
@@ -80,7 +80,7 @@ class TuneDocument:
     """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
     """The predictors that were chosen by the earlier part."""
-    floor: Floor | None
+    floor: LowerBound | None
     """The least possible error on the later part."""
     policies: dict[str, Metrics]
     """Metrics of the simulated settings."""
@@ -116,8 +116,10 @@ def choose_predictor(
             f"{' '.join(sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
     untrained = ""
-    if training is not None and (count := own_examples(workload, split)) < LEAST:
-        untrained = f"No weights were trained: {count:,} jobs of the log could be used, {LEAST:,} are needed."
+    if training is not None and (count := own_examples(workload, split)) < MIN_TRAINING_JOBS:
+        untrained = (
+            f"No weights were trained: {count:,} jobs of the log could be used, {MIN_TRAINING_JOBS:,} are needed."
+        )
         training, split = None, split_at(workload, share) or split
     with ExitStack() as stack:
         weights = None
@@ -138,7 +140,7 @@ def choose_predictor(
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, target) if spec not in shown]
-    floor = find_floor(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
+    floor = find_lower_bound(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     baseline = site.baseline(minimum)
     settable = [*common_candidates(baseline), *_own(chosen, baseline)]
     options = SimulationOptions(baseline, site.processors or tally.machine or None, seeds or SEEDS, newest)

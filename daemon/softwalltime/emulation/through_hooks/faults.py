@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from softwalltime.emulation.through_hooks.bad_answers import BadAnswers
 from softwalltime.emulation.through_hooks.daemon import Daemon
-from softwalltime.emulation.through_hooks.garbage import Garbage
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.store import Store
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
-EACH = 3
+FAULTS_PER_KIND = 3
 """Number of faults of each kind in one run."""
 LONGEST = 300
 """Maximum number of events during a fault."""
@@ -33,7 +33,7 @@ class FaultInterval:
 
 def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterval]:
     """Divide all events into intervals: each kind of fault several times, never two at one time."""
-    wanted = [kind for kind in kinds for _ in range(EACH)]
+    wanted = [kind for kind in kinds for _ in range(FAULTS_PER_KIND)]
     random.shuffle(wanted)
     # Each fault has its own range of events: it begins in the first half and ends at the end of the range.
     half = events // (2 * len(wanted) or 1)
@@ -63,7 +63,7 @@ class FaultInjector:
         self._daemon = daemon
         self._log = log
         self._store = store
-        self._garbage = Garbage(garbage, random)
+        self._bad_answers = BadAnswers(garbage, random)
         self._random = random
         self._pause = pause
 
@@ -82,7 +82,7 @@ class FaultInjector:
             case "stop-postgres":
                 self._store.stop()
             case "garbage":
-                self._garbage.start()
+                self._bad_answers.start()
 
     def end(self) -> None:
         """Remove the current fault, if any, and wait until its effects are over."""
@@ -96,6 +96,6 @@ class FaultInjector:
             case "stop-postgres":
                 self._store.start()
             case "garbage":
-                self._garbage.stop()
+                self._bad_answers.stop()
         if kind and self._daemon.running:
             self._log.catch_up()

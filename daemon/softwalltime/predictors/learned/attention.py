@@ -11,7 +11,7 @@ import numpy as np
 from softwalltime.predictors.learned import gather_kernel, network_kernels, sequence_kernel
 from softwalltime.predictors.learned.compiling import compile_function
 from softwalltime.predictors.learned.distribution import SIZE
-from softwalltime.predictors.learned.features import JOB, MOST_PAIRS, MOST_RUNNING, PAIR
+from softwalltime.predictors.learned.features import JOB, MAX_PAIRS, MAX_RUNNING_JOBS, PAIR
 from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.mixture import mix
 from softwalltime.predictors.learned.network import OUTPUTS, PRIOR_OUTPUTS, Weights, evaluate
@@ -56,11 +56,11 @@ def compile_functions(names: Iterable[str] = tuple(_SIGNATURES)) -> None:
 
 def estimate_runtime(known: Known, weights: Weights) -> Estimate:
     """Return the distribution of the runtime of the job asked about, on the grid of its walltime, by numpy."""
-    found = gather(known)
-    out, masses = evaluate(found.pairs, found.job, weights)
-    shares, counted = mix(found, out, masses, known.everybody)
-    count = len(found.places)
-    return Estimate(shares, found.places, counted[:count], len(counted) - count, float(np.exp(masses).sum()))
+    features = gather(known)
+    out, masses = evaluate(features.pairs, features.job, weights)
+    shares, counted = mix(features, out, masses, known.everybody)
+    count = len(features.places)
+    return Estimate(shares, features.places, counted[:count], len(counted) - count, float(np.exp(masses).sum()))
 
 
 def gather_compiled(known: Known, function: Callable[..., int] | None = None) -> Gathered:
@@ -68,9 +68,9 @@ def gather_compiled(known: Known, function: Callable[..., int] | None = None) ->
 
     :param function: :func:`.gather_kernel.gather` or what numba made of it, which is the default.
     """
-    space, places = _Workspace(), np.empty(MOST_PAIRS, np.int64)
+    space, places = _Workspace(), np.empty(MAX_PAIRS, np.int64)
     count = _gather_into(space, places, known, function or compiled("gather"))
-    rows = count + min(known.running.shape[1], MOST_RUNNING)
+    rows = count + min(known.running.shape[1], MAX_RUNNING_JOBS)
     return Gathered(
         space.pairs[:rows], space.job, places[:count], space.base[:rows], space.logs[:rows], space.shifts[:rows],
         space.kinds[:rows], space.priors,
@@ -81,10 +81,10 @@ class _Workspace:
     """Arrays that the functions of an estimate hand to each other."""
 
     def __init__(self) -> None:
-        self.pairs, self.job = np.empty((MOST_PAIRS, PAIR), np.float32), np.empty(JOB, np.float32)
-        self.base, self.logs, self.shifts = np.empty(MOST_PAIRS), np.empty(MOST_PAIRS), np.empty(MOST_PAIRS)
-        self.kinds, self.priors = np.empty(MOST_PAIRS, np.int64), np.empty((3, SIZE))
-        self.out, self.masses = np.empty((MOST_PAIRS, OUTPUTS), np.float32), np.empty(PRIOR_OUTPUTS, np.float32)
+        self.pairs, self.job = np.empty((MAX_PAIRS, PAIR), np.float32), np.empty(JOB, np.float32)
+        self.base, self.logs, self.shifts = np.empty(MAX_PAIRS), np.empty(MAX_PAIRS), np.empty(MAX_PAIRS)
+        self.kinds, self.priors = np.empty(MAX_PAIRS, np.int64), np.empty((3, SIZE))
+        self.out, self.masses = np.empty((MAX_PAIRS, OUTPUTS), np.float32), np.empty(PRIOR_OUTPUTS, np.float32)
 
 
 class _OfThread(threading.local):
@@ -115,10 +115,10 @@ def estimate_compiled(
     :param function: returns a function of ``KERNELS`` by its name, by default what numba made of it.
     """
     # These three belong to the answer.
-    places, shares, counted = np.empty(MOST_PAIRS, np.int64), np.zeros(SIZE), np.empty(MOST_PAIRS)
+    places, shares, counted = np.empty(MAX_PAIRS, np.int64), np.zeros(SIZE), np.empty(MAX_PAIRS)
     space = _THREAD.space
     count = _gather_into(space, places, known, function("gather"))
-    running = min(known.running.shape[1], MOST_RUNNING)
+    running = min(known.running.shape[1], MAX_RUNNING_JOBS)
     rows, out, masses = count + running, space.out, space.masses
     function("network")(space.pairs, rows, space.job, *weights.layers, out, masses)
     function("mix")(

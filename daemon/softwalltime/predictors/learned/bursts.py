@@ -2,13 +2,13 @@
 
 MEMORY = 1000.0
 """Jobs of all users after which a job has lost 63% of its weight."""
-MOST = 25.0
+MAX_USER_JOBS = 25.0
 """Jobs of one user, of those ``MEMORY``, beyond which each further one counts less: all together as so many."""
 LONG = 10
 """Days with jobs over which it is learnt how few users usually submit most jobs."""
 USERS = 4096
 """Users kept before those without weight are forgotten."""
-LEAST = 0.01
+MIN_USER_JOBS = 0.01
 """Jobs below which a user is forgotten then."""
 _LARGEST = 1e100
 """Weight of a new job from which on all weights are scaled."""
@@ -37,13 +37,13 @@ class RecentShare:
         self._weight /= 1.0 - jobs / MEMORY
         before = self._jobs.get(user, 0.0)
         self._jobs[user] = before + jobs * self._weight
-        found = min(1.0, MOST / (1.0 + before / self._weight))
+        factor = min(1.0, MAX_USER_JOBS / (1.0 + before / self._weight))
         if day != self._day:
             self._close_day(day)
-        self._sum, self._of_day = self._sum + found, self._of_day + 1
+        self._sum, self._of_day = self._sum + factor, self._of_day + 1
         if self._weight > _LARGEST or len(self._jobs) > USERS:
             self._forget()
-        return min(1.0, found / self._usual)
+        return min(1.0, factor / self._usual)
 
     def _close_day(self, day: int) -> None:
         """Let the mean of the day that has ended count for a day's share, however many jobs it had."""
@@ -54,5 +54,5 @@ class RecentShare:
 
     def _forget(self) -> None:
         kept = {user: jobs / self._weight for user, jobs in self._jobs.items()}
-        self._jobs = {user: jobs for user, jobs in kept.items() if jobs >= LEAST}
+        self._jobs = {user: jobs for user, jobs in kept.items() if jobs >= MIN_USER_JOBS}
         self._weight = 1.0

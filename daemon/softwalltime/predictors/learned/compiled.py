@@ -116,7 +116,7 @@ def fill(
         shares[place] += everybody[place] * (0.2 * left)
     shares[REACHES] += left * (1.0 - 0.2 * known)
     # Past jobs, the last one first, then running ones.
-    found = same = same_walltime = 0
+    counted = same = same_walltime = 0
     total = len(submitted) + 1
     past = min(count, LOOK_BACK)
     for number in range(past + running.shape[1]):
@@ -150,9 +150,9 @@ def fill(
             censored[place] += RUNNING * weight
             continue
         weight *= (1.0 + (now - jobs[END, job]) / 3600.0) ** -0.15
-        chosen[found] = job
-        weights[found] = weight
-        found += 1
+        chosen[counted] = job
+        weights[counted] = weight
+        counted += 1
         if jobs[KILLED, job] > 0 and jobs[WALLTIME, job] >= walltime:
             shares[REACHES] += weight
             continue
@@ -175,4 +175,4 @@ def fill(
         shares[place] = surviving * hazard
         surviving *= 1.0 - hazard
     shares[REACHES] += surviving
-    return found
+    return counted

@@ -40,10 +40,10 @@ def bin_of(log_share: float) -> int:
 def bins_of(log_shares: Floats) -> NDArray[np.int64]:
     """Return the bins of several runtimes."""
     # In floating point: to convert an infinite number to an integer is an error.
-    found: NDArray[np.int64] = np.minimum(np.maximum(np.floor(log_shares * STEPS) + REACHES, 0), REACHES).astype(
+    bins: NDArray[np.int64] = np.minimum(np.maximum(np.floor(log_shares * STEPS) + REACHES, 0), REACHES).astype(
         np.int64
     )
-    return found
+    return bins
 
 
 def seconds_of(place: int, walltime: float) -> float:
@@ -69,13 +69,13 @@ def estimate(ended: Floats, censored: Floats) -> Floats:
 def remaining(shares: Floats, log_share: float) -> Floats:
     """Return the distribution of a job that has run already, by the logarithm of its share of the walltime so far."""
     first = bin_of(log_share)
-    found = shares.copy()
-    found[:first] = 0.0
-    total = float(found.sum())
+    remainder = shares.copy()
+    remainder[:first] = 0.0
+    total = float(remainder.sum())
     if total <= 1e-9:
-        found[:] = 0.0
-        found[REACHES] = total = 1.0
-    return found / total
+        remainder[:] = 0.0
+        remainder[REACHES] = total = 1.0
+    return remainder / total
 
 
 def best_bin(shares: Floats, price: float) -> int:
@@ -95,11 +95,11 @@ def part_below(below: Floats, log_share: float) -> float:
 
     :param below: the cumulative sum of the distribution.
     """
-    found = bin_of(log_share)
-    before = float(below[found - 1]) if found else 0.0
-    if found == REACHES:
+    place = bin_of(log_share)
+    before = float(below[place - 1]) if place else 0.0
+    if place == REACHES:
         return before
-    return before + min(max(log_share * STEPS + REACHES - found, 0.0), 1.0) * (float(below[found]) - before)
+    return before + min(max(log_share * STEPS + REACHES - place, 0.0), 1.0) * (float(below[place]) - before)
 
 
 def logs_at(below: Floats, levels: Floats) -> Floats:

@@ -10,11 +10,11 @@ from softwalltime.predictors.learned.similarity import LAST, SAME, SAME_WALLTIME
 
 SAME_NAME = 16
 """The user's last jobs with the same name that count."""
-MOST_PAST = 64
+MAX_PAST_JOBS = 64
 """Past jobs that count at most."""
-MOST_RUNNING = 24
+MAX_RUNNING_JOBS = 24
 """Running jobs that count at most, the last ones to start."""
-MOST_PAIRS = MOST_PAST + MOST_RUNNING
+MAX_PAIRS = MAX_PAST_JOBS + MAX_RUNNING_JOBS
 KEY_JOBS = 24
 """Past jobs with the same walltime, processors and queue from which averages are taken."""
 SHORT = math.log(60.0)
@@ -62,4 +62,4 @@ JOB = len(JOB_FEATURES)
 PRIORS = ("own", "project", "queue", "everybody", "reaches walltime", "uniform")
 """Parts of the prior."""
 
-MOST_CHOSEN = min(MOST_PAST, LAST + SAME + SAME_WALLTIME + SAME_NAME)
+MAX_CHOSEN_JOBS = min(MAX_PAST_JOBS, LAST + SAME + SAME_WALLTIME + SAME_NAME)

@@ -14,8 +14,8 @@ from softwalltime.predictors.learned.features import (
     KEY_JOBS,
     LARGEST,
     LONG_AGO,
-    MOST_PAST,
-    MOST_RUNNING,
+    MAX_PAST_JOBS,
+    MAX_RUNNING_JOBS,
     PAIR,
     REACHED,
     SAME_NAME,
@@ -80,8 +80,8 @@ class _Alike(NamedTuple):
     @property
     def places(self) -> Integers:
         """Numbers of the jobs alike in all, the last one first."""
-        found: Integers = self.all.nonzero()[0]
-        return found
+        places: Integers = self.all.nonzero()[0]
+        return places
 
 
 class _Sums(NamedTuple):
@@ -100,8 +100,8 @@ def gather(known: Known) -> Gathered:
     ended, count = known.ended, known.ended.shape[1]
     recent = ended[:, : -LOOK_BACK - 1 : -1]
     alike = _alike(known, recent)
-    chosen = _choose(alike)[:MOST_PAST]
-    running = known.running[:, -MOST_RUNNING:]
+    chosen = _choose(alike)[:MAX_PAST_JOBS]
+    running = known.running[:, -MAX_RUNNING_JOBS:]
     jobs = np.concatenate([recent[:, chosen], running], axis=1)
     rows, past = jobs.shape[1], len(chosen)
     places = count - 1 - chosen
@@ -148,8 +148,8 @@ def _choose(alike: _Alike) -> Integers:
     chosen = np.zeros(len(alike.all), np.bool_)
     chosen[:LAST] = chosen[alike.places[:SAME]] = chosen[alike.walltime.nonzero()[0][:SAME_WALLTIME]] = True
     chosen[alike.name.nonzero()[0][:SAME_NAME]] = True
-    found: Integers = chosen.nonzero()[0]
-    return found
+    places: Integers = chosen.nonzero()[0]
+    return places
 
 
 def _base(jobs: Floats, past: int, known: Known) -> tuple[Floats, Integers]:
@@ -246,11 +246,11 @@ def _sums(weights: Floats, jobs: Floats, shares: Floats, of_name: NDArray[np.boo
 
 def _priors(known: Known) -> Floats:
     own = known.ended[SHARE, known.ended[WALLTIME] == known.asked[WALLTIME]][-OWN:].astype(np.int64)
-    found = np.zeros((3, SIZE))
+    priors = np.zeros((3, SIZE))
     for number, bins in enumerate((own, known.project, known.queue)):
         if len(bins):
-            found[number] = np.bincount(bins, minlength=SIZE) / len(bins)
-    return found
+            priors[number] = np.bincount(bins, minlength=SIZE) / len(bins)
+    return priors
 
 
 def _job(known: Known, recent: Floats, alike: _Alike, sums: _Sums, priors: Floats) -> Floats32:
@@ -298,5 +298,5 @@ def _job(known: Known, recent: Floats, alike: _Alike, sums: _Sums, priors: Float
         sums.name, alike.name.any(), len(known.submitted) > 0 and known.keys[-1] == known.key,
         int(alike.all[:8].sum()) / 8.0,
     )  # fmt: skip
-    found: Floats32 = np.clip(of_job, -LARGEST, LARGEST)
-    return found
+    features: Floats32 = np.clip(of_job, -LARGEST, LARGEST)
+    return features

@@ -13,8 +13,8 @@ from softwalltime.predictors.learned.features import (
     KEY_JOBS,
     LARGEST,
     LONG_AGO,
-    MOST_PAST,
-    MOST_RUNNING,
+    MAX_PAST_JOBS,
+    MAX_RUNNING_JOBS,
     PAIR,
     REACHED,
     SAME_NAME,
@@ -36,7 +36,7 @@ from softwalltime.predictors.learned.user_jobs import (
     END,
     GROUP,
     KILLED,
-    MOST,
+    MAX_USER_JOBS,
     NAME,
     NCPUS,
     QUEUE,
@@ -48,7 +48,7 @@ from softwalltime.predictors.learned.user_jobs import (
 )  # fmt: skip
 
 _LN_RUNNING = math.log(RUNNING)
-_LAST_COUNT = MOST + 1
+_LAST_COUNT = MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 """Logarithms of 1 + counts, in a fifth of the time of computing them."""
 
@@ -72,7 +72,7 @@ def gather(
     outcome_now = ended[RUNTIME, count - 1] if count else walltime
     predecessor_now = keys[total - 1] if total else -1.0
     # Choose the past jobs.
-    found = alike_count = same_walltime = same_name = alike_chosen = 0
+    past_count = alike_count = same_walltime = same_name = alike_chosen = 0
     last_alike, second_alike = -1, -1
     alike_sum = alike_squares = 0.0
     streak, in_streak, alike_of_last = 0, True, 0
@@ -102,26 +102,26 @@ def gather(
             if alike_count < KEY_JOBS:
                 alike_sum += runtime - walltime
                 alike_squares += (runtime - walltime) ** 2
-        if counts and found < MOST_PAST:
-            places[found] = place
-            pairs[found, 10] = _LOG1P[alike_count] / 3.0
-            found += 1
+        if counts and past_count < MAX_PAST_JOBS:
+            places[past_count] = place
+            pairs[past_count, 10] = _LOG1P[alike_count] / 3.0
+            past_count += 1
         alike_count += alike
         same_walltime += of_walltime
         same_name += of_name
     outcome_alike = ended[RUNTIME, last_alike] if last_alike >= 0 else walltime
-    busy = min(running.shape[1], MOST_RUNNING)
+    busy = min(running.shape[1], MAX_RUNNING_JOBS)
     first_running = running.shape[1] - busy
-    rows = found + busy
-    weights = np.empty(found)
+    rows = past_count + busy
+    weights = np.empty(past_count)
     weight_sum = short_sum = killed_sum = mean_sum = square_sum = name_sum = 0.0
     # Places of the previous row, from which those of the next one are searched: few steps, because jobs that ended one
     # after the other were mostly submitted so too.
     before, early, done = total, total, count
     for row in range(rows):
-        is_past = row < found
+        is_past = row < past_count
         jobs = ended if is_past else running
-        place = places[row] if is_past else first_running + row - found
+        place = places[row] if is_past else first_running + row - past_count
         jobs_walltime, then = jobs[WALLTIME, place], jobs[SUBMITTED, place]
         log = jobs[RUNTIME, place] if is_past else math.log(max(now - jobs[START, place], 1.0))
         killed = is_past and jobs[KILLED, place] > 0
@@ -214,7 +214,7 @@ def gather(
             name_sum += weight * of_name
     # How many of the past jobs, by weight, ran as long.
     same, similar = np.zeros(rows), np.zeros(rows)
-    for other in range(found):
+    for other in range(past_count):
         log, weight = logs[other], weights[other]
         # Without a branch, so that the compiler takes several rows at once.
         for row in range(rows):
@@ -322,4 +322,4 @@ def gather(
     job[53] = alike_of_last / 8.0
     for feature in range(JOB):
         job[feature] = min(max(job[feature], least), most)
-    return found
+    return past_count

@@ -16,7 +16,7 @@ from softwalltime.predictors.learned.distribution import KNOTS, REACHES, Floats,
 
 FIRST = 0.005
 """Step of the first job; it falls with the number of jobs."""
-SOON = 50
+HALF_STEP_JOBS = 50
 """Jobs after which it is half of that."""
 STEP = 0.0003
 """Least step for a share of the jobs, per job."""
@@ -24,32 +24,32 @@ LOSS_STEP = 0.000075
 """Least step for a loss, per job, of a distribution of the usual width."""
 AROUND = 0.02
 """Levels on both sides of a quantile between which the width of a distribution is taken."""
-MOST = 8.0
+MAX_RELATIVE_WIDTH = 8.0
 """Times the usual width beyond which a distribution counts no more."""
 MEMORY = 500
 """Number of the last steps whose widths make up most of the usual width, a running mean."""
 
 OUTSIDE = 0.1
 """Share of the jobs outside of the widest range."""
-_LEAST = 0.001
-_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _LEAST), 1.0)
-_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _LEAST), 0.0)
+_MIN_PROBABILITY = 0.001
+_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
+_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
 _SIDES: Floats = np.array([[-AROUND], [AROUND]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
-_LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(each) for each in (0.05, 0.25, 0.75, 0.95))
-_BY_LOSS = [_PROBABILITIES.index(each) for each in (0.1, 0.5, 0.95)]
+_LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
+_BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
 
 class Levels:
     """The level of each knot; for knots that are learnt by loss, also the usual width of the distributions there."""
 
-    __slots__ = ("_learnt", "_of_knot", "_usual", "now")
+    __slots__ = ("_learnt", "_of_knot", "_usual", "corrected_levels")
 
     def __init__(self) -> None:
         self._of_knot = KNOTS.tolist()
         self._usual = [0.0] * len(_BY_LOSS)
         self._learnt = 0
-        self.now: Floats = KNOTS
+        self.corrected_levels: Floats = KNOTS
         """The levels of :data:`KNOTS`, ascending."""
 
     def learn(self, shares: Floats, log_share: float, walltime: float, settled: int, jobs: int, weight: float) -> None:
@@ -64,9 +64,9 @@ class Levels:
         """
         below = shares.cumsum()
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
-        levels, first = self._of_knot, FIRST / (1 + settled / SOON)
+        levels, first = self._of_knot, FIRST / (1 + settled / HALF_STEP_JOBS)
         step = first + STEP * jobs
-        above = at > self.now[_HIGH]
+        above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is within a range whose upper end is the walltime.
         levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
         for knot in _BY_SHARE:
@@ -76,11 +76,11 @@ class Levels:
         self._learnt += 1
         for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
             usual = self._usual[place] or width
-            width = min(width, MOST * usual)
+            width = min(width, MAX_RELATIVE_WIDTH * usual)
             self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
-            levels[knot] += step * width / max(usual, _LEAST) * (_PROBABILITIES[knot] - (at <= levels[knot]))
+            levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
         bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
-        self._of_knot, self.now = bounded.tolist(), np.maximum.accumulate(bounded)
+        self._of_knot, self.corrected_levels = bounded.tolist(), np.maximum.accumulate(bounded)
 
     def _widths(self, below: Floats, walltime: float) -> list[float]:
         """Return the width of a distribution at the quantiles that are learnt by their loss, in seconds."""

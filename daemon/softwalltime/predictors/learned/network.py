@@ -58,10 +58,10 @@ class Weights:
     @property
     def digest(self) -> str:
         """A digest of the layers, the same for equal ones."""
-        found = sha256()
+        digest = sha256()
         for layer in self.layers:
-            found.update(np.ascontiguousarray(layer, "<f4").tobytes())
-        return found.hexdigest()[:16]
+            digest.update(np.ascontiguousarray(layer, "<f4").tobytes())
+        return digest.hexdigest()[:16]
 
 
 def evaluate(pairs: Floats32, job: Floats32, weights: Weights) -> tuple[Floats32, Floats32]:

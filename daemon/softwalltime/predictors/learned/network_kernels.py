@@ -155,12 +155,12 @@ def best_bin(shares: Floats, price: float) -> int:
     for place in range(SIZE):
         total += shares[place] * _PER_MIDDLE[place]
     short = long = below = 0.0
-    best, found = -math.inf, 0
+    best, chosen = -math.inf, 0
     for place in range(SIZE):
         short += shares[place] * MIDDLE[place]
         long += shares[place] * _PER_MIDDLE[place]
         below += shares[place]
         utility = short * _PER_UPPER[place] + (total - long) * UPPER[place] + price * below
         if utility > best:
-            best, found = utility, place
-    return found
+            best, chosen = utility, place
+    return chosen

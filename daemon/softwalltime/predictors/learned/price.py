@@ -15,18 +15,18 @@ LOWEST, WIDTH, CELLS = -8.0, 0.05, 320
 """Logarithm of the lowest price, width and number of the cells in which critical prices are counted."""
 MEMORIES = (1000.0, 10_000.0)
 """Jobs after which a critical price has lost 63% of its weight; the price is the mean of one quantile for each, see
-``MOST_BELOW``."""
+``MAX_LOG_DIFFERENCE``."""
 PRIOR, SPREAD = 100.0, 0.6
 """Jobs that the first price counts for, and the spread of their critical prices (of a logistic distribution)."""
 EARLIER, FORGOTTEN_AFTER = 3000.0, 200_000.0
 """Jobs without excess assumed before the first one, and the jobs after which an excess has lost 63% of its weight."""
 LARGEST_CORRECTION = 0.5
 """Of the logarithm of the target."""
-MOST_BELOW = 1.0
+MAX_LOG_DIFFERENCE = 1.0
 """By how much the logarithm of the shorter memory's quantile counts as below the longer one's, at most.  Thousands of
 jobs of one user that are underestimated at no price would else let all jobs after them be underestimated."""
 
-KEPT = 20_000
+MAX_PAST_PRICES = 20_000
 """Past prices kept, at least half as many."""
 LARGEST_WEIGHT = 1e100
 """Of a job; beyond it all weights are scaled."""
@@ -149,6 +149,6 @@ class Price:
         longer.add(cell, jobs)
         log = longer.log_price(target)
         self._ends.append(end)
-        self._logs.append((max(shorter.log_price(target), log - MOST_BELOW) + log) / 2)
-        if len(self._ends) > KEPT:
-            del self._ends[: KEPT // 2], self._logs[: KEPT // 2]
+        self._logs.append((max(shorter.log_price(target), log - MAX_LOG_DIFFERENCE) + log) / 2)
+        if len(self._ends) > MAX_PAST_PRICES:
+            del self._ends[: MAX_PAST_PRICES // 2], self._logs[: MAX_PAST_PRICES // 2]

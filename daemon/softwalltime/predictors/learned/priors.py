@@ -10,9 +10,9 @@ LAST = 256
 """Jobs that count."""
 _ROOM = 128
 """Jobs kept beyond those, for questions about an earlier time."""
-KEPT, MOST = 3 * 86400, 16_384
-"""Seconds before the last end of which all jobs are kept, up to ``MOST``: at a job's submission, a day or more before
-the question, the jobs that ended by then counted.
+WINDOW_S, MAX_JOBS = 3 * 86400, 16_384
+"""Seconds before the last end of which all jobs are kept, up to ``MAX_JOBS``: at a job's submission, a day or more
+before the question, the jobs that ended by then counted.
 """
 _BITS = 10
 """Bits that hold a bin."""
@@ -29,11 +29,11 @@ class ProjectJobs:
         # End and bin in one number, ascending.
         self._codes = array("q")
 
-    def add(self, end: int, found: int) -> None:
+    def add(self, end: int, share: int) -> None:
         """Add a job that ended in this bin."""
         codes = self._codes
-        insort(codes, end << _BITS | found)
-        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - KEPT << _BITS or len(codes) > MOST):
+        insort(codes, end << _BITS | share)
+        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
             del codes[:_ROOM]
 
     def until(self, now: int) -> NDArray[np.int64]:
@@ -43,5 +43,5 @@ class ProjectJobs:
         if last == first:
             return NO_BINS
         # A copy: an array cannot grow while another one shows its numbers.
-        found: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
-        return found
+        bins: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
+        return bins

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwalltime.predictors.learned.user_jobs import END, KEY, LEAST, START, SUBMITTED, Floats, UserJobs
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, Floats, UserJobs
 
 RUNNING = 64
 """Running jobs of one user that count, the last ones to start."""
@@ -41,7 +41,7 @@ def submissions(submitted: Floats, present: Present, now: float) -> tuple[Floats
     times, keys = times[before], submitted[KEY][before]
     if present:
         # Sorted: jobs of one second count in the same order after a restart.
-        more = np.array(sorted(each for each in present if each[0] < now)).reshape(-1, 2)
+        more = np.array(sorted(submission for submission in present if submission[0] < now)).reshape(-1, 2)
         times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
     order = times.argsort(kind="stable")
     return times[order], keys[order]
@@ -63,7 +63,7 @@ def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     """
     columns = jobs.columns
     then, last = ended_by(columns, now), ended_by(columns, end)
-    first = max(then - LEAST, 0)
+    first = max(then - MIN_USER_JOBS, 0)
     running, submitted = columns[:, then:last], columns[:, first:last]
     if without is not None:
         own = jobs.ids.index(without, then, last)

@@ -7,7 +7,7 @@ import numpy as np
 
 from softwalltime.predictors.learned.sequence import RUNNING, Present, Then
 from softwalltime.predictors.learned.similarity import Integers
-from softwalltime.predictors.learned.user_jobs import END, KEY, LEAST, ROW, START, SUBMITTED, Floats, UserJobs
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, Floats, UserJobs
 
 _NONE: Floats = np.empty((0, 2))
 
@@ -40,7 +40,7 @@ def look_back(
     """
     columns, ended_by = jobs.columns, function("ended_by")
     then, last = ended_by(columns, now), ended_by(columns, end)
-    first = max(then - LEAST, 0)
+    first = max(then - MIN_USER_JOBS, 0)
     own = -1 if without is None else jobs.ids.index(without, then, last)
     running = np.empty((ROW, RUNNING))
     count, waiting = function("present_at")(columns, then, last, own, now, np.empty(RUNNING, np.int64), running)
@@ -142,6 +142,6 @@ def present_at(
         places[place] = job
         count += 1
     for place in range(count):
-        for each in range(ROW):
-            running[each, place] = columns[each, places[place]]
+        for row in range(ROW):
+            running[row, place] = columns[row, places[place]]
     return count, waiting

@@ -95,8 +95,8 @@ def choose(ended: Floats, asked: Row) -> Integers:
     same = walltime & (ended[NCPUS, first:] == asked[NCPUS]) & (ended[QUEUE, first:] == asked[QUEUE])
     chosen = np.zeros(len(same), np.bool_)
     chosen[-LAST:] = chosen[same.nonzero()[0][-SAME:]] = chosen[walltime.nonzero()[0][-SAME_WALLTIME:]] = True
-    found: Integers = chosen.nonzero()[0] + first
-    return found
+    places: Integers = chosen.nonzero()[0] + first
+    return places
 
 
 def weigh(jobs: Floats, known: Known) -> Floats:
@@ -107,27 +107,27 @@ def weigh(jobs: Floats, known: Known) -> Floats:
     distance += 0.06 * (jobs[QUEUE] != asked[QUEUE]) + 0.3 * (jobs[NAME] != asked[NAME])
     distance += OTHER_SCRIPT * (jobs[NAME] == OTHER_NAME)
     since = len(submitted) + 1 - submitted.searchsorted(jobs[SUBMITTED], "right")
-    found: Floats = np.exp(-distance) * _RECENCY[np.minimum(since, len(_RECENCY) - 1)]
-    return found
+    weights: Floats = np.exp(-distance) * _RECENCY[np.minimum(since, len(_RECENCY) - 1)]
+    return weights
 
 
 def prior(known: Known) -> Floats:
     """Return a distribution from like jobs of the user, of the project, and of everybody; else the walltime."""
     walltime = known.asked[WALLTIME]
     own = known.ended[SHARE, known.ended[WALLTIME] == walltime][-OWN:]
-    found, left = np.zeros(SIZE), 1.0
+    distribution, left = np.zeros(SIZE), 1.0
     if len(own):
         share = 0.8 * len(own) / (len(own) + 4.0)
-        found += np.bincount(own.astype(np.int64), minlength=SIZE) * (share / len(own))
+        distribution += np.bincount(own.astype(np.int64), minlength=SIZE) * (share / len(own))
         left -= share
     count = len(known.project)
     if count:
         share = left * 0.6 * count / (count + 4.0)
-        found += np.bincount(known.project, minlength=SIZE) * (share / count)
+        distribution += np.bincount(known.project, minlength=SIZE) * (share / count)
         left -= share
-    found += known.everybody * (0.2 * left)
-    found[REACHES] += left * (1.0 - 0.2 * float(np.add.reduce(known.everybody)))
-    return found
+    distribution += known.everybody * (0.2 * left)
+    distribution[REACHES] += left * (1.0 - 0.2 * float(np.add.reduce(known.everybody)))
+    return distribution
 
 
 def estimate_runtime(known: Known) -> Estimate:

@@ -20,12 +20,12 @@ group; a number that is equal for the same walltime, processors and queue; hash 
 ROW = 13
 OTHER_NAME = -1.0
 """Stands for the name and the queue of a job with another script; no hash is negative."""
-LEAST = 256
+MIN_USER_JOBS = 256
 """Jobs kept in any case."""
-MOST = 16_384
+MAX_USER_JOBS = 16_384
 """Jobs kept at most."""
-KEPT = 14 * 86400
-"""Seconds before the user's last end of which all jobs are kept, up to ``MOST``."""
+USER_WINDOW_S = 14 * 86400
+"""Seconds before the user's last end of which all jobs are kept, up to ``MAX_USER_JOBS``."""
 
 
 class UserJobs:
@@ -83,8 +83,8 @@ class UserJobs:
 
     def _make_room(self) -> None:
         count = self._count
-        old = int(self._columns[END].searchsorted(self._columns[END, -1] - KEPT))
-        first = max(0, min(old, count - LEAST), MOST // 4 if count >= MOST else 0)
+        old = int(self._columns[END].searchsorted(self._columns[END, -1] - USER_WINDOW_S))
+        first = max(0, min(old, count - MIN_USER_JOBS), MAX_USER_JOBS // 4 if count >= MAX_USER_JOBS else 0)
         if first < count // 4:
             first = 0
         if first:
@@ -95,20 +95,20 @@ class UserJobs:
 
 
 def row_of(
-    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, found: int = 0
+    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, share: int = 0
 ) -> tuple[float, ...]:
     """Return a job as a row."""
     walltime, ncpus = math.log(submission.walltime or 1), math.log(submission.ncpus or 1)
     queue = _hash(submission.queue)
     return (
-        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, found,
+        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, share,
         _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0, _hash(submission.script),
     )  # fmt: skip
 
 
 def runs_known_script(row: Row, ended: Floats) -> bool:
     """Whether one of the user's last jobs has the same script."""
-    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -LEAST:]
+    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -MIN_USER_JOBS:]
 
 
 def named_by_script(row: Row) -> tuple[float, ...]:

@@ -85,5 +85,5 @@ def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
         np.array([job.walltime for job in past], np.float64)[1:],
         np.array([job.nodes for job in past], np.float64)[1:],
     )
-    after = [each[:-1] for each in known]
+    after = [row[:-1] for row in known]
     return np.column_stack((*after[:2], *supplied, *after[2:])), runtimes[1:]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from softwalltime.jobs import ColdStart, CompletedJob, Prediction, Submission
+from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Keys, Window
 from softwalltime.predictors.regression.class_features import (
@@ -23,7 +23,7 @@ from softwalltime.predictors.regression.class_features import (
 )
 from softwalltime.reasons import Reason
 
-_MOST_CLASSES = 50_000
+_MAX_CLASSES = 50_000
 """Classes to keep: where job names are hardly ever used again, most classes have one job."""
 
 
@@ -96,7 +96,7 @@ class ClassRegression(Predictor):
         oldest = job.end - self._window
         while classes:
             first, jobs = next(iter(classes.items()))
-            if jobs[-1].end >= oldest and len(classes) <= _MOST_CLASSES:
+            if jobs[-1].end >= oldest and len(classes) <= _MAX_CLASSES:
                 break
             del classes[first]
             self._models.pop(first, None)
@@ -122,23 +122,25 @@ class ClassRegression(Predictor):
                 self._models[key] = self._train(*training_rows(jobs))
                 self._fitted[key] = made_of
 
-    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | ColdStart:
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the prediction of the class's model; none if the walltime is kept."""
         if not submission.walltime:
-            return ColdStart(Reason.NO_WALLTIME)
+            return NoPrediction(Reason.NO_WALLTIME)
         key = self._key(submission)
         past = self._classes.get(key, [])
         if past and past[0].end < now - self._window:
             past = past[bisect_left(past, (now - self._window,)) :]
         count = len(past)
         if count < self._least:
-            return ColdStart(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
+            return NoPrediction(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
         row = features(past, submission.walltime, nodes(submission))
         if row[AVERAGE_ACCURACY] > self._accuracy:
-            return ColdStart(Reason.OTHER, (f"the walltimes of the last {count} jobs alike are accurate",))
+            return NoPrediction(Reason.OTHER, (f"the walltimes of the last {count} jobs alike are accurate",))
         model = self._models.get(key)
         if model is None:
-            return ColdStart(Reason.OTHER, (f"no model of the jobs with the same {self._alike} has been fitted yet",))
+            return NoPrediction(
+                Reason.OTHER, (f"no model of the jobs with the same {self._alike} has been fitted yet",)
+            )
         seconds = max(model.predict(row), 1.0)
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 

@@ -50,12 +50,16 @@ def fit_tobit(
     xc = x - centre
     gram = xc.T @ xc
     latent = y.astype(np.float64)
-    found = np.zeros(x.shape[1])
+    coefficients = np.zeros(x.shape[1])
     level, sigma = float(latent.mean()), max(float(latent.std()), least_sigma)
     shift = np.zeros(len(y))
     if start is not None:
-        found, level, sigma = start.coefficients, start.intercept + float(centre @ start.coefficients), start.sigma
-        shift = xc @ found
+        coefficients, level, sigma = (
+            start.coefficients,
+            start.intercept + float(centre @ start.coefficients),
+            start.sigma,
+        )
+        shift = xc @ coefficients
     for _ in range(rounds):
         hidden = 0.0
         if len(censored):
@@ -64,15 +68,15 @@ def fit_tobit(
             ratio = _ratio(z)
             latent[censored] = mu - sigma * ratio
             hidden = sigma * sigma * float(np.maximum(1.0 - z * ratio - ratio * ratio, 0.0).sum())
-        before, level_before, sigma_before = found, level, sigma
-        found = _elastic_net(gram, xc.T @ latent, found, sigma * sigma * l1, sigma * sigma * l2)
-        level, shift = float(latent.mean()), xc @ found
+        before, level_before, sigma_before = coefficients, level, sigma
+        coefficients = _elastic_net(gram, xc.T @ latent, coefficients, sigma * sigma * l1, sigma * sigma * l2)
+        level, shift = float(latent.mean()), xc @ coefficients
         residual = latent - level - shift
         sigma = max(math.sqrt((float(residual @ residual) + hidden) / len(y)), least_sigma)
-        moved = max(float(np.abs(found - before).max()), abs(level - level_before), abs(sigma - sigma_before))
+        moved = max(float(np.abs(coefficients - before).max()), abs(level - level_before), abs(sigma - sigma_before))
         if moved <= tolerance * sigma:
             break
-    return TobitFit(level - float(centre @ found), found, sigma)
+    return TobitFit(level - float(centre @ coefficients), coefficients, sigma)
 
 
 def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: float) -> Floats:
@@ -81,47 +85,49 @@ def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: flo
     Sweeps of coordinate descent find out which coefficients are not 0, and of which sign; given that, the minimum is
     the solution of linear equations.
     """
-    found = start
+    coefficients = start
     rows, wanted = gram.tolist(), target.tolist()
     for _ in range(_SWEEPS):
-        found = np.array(_sweep(rows, wanted, found.tolist(), l1, 2.0 * l2))
-        active = np.flatnonzero(found)
-        signs = np.sign(found[active])
+        coefficients = np.array(_sweep(rows, wanted, coefficients.tolist(), l1, 2.0 * l2))
+        active = np.flatnonzero(coefficients)
+        signs = np.sign(coefficients[active])
         try:
             part = gram[np.ix_(active, active)] + 2.0 * l2 * np.eye(len(active))
             solution = np.linalg.solve(part, target[active] - l1 * signs)
         except np.linalg.LinAlgError:
             continue
         if (np.sign(solution) == signs).all():
-            found = np.zeros(len(target))
-            found[active] = solution
-            slope = np.abs(target - gram @ found)
+            coefficients = np.zeros(len(target))
+            coefficients[active] = solution
+            slope = np.abs(target - gram @ coefficients)
             slope[active] = 0.0
             if (slope <= l1 + 1e-9 * np.abs(target).max()).all():
                 break
-    return found
+    return coefficients
 
 
-def _sweep(gram: list[list[float]], target: list[float], found: list[float], l1: float, ridge: float) -> list[float]:
+def _sweep(
+    gram: list[list[float]], target: list[float], coefficients: list[float], l1: float, ridge: float
+) -> list[float]:
     """Minimise over one coefficient after the other."""
     for place, row in enumerate(gram):
         own = row[place]
-        pull = target[place] - sum(map(mul, row, found)) + own * found[place]
+        pull = target[place] - sum(map(mul, row, coefficients)) + own * coefficients[place]
         if own + ridge <= 0.0 or -l1 <= pull <= l1:
-            found[place] = 0.0
+            coefficients[place] = 0.0
         else:
-            found[place] = (pull - l1 if pull > 0.0 else pull + l1) / (own + ridge)
-    return found
+            coefficients[place] = (pull - l1 if pull > 0.0 else pull + l1) / (own + ridge)
+    return coefficients
 
 
 def _ratio(z: Floats) -> Floats:
     """phi(z) / Phi(z), the inverse Mills ratio of a variable known to be below z."""
-    found = []
-    for each in z.tolist():
-        if each < _TAIL:
-            square = each * each
-            found.append(-each / (1.0 - 1.0 / square + 3.0 / (square * square)))
+    ratios = []
+    for value in z.tolist():
+        if value < _TAIL:
+            square = value * value
+            ratios.append(-value / (1.0 - 1.0 / square + 3.0 / (square * square)))
         else:
-            distribution = 0.5 * math.erfc(-each / math.sqrt(2.0))
-            found.append(math.exp(-0.5 * each * each) / math.sqrt(2.0 * math.pi) / distribution)
-    return np.array(found)
+            distribution = 0.5 * math.erfc(-value / math.sqrt(2.0))
+            ratios.append(math.exp(-0.5 * value * value) / math.sqrt(2.0 * math.pi) / distribution)
+    return np.array(ratios)

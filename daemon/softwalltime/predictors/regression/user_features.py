@@ -21,7 +21,7 @@ _DAY, _TURN = 86400, 2 * math.pi
 _LEFT, _RIGHT = np.triu_indices(1 + len(FEATURES))
 DIMENSION = len(_LEFT)
 """Terms of the polynomial: the constant, the features, their squares and products."""
-KEPT = 512
+MAX_USER_RUNS = 512
 """Jobs of one user kept, the last ones to end."""
 
 
@@ -54,7 +54,7 @@ class UserRuns:
 
     def __init__(self) -> None:
         self.runs: list[PastRun] = []
-        """The last ``KEPT`` to end; equal ends in order of the other fields."""
+        """The last ``MAX_USER_RUNS`` to end; equal ends in order of the other fields."""
         self.running: dict[str, tuple[int, int]] = {}
         """Start and processors of running jobs by id."""
         self._count = self._runtime = self._ncpus = 0
@@ -65,7 +65,7 @@ class UserRuns:
         self._count += 1
         self._runtime += run.runtime
         self._ncpus += run.ncpus
-        if len(self.runs) > KEPT:
+        if len(self.runs) > MAX_USER_RUNS:
             del self.runs[0]
 
     @property
@@ -88,8 +88,8 @@ class UserRuns:
         size = (self._ncpus - sum(map(_NCPUS, later))) / count if count else ncpus
         present = [(now - run.start, run.ncpus) for run in later if run.start < now]
         if self.running:
-            others = [each for job_id, each in self.running.items() if job_id != job.job_id]
-            present += [(now - start, each) for start, each in others if start < now]
+            others = [run for job_id, run in self.running.items() if job_id != job.job_id]
+            present += [(now - start, run) for start, run in others if start < now]
         elapsed, sizes = zip(*present, strict=True) if present else ((0,), (0,))
         idle = now - past[-1].end if past else 0
         times = [requested, *(*last, requested, requested)[:3], sum(last[:2]) / len(last[:2]), sum(last) / len(last)]
@@ -100,8 +100,8 @@ class UserRuns:
 def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
     """Return all terms of degree 0 to 2, the constant and the features first."""
     base = np.array((1.0, *features))
-    found: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
-    return found
+    products: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
+    return products
 
 
 def _circle(time: int) -> tuple[float, float, float, float]:

@@ -44,7 +44,7 @@ def expand_all(specs: list[str]) -> list[str]:
 
 
 def _alternatives(text: str, spec: str) -> list[str]:
-    found = [alternative.strip() for alternative in text.split("|")]
-    if len(found) > 1 and not all(found):
+    alternatives = [alternative.strip() for alternative in text.split("|")]
+    if len(alternatives) > 1 and not all(alternatives):
         raise OptionError(f"{spec!r}: an alternative in {text!r} is empty")
-    return found
+    return alternatives

@@ -131,12 +131,12 @@ def _check_versions(client: "Client") -> None:
     A worker that is given what it cannot import ends there and then; this call it can import, whatever it has.
     """
     there = client.run(version, _PACKAGE, on_error="return")
-    found: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
+    versions: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
     try:
-        found["scheduler"] = client.run_on_scheduler(version, _PACKAGE)
+        versions["scheduler"] = client.run_on_scheduler(version, _PACKAGE)
     except PackageNotFoundError as error:
-        found["scheduler"] = error
-    for which, answer in found.items():
+        versions["scheduler"] = error
+    for which, answer in versions.items():
         if answer != __version__:
             has = f"softwalltime {answer}" if isinstance(answer, str) else "no softwalltime"
             raise SoftwalltimeError(f"the cluster's {which} has {has}: install {__version__} for it, as here")

@@ -36,7 +36,7 @@ from softwalltime.store.embedded.programs import MAJOR, find_programs, find_site
 
 _SOCKET = ".s.PGSQL.5432"
 _LONGEST_SOCKET = 107
-_LEAST_SPACE = 100 * 2**20
+_MIN_FREE_BYTES = 100 * 2**20
 _LARGEST_LOG = 2**20
 _RECOVERY = 240
 """Seconds that a start or a stop may take; recovery after a crash takes long."""
@@ -152,7 +152,7 @@ class _Server(AbstractContextManager[str]):
         for folder in (self._home, self._home / "run"):
             self._make_folder(folder)
         usage = os.statvfs(self._home)
-        if usage.f_bavail * usage.f_frsize < _LEAST_SPACE:
+        if usage.f_bavail * usage.f_frsize < _MIN_FREE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._home))
         # Under another name until it is complete.
         unfinished = self._home / "data.new"

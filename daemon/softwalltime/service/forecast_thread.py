@@ -26,7 +26,7 @@ COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 log = logging.getLogger(__name__)
 
 
-class StartThread:
+class ForecastThread:
     """Forecasts starts in a process of its own while the daemon runs; does nothing in mode off.
 
     :param settings: are given to the process.

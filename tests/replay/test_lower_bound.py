@@ -12,7 +12,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
-from softwalltime.replay.floor import SIGNATURE, find_floor
+from softwalltime.replay.lower_bound import SIGNATURE, find_lower_bound
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import OTHER_DAYS, Scoring, Workload
 from softwalltime.workloads.synthetic import generate
@@ -30,17 +30,17 @@ def error(workload: Workload, spec: str) -> float:
 def test_the_floor_is_the_error_of_each_signatures_median() -> None:
     alice = [job(job_id=str(number), runtime=runtime) for number, runtime in enumerate((10, 20, 90))]
     bob = [job("bob", job_id="9", runtime=5000, walltime=1000)]
-    found = find_floor(Workload([*alice, *bob, job(runtime=0), job(walltime=None)]))
+    found = find_lower_bound(Workload([*alice, *bob, job(runtime=0), job(walltime=None)]))
     assert found is not None
     assert found.mean_absolute_error == (10 + 0 + 70 + 0) / 4
     assert (found.keys, found.jobs, found.signatures, found.alone) == (SIGNATURE, 4, 2, 0.25)
-    assert find_floor(Workload([job(runtime=0)])) is None
+    assert find_lower_bound(Workload([job(runtime=0)])) is None
 
 
 @pytest.mark.parametrize("keys", [("user",), ("user", "walltime"), SIGNATURE])
 def test_no_prediction_from_the_signature_is_below_the_floor(keys: tuple[str, ...]) -> None:
     workload = Workload(generate(2000, seed=4))
-    found = find_floor(workload, keys)
+    found = find_lower_bound(workload, keys)
     assert found is not None
     signature = ["+".join(map(str, each)) for each in zip(*map(workload.values, keys), strict=True)]
     names, code = np.unique(np.array(signature)[workload.scored], return_inverse=True)
@@ -88,7 +88,7 @@ def test_the_published_window_of_cea_curie(curie: list[CompletedJob]) -> None:
     assert error(workload, "request") == pytest.approx(33_797, abs=1)
     assert error(workload, "last2") == pytest.approx(5_974, abs=1)
     assert error(workload, "memorizer:window=10d,fallback=median") == pytest.approx(4_614, abs=1)
-    found = find_floor(workload)
+    found = find_lower_bound(workload)
     assert found is not None
     assert found.mean_absolute_error == pytest.approx(3_670, abs=1)
     ran = Workload(workload.jobs, scoring=replace(PUBLISHED, never_ran=False))
@@ -105,6 +105,6 @@ def test_the_published_floor_of_cea_curie_with_its_signature(curie: list[Complet
         for each in curie
         if PUBLISHED.since <= each.submission.submitted < PUBLISHED.until
     ]
-    found = find_floor(Workload(jobs, scoring=PUBLISHED), ("user", "queue", "ncpus", "walltime"))
+    found = find_lower_bound(Workload(jobs, scoring=PUBLISHED), ("user", "queue", "ncpus", "walltime"))
     assert found is not None
     assert found.mean_absolute_error == pytest.approx(3_682, abs=3)

@@ -29,7 +29,7 @@ def _fault(formula: str) -> str:
     return ""
 
 
-def not_modelled(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
+def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
     """Say what of the server the model approximates or ignores, and by what.
 
     :param every_queue: not only the queues of the jobs in the snapshot.
@@ -40,29 +40,29 @@ def not_modelled(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: boo
     queues = {job.submission.queue for job in snapshot.jobs}
     if every_queue:
         queues = {queue.name for queue in snapshot.queues}
-    found = []
+    remarks = []
     if fault:
-        found.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
+        remarks.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
     if scheduler.fair_share:
-        found.append(f"fair share is on: the order is approximated by {order}")
+        remarks.append(f"fair share is on: the order is approximated by {order}")
     if scheduler.round_robin:
-        found.append(f"round_robin is on: the order is approximated by {order}")
-    express = [each.name for each in snapshot.queues if each.priority >= EXPRESS and each.name in queues]
+        remarks.append(f"round_robin is on: the order is approximated by {order}")
+    express = [queue.name for queue in snapshot.queues if queue.priority >= EXPRESS and queue.name in queues]
     if scheduler.preemption and express:
-        found.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
-    for each in snapshot.queues:
-        if each.name in queues:
-            times = next((what for prefix, what in _PREFIXES.items() if each.name.startswith(prefix)), None)
+        remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
+    for queue in snapshot.queues:
+        if queue.name in queues:
+            times = next((what for prefix, what in _PREFIXES.items() if queue.name.startswith(prefix)), None)
             if times is not None:
-                found.append(f"{times} is not modelled: jobs of queue {each.name} may start later")
-            if each.backfill_depth is not None:
-                found.append(f"backfill_depth of queue {each.name} is not modelled: the server's is used")
+                remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
+            if queue.backfill_depth is not None:
+                remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
     if pooling.limits.unread:
-        found.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
-    standing = [each.name for each in pooling.reservations if each.name.startswith("S")]
+        remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
+    standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
     if standing:
-        found.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
-    others = [each for each in scheduler.resources if each not in _PLACED]
+        remarks.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
+    others = [resource for resource in scheduler.resources if resource not in _PLACED]
     if others:
-        found.append(f"these resources are not modelled: {', '.join(others)}")
-    return found
+        remarks.append(f"these resources are not modelled: {', '.join(others)}")
+    return remarks

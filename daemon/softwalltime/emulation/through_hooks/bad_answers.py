@@ -36,7 +36,7 @@ ANSWERS = (
 """Invalid answers, which a hook must ignore."""
 
 
-class Garbage:
+class BadAnswers:
     """A server on a real Unix socket that sends invalid answers or none."""
 
     def __init__(self, path: Path, random: Random) -> None:
@@ -49,7 +49,7 @@ class Garbage:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._path))
         self._listener.listen(64)
-        self._thread = threading.Thread(target=self._serve, name="garbage", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="bad answers", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from softwalltime.replay.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class LowerBound:
     """The least mean absolute error over the scored jobs, where jobs with equal keys get one prediction."""
 
     keys: tuple[str, ...]
@@ -25,7 +25,7 @@ class Floor:
     """Share of the jobs whose signature no other job has: the bound does not constrain them."""
 
 
-def find_floor(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Floor | None:
+def find_lower_bound(workload: Workload, keys: Sequence[str] = SIGNATURE) -> LowerBound | None:
     """Return the error of each signature's median runtime over the scored jobs themselves.
 
     The median needs the future: this is a bound, not a predictor.  Runtimes are capped at the walltime, as in all
@@ -38,7 +38,7 @@ def find_floor(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Floor | N
         return None
     codes: dict[tuple[object, ...], int] = {}
     signatures = zip(*(workload.values(key) for key in keys), strict=True)
-    signature = np.array([codes.setdefault(each, len(codes)) for each in signatures])[index]
+    signature = np.array([codes.setdefault(values, len(codes)) for values in signatures])[index]
     runtime = np.minimum(workload.runtime, workload.walltime)[index]
     order = np.lexsort((runtime, signature))
     signature, runtime = signature[order], runtime[order]
@@ -47,4 +47,4 @@ def find_floor(workload: Workload, keys: Sequence[str] = SIGNATURE) -> Floor | N
     # Any number between the two middle runtimes has the same error.
     median = np.repeat(runtime[first + count // 2], count)
     error = float(np.abs(runtime - median).mean())
-    return Floor(tuple(keys), error, len(index), len(first), float((count == 1).sum() / len(index)))
+    return LowerBound(tuple(keys), error, len(index), len(first), float((count == 1).sum() / len(index)))
