@@ -36,27 +36,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)",
         "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
     ): FAST_PATH,
-    (HOOK, "connection.nonblocking = 1", "pass"): "a request always fits into the socket's buffer",
-    (HOOK, "wait_for(connection.socket, True, deadline)", "wait_for(connection.socket, False, deadline)"): (
-        "a request always fits into the socket's buffer"
-    ),
-    (
-        HOOK,
-        'if QUEUES.get("pbs") is not pbs or now - QUEUES["at"] > QUEUES_AGE:',
-        "if QUEUES.get(\"pbs\") is not pbs or (now + QUEUES['at']) > QUEUES_AGE:",
-    ): "the queues are read more often, with the same result",
-    (HOOK, "return 0, False, 0.0", "return 0, False, 1.0"): "the seconds count only while the breaker is open",
-    (
-        HOOK,
-        "if not poll.poll(remaining(deadline) * 1000):",
-        "if not poll.poll(remaining(deadline) * 1001):",
-    ): "the longest wait becomes longer by a thousandth",
     (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
-    (
-        HOOK,
-        'raise TimedOutError("timed out") from error',
-        "pass",
-    ): "connecting to a Unix socket does not time out: if the backlog is full, it fails at once with BlockingIOError",
     **{
         (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
         for name in ("last2", "usage")
