@@ -42,8 +42,8 @@ _COMMANDS = {
     "files": ("files", "List, print or copy the files for an installation."),
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
-    "site": ("site", "Print what report, tune and policy compare take from a snapshot with --site."),
-    "collect": ("site", "Collect what a report needs in one file, to write the report on another host."),
+    "site": ("site", "Print what --site takes from a snapshot."),
+    "collect": ("site", "Collect what a report needs in one file."),
     "starts": ("starts", "Forecast when waiting jobs will start."),
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
 }

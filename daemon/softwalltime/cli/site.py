@@ -51,10 +51,11 @@ COLUMNS = tuple(field.name for field in fields(SiteDocument) if field.name not i
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="SNAPSHOT")
 @output_options
 def site(file: Path, output: Output) -> None:
-    """Print what report, tune and policy compare take from a snapshot with --site.
+    """Print what --site takes from a snapshot.
 
-    SNAPSHOT is a file of softwalltime snapshot, or snapshot.json of softwalltime collect: the scheduler's planning and
-    order, the machine's size, and the walltimes of jobs that request none.  The last lines say what is not simulated.
+    SNAPSHOT is a file of softwalltime snapshot, or snapshot.json of softwalltime collect.  With --site report, tune and
+    policy compare take the scheduler's planning and order from it, the machine's size, and the walltimes of jobs that
+    request none.  The last lines say what is not simulated.
 
     \b
     Example:
@@ -115,9 +116,9 @@ def collect(
     logs: tuple[Path, ...], target: Path | None, taken: Path | None, since: datetime | None, key: Path | None,
     timeout: float,
 ) -> int:  # fmt: skip
-    """Collect what a report needs in one file, to write the report on another host.
+    """Collect what a report needs in one file.
 
-    The file holds snapshot.json, with the scheduler's settings, queues and vnodes but no job, and the accounting logs:
+    The report can then be written on another host.  The file holds snapshot.json, with the scheduler's settings, queues and vnodes but no job, and the accounting logs:
     those of the PBS server of this host unless LOGs are named.  What it holds is listed first.  Logs are copied as they
     are; with --pseudonyms they are written anew and contain only what replay, report and simulate read.
 
