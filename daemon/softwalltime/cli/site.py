@@ -118,9 +118,10 @@ def collect(
 ) -> int:  # fmt: skip
     """Collect what a report needs in one file.
 
-    The report can then be written on another host.  The file holds snapshot.json, with the scheduler's settings, queues and vnodes but no job, and the accounting logs:
-    those of the PBS server of this host unless LOGs are named.  What it holds is listed first.  Logs are copied as they
-    are; with --pseudonyms they are written anew and contain only what replay, report and simulate read.
+    The report can then be written on another host.  The file holds snapshot.json, with the scheduler's settings, queues
+    and vnodes but no job, and the accounting logs: those of the PBS server of this host unless LOGs are named.  What it
+    holds is listed first.  Logs are copied as they are; with --pseudonyms they are written anew and contain only what
+    replay, report and simulate read.
 
     \b
     Example:
