@@ -309,7 +309,7 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     assert list(document["policies"]) == [
         "today", "as delivered", "WFP", "safe", "balanced", "balanced, live values off", "order",
         "order, live values off", "waiting v1, with guard", "waiting v3, with guard", "waiting percentile, with guard",
-        "chance: walltimes x 0.98",
+        "waiting calibrated, with guard", "chance: walltimes x 0.98",
     ]  # fmt: skip
     assert document["seeds"] == [1, 2]
     assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
