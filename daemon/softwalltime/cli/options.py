@@ -18,7 +18,7 @@ from softwalltime.predictors.keys import KEYS, wrong_keys
 if TYPE_CHECKING:
     from softwalltime.settings import Settings
 
-# SchedulerPolicy, predictors and settings are imported where a command runs: help does not wait for pydantic.
+# Policy, predictors and settings are imported where a command runs: help does not wait for pydantic.
 
 PUBLISHED = "v1,v2,v3,v4,percentile"
 """The predictors to measure by default."""

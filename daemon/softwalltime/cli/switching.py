@@ -1,4 +1,4 @@
-"""PolicySwitch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
+"""Switch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
