@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softwalltime.cli.advice import write_plan
 from softwalltime.live.options import inert, live_options, read_policy
 from softwalltime.policy.plan_file import read_plan
 from softwalltime.policy.presets import HALF, HOUR
 from softwalltime.policy.site import site_policy
 from softwalltime.reports.candidates import Candidate, common_candidates, own_candidates
 from softwalltime.reports.likeness import BothWaits, Level, Likeness, doubts, likeness_line
-from softwalltime.reports.plan import write_plan
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,

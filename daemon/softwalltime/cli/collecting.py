@@ -56,11 +56,7 @@ class Archive:
 
         :raises SourceError: if it cannot be written.
         """
-        with (
-            replaced(target) as unfinished,
-            open(unfinished, "wb", opener=_private) as stream,
-            tarfile.open(fileobj=stream, mode="w:gz") as archive,
-        ):
+        with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
             for name, content in self._files.items():
                 entry = tarfile.TarInfo(f"{FOLDER}/{name}")
                 entry.mode, entry.mtime = 0o600, int(self.when.timestamp())
@@ -69,10 +65,6 @@ class Archive:
                     entry.size = source.seek(0, os.SEEK_END)
                     source.seek(0)
                     archive.addfile(entry, source)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def distinct_names(files: Sequence[Path]) -> dict[str, Path]:

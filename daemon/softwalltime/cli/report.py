@@ -1,6 +1,5 @@
 """``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection, Period, selection_options
 from softwalltime.cli.site_options import SiteOptions, site_options
 from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.errors import SourceError
+from softwalltime.cli.written import write_text
 from softwalltime.jobs import DecisionRecord
 
 TITLE = "Report on soft walltimes"
@@ -128,11 +127,11 @@ def report(
             require_folder(written)
 
     # matplotlib and jinja2 take long to import, and no other command needs them.
+    from softwalltime.cli.advice import write_plan
     from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows
     from softwalltime.replay.workload import Workload
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
-    from softwalltime.reports.plan import write_plan
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
     from softwalltime.reports.simulation import SimulationOptions
 
@@ -156,7 +155,7 @@ def report(
     if printed:
         click.echo(text, nl=False)
     else:
-        _write(file, text)
+        write_text(file, text, "backslashreplace")
     if output.form == "json":
         output.document(summary_of(found, str(file), selected))
     elif output.form == "csv":
@@ -178,14 +177,3 @@ def _decisions(settings: LazySettings) -> list[DecisionRecord]:
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         return list(read_decisions(connection))
-
-
-def _write(file: Path, text: str) -> None:
-    """Replace the page atomically."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-        unfinished.replace(file)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error

@@ -1,12 +1,10 @@
 """The plan file of a recommendation: its values for the settings and PBS, and what the simulation promises."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 from softwalltime import __version__
-from softwalltime.errors import SourceError
 from softwalltime.policy.plan_file import (
     Plan,
     PlannedLive,
@@ -16,32 +14,16 @@ from softwalltime.policy.plan_file import (
     PromisedChange,
     PromisedClass,
     moment_of,
-    plan_text,
 )
 from softwalltime.reports.candidates import Candidate
-from softwalltime.reports.recommendation import Recommendation, Verdict
-from softwalltime.reports.simulation import SimulationFigures, SimulationSkipped
+from softwalltime.reports.recommendation import Recommendation
+from softwalltime.reports.simulation import SimulationFigures
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.policies import SchedulerPolicy
 
 _KINDS = ("runtime", "size", "queue")
 """Classes that are recorded and whose names identify nobody."""
 _DIGITS = 4
-
-
-def write_plan(file: Path, recommended: Recommendation, simulated: SimulationFigures | SimulationSkipped) -> str:
-    """Write the plan of a recommendation to switch a policy on; return a line that says what was done.
-
-    :raises SourceError: if the file cannot be written.
-    """
-    if recommended.verdict is not Verdict.ON or recommended.waits is None or isinstance(simulated, SimulationSkipped):
-        return f"{file}: not written: no policy is recommended"
-    plan = plan_of(recommended, simulated, datetime.now(UTC).replace(microsecond=0))
-    try:
-        file.write_text(plan_text(plan, file.name), encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
-    return f"{file}: written; softwalltime policy set {file} lists what it changes"
 
 
 def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: datetime) -> Plan:

@@ -60,10 +60,10 @@ def _write_parquet(path: Path, workload: Workload, soft_walltimes: Mapping[str, 
         else FunctionExpression("nullif", ColumnExpression(name), ConstantExpression(-1)).alias(name)
         for name in jobs
     ]  # fmt: skip
-    with replaced(path) as unfinished:
+    with replaced(path) as stream:
         try:
             with duckdb.connect() as connection:
                 connection.register("jobs", jobs)
-                connection.table("jobs").select(*columns).write_parquet(str(unfinished))
+                connection.table("jobs").select(*columns).write_parquet(stream.name)
         except duckdb.Error as error:
             raise SourceError(f"{path}: cannot be written: {error}") from error

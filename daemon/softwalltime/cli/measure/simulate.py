@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from softwalltime.cli.advice import write_plan
 from softwalltime.cli.measure.simulated import Classes, SimulationPlan, print_simulation
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
@@ -22,7 +23,6 @@ from softwalltime.cli.written import write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.reports.candidates import STRICT_ARRIVAL, Baseline, Candidate
-from softwalltime.reports.plan import write_plan
 from softwalltime.reports.recommendation import recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates, experiment_of
 from softwalltime.simulation.batsim import COLUMNS, schedule_rows
