@@ -26,11 +26,9 @@ from softwalltime.deployment.settings_file import changed_values, policy_file, r
 from softwalltime.errors import UsageError
 from softwalltime.live.options import LiveOptions, inert, read_policy, reads_promises, unguarded, without_live
 from softwalltime.policy.plan_file import Plan, read_plan
-from softwalltime.policy.presets import PRESETS, PresetName
+from softwalltime.policy.presets import PRESETS, UNDO, PresetName
 from softwalltime.policy.site import SitePolicy
 from softwalltime.settings import Settings, load_settings
-
-UNDO = "softwalltime policy set off --apply"
 
 
 @dataclass(frozen=True, slots=True)

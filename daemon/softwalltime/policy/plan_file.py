@@ -10,16 +10,16 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from softwalltime.errors import SourceError, UsageError
-from softwalltime.policy.presets import PresetName
+from softwalltime.policy.presets import UNDO, PresetName
 from softwalltime.policy.site import Spec, site_policy
 from softwalltime.validation import problems, written
 
 _HEADER: Final = "# What softwalltime report recommends for this site, and what it promises."
 _COMMANDS: Final = {
-    "policy set {}": "list all changes",
-    "policy set {} --apply": "make them; --share 0.1: for a tenth of the users first",
-    "verify {}": "compare recorded waits with the promise, a week or more later",
-    "policy set off --apply": "undo it",
+    "softwalltime policy set {}": "list all changes",
+    "softwalltime policy set {} --apply": "make them; --share 0.1: for a tenth of the users first",
+    "softwalltime verify {}": "compare recorded waits with the promise, a week or more later",
+    UNDO: "undo it",
 }
 _ABOUT: Final = {
     "policy": "[policy] of the settings",
@@ -167,7 +167,7 @@ def plan_text(plan: Plan, name: str) -> str:
 
     :param name: the file's name, for the commands in its first lines.
     """
-    commands = {f"softwalltime {command.format(name)}": does for command, does in _COMMANDS.items()}
+    commands = {command.format(name): does for command, does in _COMMANDS.items()}
     width = max(map(len, commands))
     lines = [_HEADER, *(f"#   {command:<{width}}   {does}" for command, does in commands.items()), ""]
     return "\n".join([*lines, *_table("", plan.model_dump(exclude_none=True))]) + "\n"

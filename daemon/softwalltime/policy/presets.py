@@ -50,6 +50,8 @@ HALF: Final = "factor:0.5"
 """The waiting value that needs no history: half the walltime."""
 HOUR: Final = 3600
 """The guard of the presets: seconds that the top job may be later than promised."""
+UNDO: Final = "softwalltime policy set off --apply"
+"""The command that undoes what was switched on."""
 MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,bound=8"
 """The ordering value: a predicted median."""
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from softwalltime import __version__, formatting
-from softwalltime.policy.presets import HOUR
+from softwalltime.policy.presets import HOUR, UNDO
 from softwalltime.reports import likeness, recommendation, waits_by_class
 from softwalltime.reports.analysis import groups, periods, predictions, settings
 from softwalltime.reports.cautions import shorter_classes
@@ -93,6 +93,7 @@ def render(report: Report, origin: Origin) -> str:
         population=_populations(report),
         largest=LARGEST,
         rules=recommendation,
+        undo=UNDO,
         limits=likeness,
         likeness=report.simulation.likeness if isinstance(report.simulation, SimulationFigures) else None,
         classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],

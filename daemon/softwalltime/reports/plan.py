@@ -1,6 +1,5 @@
 """The plan file of a recommendation: its values for the settings and PBS, and what the simulation promises."""
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +15,9 @@ from softwalltime.policy.plan_file import (
     moment_of,
 )
 from softwalltime.reports.candidates import Candidate
-from softwalltime.reports.recommendation import Recommendation
+from softwalltime.reports.recommendation import Recommendation, policy_values
 from softwalltime.reports.simulation import SimulationFigures
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.policies import SchedulerPolicy
 
 _KINDS = ("runtime", "size", "queue")
 """Classes that are recorded and whose names identify nobody."""
@@ -56,7 +54,7 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
         pbs=PlannedPbs(job_sort_formula=candidate.policy.formula) if not candidate.keeps_order else None,
         promised=Promised(
             baseline=simulated.order,
-            scheduler=_scheduler(simulated.scheduler),
+            scheduler=simulated.scheduler.given,
             wait_before=round(before.wait_mean or 0.0),
             wait_after=round(after.wait_mean or 0.0),
             change=_change(change) or PromisedChange(mean=0.0, low=0.0, high=0.0),
@@ -71,18 +69,11 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
     )
 
 
-def _scheduler(policy: SchedulerPolicy) -> dict[str, Any]:
-    default = asdict(SchedulerPolicy())
-    return {key: value for key, value in asdict(policy).items() if value != default[key]}
-
-
 def planned_policy(candidate: Candidate) -> dict[str, Any]:
     """Return the values of ``[policy]`` that a candidate stands for."""
     if candidate.preset != "custom":
         return {"preset": candidate.preset}
-    policy = candidate.policy
-    values = {"preset": "custom", "mode": "on", "waiting": policy.waiting, "running": policy.running}
-    return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
+    return policy_values(candidate, "on")
 
 
 def planned_live(candidate: Candidate) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from softwalltime.formatting import DAY, duration, exact_percent, percent, plural
-from softwalltime.policy.presets import HALF
+from softwalltime.policy.presets import HALF, UNDO
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import longer_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
@@ -29,7 +29,6 @@ from softwalltime.simulation.shaking import FEW_USERS
 LEAST_JOBS = 1000
 LEAST_DAYS = 14
 LEAST_WAIT = 60
-UNDO = "softwalltime policy set off --apply"
 
 
 class Verdict(Enum):
@@ -66,10 +65,10 @@ class Recommendation:
         return "" if self.waits is None else _settings(self.waits.setting)
 
 
-def policy_values(candidate: Candidate) -> dict[str, str]:
-    """Return the values of ``[policy]`` for a candidate, in shadow mode."""
+def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
+    """Return the values of ``[policy]`` for a candidate."""
     policy = candidate.policy
-    values = {"preset": "custom", "mode": "shadow", "waiting": policy.waiting, "running": policy.running}
+    values = {"preset": "custom", "mode": mode, "waiting": policy.waiting, "running": policy.running}
     return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
 
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from softwalltime.formatting import DAY, day, duration, percent, plural
 from softwalltime.policy.plan_file import Plan, PromisedClass
+from softwalltime.policy.presets import UNDO
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.reports.analysis.periods import Span, recorded_predictions, summarize_period
 from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, before_after
 from softwalltime.reports.columns import Booleans, Columns
-from softwalltime.reports.recommendation import UNDO, change
+from softwalltime.reports.recommendation import change
 from softwalltime.reports.verify_document import ClassDocument, PeriodDocument, VerifyDocument
 from softwalltime.reports.waits_by_class import NOTABLE, SMALL
 from softwalltime.simulation.differences import Interval

@@ -75,14 +75,18 @@ class SchedulerPolicy:
     """Queues whose jobs keep their walltime."""
 
     @property
+    def given(self) -> dict[str, Any]:
+        """The values other than the default."""
+        default = asdict(SchedulerPolicy())
+        return {key: value for key, value in asdict(self).items() if value != default[key]}
+
+    @property
     def name(self) -> str:
         """Order and backfilling, then all values other than the default: ``fcfs+easy waiting=factor:0.5``."""
-        default = asdict(SchedulerPolicy())
-        given = asdict(self)
         rest = [
             f"{key}={value}"
-            for key, value in given.items()
-            if value != default[key] and key not in ("order", "backfill", "kill_at_walltime", "kill_at_estimate")
+            for key, value in self.given.items()
+            if key not in ("order", "backfill", "kill_at_walltime", "kill_at_estimate")
         ]
         if self.kill_at_estimate:
             rest.append("kill-at-estimate")

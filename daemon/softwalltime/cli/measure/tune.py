@@ -199,7 +199,7 @@ def _training(wanted: bool, logs: tuple[str, ...], file: Path | None) -> Trainin
 
 
 def _own(chosen: Chosen, baseline: Baseline) -> list[Candidate]:
-    """Return candidates with the chosen predictors; the order is by calibrated with the weights that were chosen."""
+    """Return candidates with the chosen predictors; their order is by calibrated, with the chosen weights."""
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
     return own_candidates(chosen.specs(), ordering, baseline)

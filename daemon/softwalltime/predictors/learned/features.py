@@ -6,8 +6,6 @@ when the job was submitted, and nothing later.
 
 import math
 
-from softwalltime.predictors.learned.similarity import LAST, SAME, SAME_WALLTIME
-
 SAME_NAME = 16
 """The user's last jobs with the same name that count."""
 MAX_PAST_JOBS = 64
@@ -61,5 +59,3 @@ JOB = len(JOB_FEATURES)
 
 PRIORS = ("own", "project", "queue", "everybody", "reaches walltime", "uniform")
 """Parts of the prior."""
-
-MAX_CHOSEN_JOBS = min(MAX_PAST_JOBS, LAST + SAME + SAME_WALLTIME + SAME_NAME)
