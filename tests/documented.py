@@ -7,7 +7,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from softwalltime.cli.shapes import SHAPES
+from softwalltime.cli import cli
+from softwalltime.cli.command import shapes
+
+SHAPES = dict(shapes(cli))
 
 
 def documented(command: str, text: str) -> Any:

@@ -21,7 +21,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
 from softwalltime.cli.gc_pause import rare_collections
-from softwalltime.cli.written import write_csv
+from softwalltime.written import write_csv
 from tests.samples import RECORDED_LOG
 
 

@@ -81,7 +81,7 @@ def test_processes_of_their_own_give_the_same_figures(
     arguments = [logs, *HALF, "--shake", "jitter", "--seeds", "1-3"]
     here = document(capsys, *arguments)
     # The module, not the command of the same name.
-    monkeypatch.setattr(sys.modules["softwalltime.cli.measure.simulate"], "_MAX_JOBS_IN_PROCESS", 0)
+    monkeypatch.setattr(sys.modules["softwalltime.simulation.runs"], "MAX_JOBS_IN_PROCESS", 0)
     assert document(capsys, *arguments, "--processes", "2") == here
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.cli.measure import train
-from softwalltime.cli.measure import tune as command
-from softwalltime.cli.measure.site_weights import TrainingOptions, trained
 from softwalltime.policy.site import site_policy
 from softwalltime.predictors.learned.network import load
+from softwalltime.progress import no_progress
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
-from softwalltime.settings import Settings
 from softwalltime.states import TEACHING
+from softwalltime.training import weights
+from softwalltime.tuning import site_weights
 from softwalltime.tuning.choice import split_at
+from softwalltime.tuning.site_weights import TrainingLogs, trained
 from softwalltime.workloads.synthetic import generate
 
 NO_TORCH = "the extra train is not installed (PyTorch)"
@@ -86,13 +86,13 @@ def test_wrong_use_gets_one_line(
 @pytest.fixture
 def torch_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch seems to be installed: for what is checked before it is imported."""
-    monkeypatch.setattr(train, "find_spec", lambda _: True)
+    monkeypatch.setattr(weights, "find_spec", lambda _: True)
 
 
 def test_without_pytorch_training_says_what_to_install(
     logs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(train, "find_spec", lambda _: None)
+    monkeypatch.setattr(weights, "find_spec", lambda _: None)
     capsys.readouterr()
     assert run(["tune", logs, "--train"]) == 1
     error = capsys.readouterr().err
@@ -115,7 +115,7 @@ def test_training_refuses_what_would_learn_the_later_part_or_cannot_be_named(
         (["--weights", str(tmp_path / "a,b.json")], "cannot name a path with a comma"),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(command, "MIN_TRAINING_JOBS", 100)
+            patch.setattr(site_weights, "MIN_TRAINING_JOBS", 100)
             assert run(["tune", logs, "--train", *arguments]) == 2
         assert message in capsys.readouterr().err
 
@@ -140,7 +140,7 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    monkeypatch.setattr(command, "MIN_TRAINING_JOBS", 100)
+    monkeypatch.setattr(site_weights, "MIN_TRAINING_JOBS", 100)
     other, settings, keep = tmp_path / "other", tmp_path / "softwalltime.toml", tmp_path / "kept"
     assert run(["generate", str(other), "--jobs", "300", "--seed", "9"]) == 0
     arguments = [
@@ -181,12 +181,11 @@ def test_trained_weights_depend_on_nothing_that_came_later(tmp_path: Path, monke
     found = []
     for number, factor in enumerate((1, 3)):
         known = [replace(job, runtime=factor * job.runtime) if job.end > split.cut else job for job in jobs]
-        options = TrainingOptions((), Path(f"{number}.json"))
+        file = Path(f"{number}.json")
         columns = JobColumns.of([job for job in known if number or job.submission.submitted < split.cut])
-        with trained(
-            options, columns, ["log"], split, teaching=TEACHING, target_file=None, keep=None, settings=Settings
-        ) as weights:
-            found.append([load(weights.file).digest, load(weights.choosing).digest])
+        logs = TrainingLogs([("log", columns)], TEACHING)
+        with trained(logs, split, lambda _, file=file: file, None, no_progress) as made:
+            found.append([load(made.file).digest, load(made.choosing).digest])
     assert found[0] == found[1]
     assert found[0][0] != found[0][1]
 

@@ -14,14 +14,13 @@ import pytest
 from softwalltime.cli import cli, run
 from softwalltime.cli.changes import printed_changes
 from softwalltime.cli.output import Output, OutputFormat
-from softwalltime.cli.shapes import SHAPES
 from softwalltime.cli.terminal import draw, fit
 from softwalltime.deployment import pbs
 from softwalltime.errors import SourceError
 from softwalltime.reports.schedule_table import changes_table
 from softwalltime.simulation.differences import RELATIVE, Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from tests.documented import documented, documented_rows
+from tests.documented import SHAPES, documented, documented_rows
 from tests.samples import ROOT
 from tests.test_cli import commands
 
@@ -73,7 +72,7 @@ def test_users_texts_are_no_markup_and_no_colours() -> None:
 
 
 def test_a_pipe_gets_the_whole_table_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    Output.here().table(TABLE)
+    Output.given().table(TABLE)
     assert capsys.readouterr().out == (
         "| predictor | accuracy | not adjusted | extensions |\n"
         "| --------- | -------: | -----------: | ---------: |\n"
@@ -108,7 +107,7 @@ def test_colours_are_for_terminals_that_want_them(
         monkeypatch.setenv(name, value)
     screen = Screen()
     monkeypatch.setattr(sys, "stdout", screen)
-    output = Output.here(color=option)
+    output = Output.given(color=option)
     output.table(TABLE)
     output.paragraph("some words " * 10, "warning")
     screen.flush()
@@ -123,7 +122,7 @@ def test_wide_prints_all_columns_in_a_narrow_terminal(monkeypatch: pytest.Monkey
     screen = Screen()
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setattr(sys, "stdout", screen)
-    Output.here(wide=True, color=False).table(TABLE)
+    Output.given(wide=True, color=False).table(TABLE)
     screen.flush()
     assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
 
@@ -157,7 +156,7 @@ def test_the_intervals_of_changes_fit_beside_each_other_in_80_columns_also_beyon
 def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: Path) -> None:
     script = (
         "import sys; from softwalltime.cli.output import Output; from softwalltime.text_table import TextTable; "
-        "Output.here().table(TextTable((), ())); print(*sys.modules)"
+        "Output.given().table(TextTable((), ())); print(*sys.modules)"
     )
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not [name for name in modules if name.split(".")[0] == "rich"]
@@ -275,7 +274,7 @@ def test_the_summary_of_a_report_has_the_figures_of_each_setting(
 
 def test_what_was_changed_before_an_error_is_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
     def stopped() -> None:
-        with printed_changes(Output("json")) as changes:
+        with printed_changes(Output(form="json")) as changes:
             changes.line("done: create resource predicted  # it orders the queue")
             changes.line("PBS 23.06 has the hook")
             raise SourceError("no")

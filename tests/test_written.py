@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.cli.written import replaced, write_csv, write_text
 from softwalltime.errors import SourceError
+from softwalltime.written import replaced, write_csv, write_text
 
 STRANGER = 12345
 

@@ -1,54 +1,62 @@
 """``softwalltime advise``: tell users which walltime would have been enough."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import click
-
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import Seeds, site_order_option, store_options
-from softwalltime.cli.output import output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
-from softwalltime.cli.selection import Instant
+from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, Seeds, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import WALLTIMES
+from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
+from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import day, duration, percent, plural, printable, walltime
+from softwalltime.text_table import Cell, TextColumn, TextTable
+from softwalltime.written import require_folder, write_csv
+
+if TYPE_CHECKING:
+    from softwalltime.reports.advice import RequestAdvice
+    from softwalltime.reports.advise_document import AdviseDocument
+
+_TABLE = (
+    TextColumn("requested walltime", left=True),
+    TextColumn("jobs"),
+    TextColumn("used"),
+    TextColumn("99% end within", 1),
+    TextColumn("request instead", least=24),
+)
 
 
-@click.command()
-@click.argument("user", required=False)
-@click.option(
-    "--log",
-    "sources",
-    multiple=True,
-    metavar="SOURCE",
-    shell_complete=complete_source,
-    help="A log, folder or trace; repeatable.  Default: the store, which must exist.",
-)
-@click.option(
-    "--mail-merge",
-    "merge",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a CSV file with a line for each user who requests too much.",
-)
-@click.option("--since", type=Instant(), metavar="TIME", help="Only jobs submitted from this day or time on (UTC).")
-@click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use.",
-)
-@site_order_option
-@click.option(
-    "--seeds", type=Seeds(), default="31-35", show_default=True, metavar="LIST", help="A shaken workload for each."
-)
-@click.option(
-    "--simulated-jobs", type=click.IntRange(1), default=50_000, show_default=True, metavar="N",
-    help="Simulate the newest N jobs.",
-)  # fmt: skip
-@walltimes_option
-@output_options
-@store_options
-def advise(**given: Any) -> int:
+@options
+class AdviseOptions:
+    """Options of ``softwalltime advise``."""
+
+    user: str | None = argument()
+    logs: tuple[str, ...] = option(
+        "A log, folder or trace; repeatable.  Default: the store, which must exist.", "--log", metavar="SOURCE",
+        shell_complete=complete_source,
+    )  # fmt: skip
+    merge: Path | None = option("Write a CSV file with a line for each user who requests too much.", "--mail-merge")
+    since: int | None = SINCE
+    until: int | None = UNTIL
+    processors: int | None = PROCESSORS
+    order: str = SITE_ORDER
+    seeds: tuple[int, ...] = option("A shaken workload for each.", type=Seeds(), default="31-35", metavar="LIST")
+    simulated_jobs: int = SIMULATED_JOBS
+    walltimes: Mapping[str, int] = WALLTIMES
+    output: Output
+    settings: StoreOptions
+
+
+@command("a user and requested walltime")
+def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     """Suggest shorter walltimes to a user.
 
     For each walltime that USER requests, the command suggests a shorter one that would have been enough for the user's
@@ -62,6 +70,76 @@ def advise(**given: Any) -> int:
       softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.cli.measure.advise import suggest_walltimes
+    from softwalltime.replay.workload import Workload
+    from softwalltime.reports.advice import advise_users, measure_earlier_starts
+    from softwalltime.reports.advise_document import MERGED, AdviseDocument, merged, with_messages
+    from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare
 
-    return suggest_walltimes(**given)
+    user, seeds = options.user, options.seeds
+    if (user is None) == (options.merge is None):
+        raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
+    if options.merge is not None:
+        require_folder(options.merge)
+    sources, selection = options.logs or (STORE,), JobSelection(since=options.since, until=options.until)
+    columns, tally = load_columns(sources, options.settings, selection=selection, walltimes=options.walltimes)
+    processors = options.processors or tally.machine or None
+    prepared = prepare(
+        Workload(columns), SimulationOptions(processors=processors, seeds=seeds, jobs=options.simulated_jobs)
+    )
+    if isinstance(prepared, SimulationSkipped):
+        raise SourceError(f"no advice: {prepared.reason}")
+    advice = advise_users(prepared.jobs)
+    if user is not None and user not in advice:
+        raise SourceError(f"no job of {printable(user)} in {' '.join(sources)} has a runtime and a walltime")
+    chosen = [one for one in advice.values() if one.suggestions and (user is None or one.user == user)]
+    if chosen:
+        with progress_bar("simulating", 2 * len(prepared.jobs) * len(seeds)) as progress:
+            earlier = measure_earlier_starts(prepared.jobs, prepared.processors, chosen, options.order, seeds, progress)
+        chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
+    shown = with_messages(chosen if user is None else [chosen[0] if chosen else advice[user]])
+    if options.merge is not None:
+        write_csv(options.merge, MERGED, merged(shown))
+    document = AdviseDocument(prepared.processors, prepared.estimated, len(prepared.jobs), options.order, seeds, shown)
+    submitted = prepared.jobs.submitted
+    text = partial(_text, merge=options.merge, of=len(advice), since=submitted[0], until=submitted[-1])
+    return Result(document, text, 1 if tally.broken else 0, problems(tally))
+
+
+def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: int, since: int, until: int) -> None:
+    from softwalltime.reports.advice import LEAST_JOBS
+
+    if merge is not None:
+        output.paragraph(f"{merge}: {plural(len(document.users), 'user')} of {of:,} with a suggestion")
+        return
+    (advice,) = document.users
+    rows: list[list[Cell | str]] = [
+        [
+            walltime(request.walltime), f"{request.jobs:,}", percent(request.used, 0), duration(request.longest),
+            Cell(_kept(request), "faint") if request.suggested is None else Cell(walltime(request.suggested), "good"),
+        ]
+        for request in sorted(advice.requests, key=lambda request: -request.jobs)
+        if request.jobs >= LEAST_JOBS
+    ]  # fmt: skip
+    few = [request.jobs for request in advice.requests if request.jobs < LEAST_JOBS]
+    if few:
+        reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
+        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
+    output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {day(since)} to {day(until)}")
+    output.section(TextTable.of(_TABLE, rows))
+    output.line()
+    output.paragraph(advice.message, "strong")
+    if advice.suggestions:
+        size = plural(document.processors, "processor")
+        output.line()
+        output.paragraph(
+            f"Simulated on {size}{' (estimated)' if document.estimated else ''}, order {document.order}, EASY "
+            f"backfilling, {plural(len(document.seeds), 'shaken workload')}.  A job that ran longer keeps its "
+            "walltime.",
+            "faint",
+        )
+
+
+def _kept(one: "RequestAdvice") -> str:
+    from softwalltime.reports.advice import FITS
+
+    return "keep it" if one.reason == FITS else f"keep it: {one.reason}"

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import click
 
+from softwalltime.cli.command import Result
 from softwalltime.cli.output import Output
 
 _STATES = ("done", "to do", "stays", "written", "to write", "removed", "to remove", "note")
@@ -37,18 +39,20 @@ class ChangeDocument:
         return cls(state, text, why)
 
 
-COLUMNS = tuple(field.name for field in fields(ChangeDocument))
-"""Columns of CSV: a row for each change or note."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChangesDocument:
     """The changes that a command made, or that are needed."""
+
+    COLUMNS: ClassVar = tuple(field.name for field in fields(ChangeDocument))
 
     complete: bool
     """Whether the command came to its end; false: an error stopped it after these changes."""
     changes: tuple[ChangeDocument, ...]
     """Changes and notes in their order."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each change or note."""
+        yield from map(asdict, self.changes)
 
 
 class ChangeLog:
@@ -64,22 +68,19 @@ class ChangeLog:
         if self._output.form == "table":
             click.echo(line)
 
-    def finish(self, *, complete: bool) -> None:
-        """Print the document, if one is wanted and there is anything in it."""
-        changes = tuple(map(ChangeDocument.of, self._lines))
-        if self._output.form == "json" and (changes or complete):
-            self._output.document(ChangesDocument(complete, changes))
-        elif self._output.form == "csv" and (changes or complete):
-            self._output.rows(COLUMNS, map(asdict, changes))
+    def result(self, *, complete: bool = True) -> Result[ChangesDocument]:
+        """Return the document; its text is printed already."""
+        return Result(ChangesDocument(complete, tuple(map(ChangeDocument.of, self._lines))))
 
 
 @contextmanager
 def printed_changes(output: Output) -> Iterator[ChangeLog]:
-    """Give the changes to a command; what was done before an error is in the document too."""
+    """Give the changes to a command; if an error ends it, print the document of what was done before."""
     changes = ChangeLog(output)
-    complete = False
     try:
         yield changes
-        complete = True
-    finally:
-        changes.finish(complete=complete)
+    except BaseException:
+        done = changes.result(complete=False)
+        if done.document.changes:
+            done.print(output, ChangesDocument.COLUMNS)
+        raise

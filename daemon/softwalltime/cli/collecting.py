@@ -15,10 +15,10 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import write_logs
 from softwalltime.cli.problems import problems
-from softwalltime.cli.written import replaced
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.jobs import CompletedJob
 from softwalltime.reports.pseudonyms import Pseudonyms
+from softwalltime.written import replaced
 
 FOLDER = "site"
 """Folder of everything in the file."""

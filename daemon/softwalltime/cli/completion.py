@@ -5,6 +5,9 @@ from typing import Any
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from softwalltime.cli.command import command
+from softwalltime.cli.parameters import argument, options
+
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _SHORT = {
     "bash": "complete -o nosort -F _softwalltime_completion swt",
@@ -14,9 +17,15 @@ _SHORT = {
 """What completes the command's short name too."""
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(list(_SHELLS)))
-def completion(shell: str) -> None:
+@options
+class CompletionOptions:
+    """Options of ``softwalltime completion``."""
+
+    shell: str = argument(type=click.Choice(list(_SHELLS)))
+
+
+@command()
+def completion(options: CompletionOptions) -> None:
     """Print the completion script of a shell.
 
     The packages (.deb, .rpm) install the scripts.  Elsewhere write the script to the folder that your shell reads, or
@@ -29,7 +38,7 @@ def completion(shell: str) -> None:
       softwalltime completion zsh > ~/.zfunc/_softwalltime
       softwalltime completion fish > ~/.config/fish/completions/softwalltime.fish
     """
-    click.echo(script(shell))
+    click.echo(script(options.shell))
 
 
 def script(shell: str) -> str:

@@ -2,13 +2,16 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.deployment.finding import ConfigProblem
 from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
@@ -22,8 +25,6 @@ _COLUMNS = (
     TextColumn("value", left=True, least=20),
     TextColumn("from", left=True, least=22),
 )
-PROBLEM_COLUMNS = tuple(field.name for field in fields(ConfigProblem))
-VALUE_COLUMNS = ("key", "value", "source")
 HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
 
 
@@ -31,10 +32,16 @@ HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
 class ConfigCheckDocument:
     """Errors of configurations."""
 
+    COLUMNS: ClassVar = tuple(field.name for field in fields(ConfigProblem))
+
     files: tuple[str, ...]
     """The files that were checked."""
     problems: tuple[ConfigProblem, ...]
     """The errors and notes."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each error or note."""
+        yield from map(asdict, self.problems)
 
 
 @click.group()
@@ -47,14 +54,17 @@ def config() -> None:
     """
 
 
-@config.command()
-@click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]...")
-@click.option(
-    "--config", "named", multiple=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="The same as FILE, as other commands name their settings.",
-)  # fmt: skip
-@output_options
-def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> int:
+@options
+class ConfigCheckOptions:
+    """Options of ``softwalltime config check``."""
+
+    files: tuple[Path, ...] = argument("[FILE]...")
+    named: tuple[Path, ...] = option("The same as FILE, as other commands name their settings.", "--config")
+    output: Output
+
+
+@command("an error or note", group=config)
+def check(options: ConfigCheckOptions) -> Result[ConfigCheckDocument]:
     """Check settings files and the hook's configuration.
 
     All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
@@ -70,7 +80,7 @@ def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> i
     from softwalltime.deployment.check_configuration import check_environment, check_file, check_guard
     from softwalltime.settings import hidden_file, settings_files
 
-    files += named
+    files = options.files + options.named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
     # The settings files that the commands read hold together, those that are named each alone.
@@ -79,26 +89,30 @@ def check(files: tuple[Path, ...], named: tuple[Path, ...], output: Output) -> i
     if not files:
         problems += check_environment()
     errors = [problem for problem in problems if problem.severity == "error"]
-    if output.form == "json":
-        output.document(ConfigCheckDocument(tuple(map(str, chosen)), tuple(problems)))
-    elif output.form == "csv":
-        output.rows(PROBLEM_COLUMNS, map(asdict, problems))
-    else:
-        for problem in problems:
-            output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
-        if not errors:
-            output.paragraph(f"{', '.join(map(str, chosen)) or 'no settings file'}: no error", "good")
     hidden = [] if files else [hidden_file(), HOOK if os.access(HOOK, os.F_OK) and HOOK not in chosen else None]
-    for file in filter(None, hidden):
-        click.echo(f"{file} cannot be read: run this as root, or as the daemon's user", err=True)
-    click.echo(f"{plural(len(errors), 'error')} in {plural(len(chosen), 'file')}", err=True)
-    return 1 if errors else 0
+    remarks = [f"{file} cannot be read: run this as root, or as the daemon's user" for file in hidden if file]
+    remarks.append(f"{plural(len(errors), 'error')} in {plural(len(chosen), 'file')}")
+    document = ConfigCheckDocument(tuple(map(str, chosen)), tuple(problems))
+    return Result(document, _problems, 1 if errors else 0, remarks)
 
 
-@config.command()
-@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="Settings file.")
-@output_options
-def show(file: Path | None, output: Output) -> None:
+def _problems(output: Output, document: ConfigCheckDocument) -> None:
+    for problem in document.problems:
+        output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
+    if not any(problem.severity == "error" for problem in document.problems):
+        output.paragraph(f"{', '.join(document.files) or 'no settings file'}: no error", "good")
+
+
+@options
+class ConfigShowOptions:
+    """Options of ``softwalltime config show``."""
+
+    file: Path | None = option("Settings file.", "--config")
+    output: Output
+
+
+@command("a setting", columns=("key", "value", "source"), group=config)
+def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     """Show the effective settings, and where each one came from.
 
     Each value came from an environment variable, a line of a file, the policy's preset, or is the default.  Passwords
@@ -112,22 +126,16 @@ def show(file: Path | None, output: Output) -> None:
     from softwalltime.deployment.effective import effective_values
     from softwalltime.settings import load_settings, settings_files
 
-    files = settings_files(file)
+    files = settings_files(options.file)
     wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]
     if wrong:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
-    values = list(effective_values(load_settings(file), files))
-    if output.form == "json":
-        output.document(values)
-    elif output.form == "csv":
-        output.rows(VALUE_COLUMNS, map(asdict, values))
-    else:
-        columns = (
-            TextColumn("key", left=True),
-            TextColumn("value", left=True, least=20),
-            TextColumn("from", left=True, least=22),
-        )
-        output.table(TextTable.of(columns, [_row(value) for value in values]))
+    values = list(effective_values(load_settings(options.file), files))
+    return Result(values, _values)
+
+
+def _values(output: Output, values: "list[EffectiveValue]") -> None:
+    output.table(TextTable.of(_COLUMNS, [_row(value) for value in values]))
 
 
 def _row(value: "EffectiveValue") -> list[Cell | str]:

@@ -2,16 +2,16 @@
 
 import os
 import time
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import ending_normally
-from softwalltime.cli.options import LazySettings, log_option, store_options
-from softwalltime.cli.output import Output, flattened, output_options
+from softwalltime.cli.options import LOG_FORMAT, StoreOptions
+from softwalltime.cli.output import Output, flattened
+from softwalltime.cli.parameters import option, options
 from softwalltime.errors import UsageError
 from softwalltime.service.client import NoAnswerError, ask
 
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
     from softwalltime.service.status import Status
     from softwalltime.settings import Settings
 
-
-COLUMNS = ("field", "value")
-"""Columns of the status as CSV."""
 LONGEST_NAME = 16
 """Length of a figure's name up to which all values begin in the same column."""
 
 
-@click.command()
-@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket for the hook.")
-@click.option("--accounting", type=click.Path(path_type=Path), help="Accounting folder to follow.")
-@log_option
-@store_options
-def serve(socket: Path | None, accounting: Path | None, log_format: str, settings: LazySettings) -> None:
+@options
+class ServeOptions:
+    """Options of ``softwalltime serve``."""
+
+    socket: Path | None = option("Socket for the hook.")
+    accounting: Path | None = option("Accounting folder to follow.", type=click.Path(path_type=Path))
+    log_format: str = LOG_FORMAT
+    settings: StoreOptions
+
+
+@command()
+def serve(options: ServeOptions) -> None:
     """Run the daemon, which answers the PBS hook.
 
     The daemon learns from completed jobs.  It runs in the foreground until SIGTERM.  SIGHUP reloads the policy.
@@ -42,11 +45,10 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
       softwalltime serve --config softwalltime.toml
       softwalltime serve --config /etc/softwalltime/softwalltime.toml
     """
-    config: Path | None = click.get_current_context().params["config"]
 
     def load() -> "Settings":
-        loaded = settings(socket=socket, accounting=accounting)
-        _require_own_settings(config)
+        loaded = options.settings(socket=options.socket, accounting=options.accounting)
+        _require_own_settings(options.settings.config)
         return loaded
 
     with ending_normally():
@@ -54,7 +56,7 @@ def serve(socket: Path | None, accounting: Path | None, log_format: str, setting
         from softwalltime.service.daemon import serve as run
         from softwalltime.service.logs import set_up_logging
 
-        set_up_logging(log_format)
+        set_up_logging(options.log_format)
         run(load(), load, __version__)
 
 
@@ -72,24 +74,31 @@ def _require_own_settings(config: Path | None) -> None:
         )
 
 
-def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select the daemon; pass its socket."""
+@options
+class DaemonOptions:
+    """Which daemon to ask."""
 
-    @click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket of the daemon.")
-    @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file.")
-    @wraps(command)
-    def wrapped(*args: Any, socket: Path | None, config: Path | None, **kwargs: Any) -> Any:
+    given_socket: Path | None = option("Socket of the daemon.", "--socket")
+    config: Path | None = option("Settings file.")
+
+    @property
+    def socket(self) -> Path:
+        """The daemon's socket, as the options or the settings name it."""
         from softwalltime.settings import load_settings
 
-        return command(*args, socket=load_settings(config, socket=socket).socket, **kwargs)
-
-    return wrapped
+        return load_settings(self.config, socket=self.given_socket).socket
 
 
-@click.command()
-@output_options
-@client_options
-def status(output: Output, socket: Path) -> int:
+@options
+class StatusOptions:
+    """Options of ``softwalltime status``."""
+
+    output: Output
+    daemon: DaemonOptions
+
+
+@command("a field of the JSON document, by its path", columns=("field", "value"))
+def status(options: StatusOptions) -> Result["Status"]:
     """Print the daemon's status, problems first.
 
     The exit status is 1 if the daemon is not ready, cannot use its store, or rejected the settings at the last reload.
@@ -99,18 +108,16 @@ def status(output: Output, socket: Path) -> int:
       softwalltime status --config softwalltime.toml
       softwalltime status
     """
-    if output.form != "table":
-        response = ask(socket, {"op": "status"})
-        response.pop("v", None)
-        if output.form == "json":
-            output.document(response)
-        else:
-            output.rows(COLUMNS, flattened(response))
-        # Older daemons do not report their settings.
-        return 0 if response["ready"] and response["store"] == response.get("settings", "ok") == "ok" else 1
-    found = ask_status(socket)
-    _show(found, output)
-    return 0 if found.working else 1
+    socket = options.daemon.socket
+    if options.output.form == "table":
+        found = ask_status(socket)
+        return Result(found, _text, 0 if found.working else 1)
+    # Programs get what the daemon says, whatever its version.
+    response: dict[str, Any] = ask(socket, {"op": "status"})
+    response.pop("v", None)
+    # Older daemons do not report their settings.
+    works = response["ready"] and response["store"] == response.get("settings", "ok") == "ok"
+    return Result(cast("Status", response), status=0 if works else 1, rows=list(flattened(response)))
 
 
 def ask_status(socket: Path) -> "Status":
@@ -130,8 +137,7 @@ def ask_status(socket: Path) -> "Status":
     return Status.from_json(response)
 
 
-def _show(status: "Status", output: Output) -> None:
-    """Print the status as text."""
+def _text(output: Output, status: "Status") -> None:
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(status))

@@ -2,13 +2,16 @@
 
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import click
 
-from softwalltime.cli.lazy import LazyCommands
-from softwalltime.cli.options import LazySettings, store_options
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError
 
 
@@ -28,15 +31,23 @@ class RevisionDocument:
 class CheckDocument:
     """The tables compared with those that this version needs."""
 
+    COLUMNS: ClassVar = ("difference",)
+
     correct: bool
     """Whether nothing differs."""
     differences: tuple[str, ...]
     """What is missing, in excess or different, a sentence each."""
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each difference."""
+        yield from ({"difference": difference} for difference in self.differences)
+
 
 @dataclass(frozen=True, slots=True)
 class PruneDocument:
     """What was deleted."""
+
+    COLUMNS: ClassVar = ("table", "rows")
 
     deleted: dict[str, int]
     """Rows deleted, by table."""
@@ -45,16 +56,12 @@ class PruneDocument:
     failure: str | None = None
     """What stopped it before its end; null: nothing did."""
 
-
-REVISION_COLUMNS = tuple(field.name for field in fields(RevisionDocument))
-"""Columns of CSV: one row."""
-CHECK_COLUMNS = ("difference",)
-"""Columns of CSV: a row for each difference."""
-PRUNE_COLUMNS = ("table", "rows")
-"""Columns of CSV: a row for each table."""
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each table."""
+        yield from ({"table": table, "rows": rows} for table, rows in self.deleted.items())
 
 
-@click.group(commands=LazyCommands({"downgrade": "softwalltime.cli.downgrade"}))
+@click.group()
 def db() -> None:
     """Create, upgrade, check and prune the store's tables.
 
@@ -64,10 +71,16 @@ def db() -> None:
     """
 
 
-@db.command()
-@output_options
-@store_options
-def upgrade(output: Output, settings: LazySettings) -> None:
+@options
+class DbOptions:
+    """Options of the commands of ``softwalltime db``."""
+
+    output: Output
+    settings: StoreOptions
+
+
+@command("the store", group=db)
+def upgrade(options: DbOptions) -> Result[RevisionDocument]:
     """Create or upgrade the tables and SQL functions.
 
     \b
@@ -78,14 +91,44 @@ def upgrade(output: Output, settings: LazySettings) -> None:
     from softwalltime.store.migrations import current
     from softwalltime.store.opening import open_store
 
-    with open_store(settings(), migrate=True) as engine:
-        print_revision(output, current(engine))
+    with open_store(options.settings(), migrate=True) as engine:
+        return _revision(current(engine))
 
 
-@db.command("current")
-@output_options
-@store_options
-def current_revision(output: Output, settings: LazySettings) -> None:
+@options
+class DowngradeOptions:
+    """Options of ``softwalltime db downgrade``."""
+
+    revision: str = argument()
+    output: Output
+    settings: StoreOptions
+
+
+@command("the store", group=db)
+def downgrade(options: DowngradeOptions) -> Result[RevisionDocument]:
+    """Change the tables back to an older REVISION.
+
+    Do this before you install an older version.  Jobs are kept.  Tables and columns that the older revision does not
+    have are dropped.  "softwalltime db current" of the older version prints the revision that it needs.
+
+    \b
+    Example:
+      softwalltime db downgrade 0015 --config softwalltime.toml
+      softwalltime db downgrade 0015 --dsn postgresql:///softwalltime
+    """
+    from softwalltime.store.migrations import current
+    from softwalltime.store.migrations import downgrade as go_back
+    from softwalltime.store.opening import open_engine
+
+    if options.revision == "base":
+        raise click.UsageError("base has no tables: to delete the store, use PostgreSQL's dropdb.")
+    with open_engine(options.settings()) as engine:
+        go_back(engine, options.revision)
+        return _revision(current(engine))
+
+
+@command("the store", name="current", group=db)
+def current_revision(options: DbOptions) -> Result[RevisionDocument]:
     """Print the current and the required revision of the tables.
 
     \b
@@ -96,14 +139,12 @@ def current_revision(output: Output, settings: LazySettings) -> None:
     from softwalltime.store.migrations import current
     from softwalltime.store.opening import open_engine
 
-    with open_engine(settings()) as engine:
-        print_revision(output, current(engine), needed=True)
+    with open_engine(options.settings()) as engine:
+        return _revision(current(engine), needed=True)
 
 
-@db.command()
-@output_options
-@store_options
-def check(output: Output, settings: LazySettings) -> int:
+@command("a difference", group=db)
+def check(options: DbOptions) -> Result[CheckDocument]:
     """Compare the tables with those that this version needs.
 
     SQL functions are compared too.  The exit status is 1 if something differs.
@@ -116,26 +157,28 @@ def check(output: Output, settings: LazySettings) -> int:
     from softwalltime.store.migrations import check as differences
     from softwalltime.store.opening import open_engine
 
-    with open_engine(settings()) as engine:
-        lines = differences(engine)
-    if output.form == "json":
-        output.document(CheckDocument(not lines, tuple(lines)))
-    elif output.form == "csv":
-        output.rows(CHECK_COLUMNS, [{"difference": difference} for difference in lines])
-    else:
-        for difference in lines:
+    with open_engine(options.settings()) as engine:
+        lines = tuple(differences(engine))
+
+    def text(output: Output, document: CheckDocument) -> None:
+        for difference in document.differences:
             output.line(difference, "bad")
         output.line("run: softwalltime db upgrade" if lines else "tables and functions are as this version needs them")
-    return 1 if lines else 0
+
+    return Result(CheckDocument(not lines, lines), text, 1 if lines else 0)
 
 
-@db.command()
-@click.option(
-    "--force", is_flag=True, help="Delete also where a large share of the store is old, or the clock seems wrong."
-)
-@output_options
-@store_options
-def prune(force: bool, output: Output, settings: LazySettings) -> int:
+@options
+class PruneOptions:
+    """Options of ``softwalltime db prune``."""
+
+    force: bool = option("Delete also where a large share of the store is old, or the clock seems wrong.")
+    output: Output
+    settings: StoreOptions
+
+
+@command("a table", group=db)
+def prune(options: PruneOptions) -> Result[PruneDocument]:
     """Delete jobs and predictions older than keep_days.
 
     The daemon does this daily, in small transactions.  Age is measured from the newest stored job.  The exit status is
@@ -152,48 +195,39 @@ def prune(force: bool, output: Output, settings: LazySettings) -> int:
     from softwalltime.store.retention import prune as start_pruning
 
     deleted: Counter[str] = Counter()
-    refused: tuple[str, ...] = ()
-    given = settings()
-    failure: str | None = "interrupted"
+    given = options.settings()
+
+    def result(refused: tuple[str, ...] = (), failure: str | None = None) -> Result[PruneDocument]:
+        document = PruneDocument(dict(deleted), refused, failure)
+        return Result(document, _pruned, 1 if refused else 0, refused)
+
     try:
         with open_store(given) as engine:
             retention = Retention(given.keep_days, given.keep_jobs_per_user)
-            run = start_pruning(engine, retention, int(time.time()), force=force)
+            run = start_pruning(engine, retention, int(time.time()), force=options.force)
             for table, rows in run:
                 deleted[table] += rows
             refused = tuple(map(str, run.refused))
-        failure = None
-    except SoftwalltimeError as error:
-        failure = str(error)
-        raise
-    finally:
+    except BaseException as error:
         # What is deleted stays deleted, whatever comes after it.
-        if deleted or failure is None:
-            _print_pruned(output, PruneDocument(dict(deleted), refused, failure))
-    for refusal in refused:
-        click.echo(refusal, err=True)
-    return 1 if refused else 0
+        if deleted:
+            failure = str(error) if isinstance(error, SoftwalltimeError) else "interrupted"
+            result(failure=failure).print(options.output, PruneDocument.COLUMNS)
+        raise
+    return result(refused)
 
 
-def _print_pruned(output: Output, document: PruneDocument) -> None:
-    if output.form == "json":
-        output.document(document)
-    elif output.form == "csv":
-        output.rows(PRUNE_COLUMNS, [{"table": table, "rows": rows} for table, rows in document.deleted.items()])
-    else:
-        for table, rows in document.deleted.items():
-            output.line(f"{table:<20}{rows:>12,} rows deleted")
+def _pruned(output: Output, document: PruneDocument) -> None:
+    for table, rows in document.deleted.items():
+        output.line(f"{table:<20}{rows:>12,} rows deleted")
 
 
-def print_revision(output: Output, revision: str, *, needed: bool = False) -> None:
-    """Print the revision of the store, and in a text where ``needed`` the one that this version needs."""
+def _revision(revision: str, *, needed: bool = False) -> Result[RevisionDocument]:
+    """Return the revision of the store; the text names also that of this version where ``needed``."""
     from softwalltime.store.migrations import head
 
-    document = RevisionDocument(revision or None, head(), revision == head())
-    if output.form == "json":
-        output.document(document)
-    elif output.form == "csv":
-        output.rows(REVISION_COLUMNS, [asdict(document)])
-    else:
-        needs = f"; this version needs {head()}" if needed else ""
-        output.line(f"the store is at revision {revision or 'none'}{needs}")
+    def text(output: Output, document: RevisionDocument) -> None:
+        needs = f"; this version needs {document.needed}" if needed else ""
+        output.line(f"the store is at revision {document.revision or 'none'}{needs}")
+
+    return Result(RevisionDocument(revision or None, head(), revision == head()), text)

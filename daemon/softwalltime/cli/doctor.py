@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from softwalltime import __version__
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import CONFIG
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
 from softwalltime.errors import UsageError
 from softwalltime.formatting import plural
 from softwalltime.text_table import Meaning
@@ -17,24 +17,24 @@ from softwalltime.text_table import Meaning
 if TYPE_CHECKING:
     from softwalltime.deployment.finding import Finding
 
-COLUMNS = ("check", "verdict", "text", "act")
-"""Columns of CSV: a row for each finding."""
 _MEANINGS: dict[str, Meaning] = {"ok": "good", "warning": "warning", "problem": "bad", "skipped": "faint"}
 
 
-@click.command()
-@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
-@click.option("--prove", is_flag=True, help="Prove with five short jobs that the scheduler uses soft walltimes.")
-@click.option(
-    "--submit-as",
-    "user",
-    default="",
-    metavar="NAME",
-    help="With --prove: who submits the jobs.  Default: who called sudo.",
-)
-@click.option("--force", is_flag=True, help="With --prove: run although jobs run or wait.")
-@output_options
-def doctor(config: Path | None, output: Output, prove: bool, user: str, force: bool) -> int:
+@options
+class DoctorOptions:
+    """Options of ``softwalltime doctor``."""
+
+    config: Path | None = CONFIG
+    prove: bool = option("Prove with five short jobs that the scheduler uses soft walltimes.")
+    user: str = option(
+        "With --prove: who submits the jobs.  Default: who called sudo.", "--submit-as", default="", metavar="NAME"
+    )
+    force: bool = option("With --prove: run although jobs run or wait.")
+    output: Output
+
+
+@command("a finding", columns=("check", "verdict", "text", "act"))
+def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
     """Check PBS, hook, daemon and store.
 
     Each problem names who must fix it.  Run the command as root on the host of the PBS server.  On
@@ -50,31 +50,27 @@ def doctor(config: Path | None, output: Output, prove: bool, user: str, force: b
       softwalltime doctor --prove --submit-as alice
     """
     from softwalltime.deployment.doctor import Doctor
-    from softwalltime.deployment.finding import Finding
-    from softwalltime.deployment.prove import prove as run_proof
+    from softwalltime.deployment.prove import prove
 
-    if (user or force) and not prove:
+    if (options.user or options.force) and not options.prove:
         raise UsageError("--submit-as and --force are for --prove")
-    checks = Doctor(config, __version__)
+    checks = Doctor(options.config, __version__)
 
-    def examined() -> Iterator[Finding]:
+    def examined() -> "Iterator[Finding]":
         yield from checks.examine()
-        if prove:
-            yield from run_proof(checks.resource, user, force=force)
+        if options.prove:
+            # The examination has found out the resource.
+            yield from prove(checks.resource, options.user, force=options.force)
 
     findings = []
     for finding in examined():
         findings.append(finding)
-        if output.form == "table":
-            _print(output, finding)
-    if output.form == "json":
-        output.document(findings)
-    elif output.form == "csv":
-        output.rows(COLUMNS, map(asdict, findings))
+        if options.output.form == "table":
+            _print(options.output, finding)
     counts = Counter(finding.verdict for finding in findings)
     wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
-    click.echo(f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped", err=True)
-    return 1 if counts["problem"] else 0
+    remark = f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped"
+    return Result(findings, status=1 if counts["problem"] else 0, remarks=[remark])
 
 
 def _print(output: Output, finding: "Finding") -> None:

@@ -1,16 +1,17 @@
 """``softwalltime predict`` and ``explain``: ask the daemon about a job that is not submitted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 from softwalltime.accounting.values import clock, duration
-from softwalltime.cli.daemon import client_options
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.daemon import DaemonOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
 from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
@@ -49,12 +50,14 @@ class Explanation:
 class ExplainDocument(Explanation):
     """What a job would get, and why; durations in seconds."""
 
+    COLUMNS: ClassVar = tuple(field.name for field in fields(Explanation))
+
     other_walltimes: tuple[Explanation, ...] = ()
     """What the job would get with other walltimes."""
 
-
-COLUMNS = tuple(field.name for field in fields(Explanation))
-"""Columns of CSV: a row for the job, for explain then a row for each other walltime."""
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for the job, then for each other walltime."""
+        yield from map(asdict, (self, *self.other_walltimes))
 
 
 class DurationParameter(click.ParamType[int]):
@@ -82,51 +85,51 @@ class DurationsParameter(click.ParamType[tuple[int, ...]]):
         return tuple(DurationParameter().convert(each, param, ctx) for each in str(value).split(","))
 
 
-def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe a job; pass a function that explains it, with its own or another walltime."""
+@options
+class JobOptions:
+    """A job that is not submitted, and the daemon that is asked about it."""
 
-    @click.option("--user", required=True, help="Owner of the job.")
-    @click.option(
-        "--walltime", type=DurationParameter(), metavar="DURATION", help="Walltime: 02:00:00, 30:00 or seconds."
-    )
-    @click.option("--queue", default="", help="Queue of the job.")
-    @click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Project of the job.")
-    @click.option("--group", default="", help="Group of the job.")
-    @click.option("--job-name", default="", help="Name of the job.")
-    @click.option("--script", default="", metavar="PATH", help="Script that it runs, where the hook records scripts.")
-    @click.option("--ncpus", type=click.IntRange(1), help="Number of processors.")
-    @click.option("--at-start", "running", is_flag=True, help="Predict as at job start instead of at submission.")
-    @output_options
-    @client_options
-    @wraps(command)
-    def wrapped(
-        *, running: bool, socket: Path, output: Output, walltime: int | None, user: str, queue: str, project: str,
-        group: str, job_name: str, script: str, ncpus: int | None, **more: Any,
-    ) -> Any:  # fmt: skip
-        job: dict[str, Any] = {
-            "user": user, "queue": queue, "project": project, "group": group, "job_name": job_name, "ncpus": ncpus,
-            "script_path": str(Path(script).absolute()) if script else None,
-        }  # fmt: skip
+    user: str = option("Owner of the job.")
+    walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=DurationParameter(), metavar="DURATION")
+    queue: str = option("Queue of the job.", default="")
+    project: str = option("Project of the job.", default=DEFAULT_PROJECT)
+    group: str = option("Group of the job.", default="")
+    job_name: str = option("Name of the job.", default="")
+    script: str = option("Script that it runs, where the hook records scripts.", default="", metavar="PATH")
+    ncpus: int | None = option("Number of processors.", least=1)
+    at_start: bool = option("Predict as at job start instead of at submission.")
+    output: Output
+    daemon: DaemonOptions
 
-        def explained(seconds: int | None) -> Explanation:
-            event = "runjob" if running else "queuejob"
-            answer = ask(socket, {"op": "explain", "event": event, "job": {**job, "walltime": seconds}})
-            # Older daemons do not report what is missing.
-            values: dict[str, Any] = {name: answer.get(name) for name in COLUMNS}
-            return Explanation(**values | {"walltime": seconds})
-
-        return command(explained, walltime, output, **more)
-
-    return wrapped
+    def explained(self, walltime: int | None) -> Explanation:
+        """Return what the job would get with this walltime in seconds."""
+        job = {name: getattr(self, name) for name in ("user", "queue", "project", "group", "job_name", "ncpus")}
+        job |= {"script_path": str(Path(self.script).absolute()) if self.script else None, "walltime": walltime}
+        event = "runjob" if self.at_start else "queuejob"
+        answer = ask(self.daemon.socket, {"op": "explain", "event": event, "job": job})
+        # Older daemons do not report what is missing.
+        values: dict[str, Any] = {field.name: answer.get(field.name) for field in fields(Explanation)}
+        return Explanation(**values | {"walltime": walltime})
 
 
-Explain = Callable[[int | None], Explanation]
-"""Explains the job with this walltime in seconds."""
+@options
+class ExplainOptions:
+    """Options of ``softwalltime explain``."""
+
+    tried: tuple[int, ...] | None = option(
+        "Other walltimes to try, separated by commas.  Default: 1, 2, 4, 8, 12, 24, 48, 96 and 168 h.", "--walltimes",
+        type=DurationsParameter(), metavar="LIST",
+    )  # fmt: skip
+    job: JobOptions
+
+    @property
+    def output(self) -> Output:
+        """Where and how to print."""
+        return self.job.output
 
 
-@click.command()
-@job_options
-def predict(explained: Explain, walltime: int | None, output: Output) -> int:
+@command("the job")
+def predict(options: JobOptions) -> Result[Explanation]:
     """Print the soft walltime of such a job, in seconds.
 
     Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
@@ -136,25 +139,19 @@ def predict(explained: Explain, walltime: int | None, output: Output) -> int:
       softwalltime predict --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime predict --user alice --walltime 24:00:00 --queue long
     """
-    explanation = explained(walltime)
-    if output.form == "json":
-        output.document(explanation)
-    elif output.form == "csv":
-        output.rows(COLUMNS, [asdict(explanation)])
-    elif explanation.soft_walltime is None:
+    explanation = options.explained(options.walltime)
+    return Result(explanation, _seconds, 1 if explanation.soft_walltime is None else 0)
+
+
+def _seconds(output: Output, explanation: Explanation) -> None:
+    if explanation.soft_walltime is None:
         click.echo(f"no soft walltime: {explanation.basis}", err=True)
     else:
         output.line(str(explanation.soft_walltime))
-    return 1 if explanation.soft_walltime is None else 0
 
 
-@click.command()
-@click.option(
-    "--walltimes", "tried", type=DurationsParameter(), metavar="LIST",
-    help="Other walltimes to try, separated by commas.  Default: 1, 2, 4, 8, 12, 24, 48, 96 and 168 h.",
-)  # fmt: skip
-@job_options
-def explain(explained: Explain, walltime: int | None, output: Output, tried: tuple[int, ...] | None) -> None:
+@command("the job, then each other walltime")
+def explain(options: ExplainOptions) -> Result[ExplainDocument]:
     """Print the soft walltime of such a job, and why.
 
     Without a soft walltime the reason says why not: the prediction that is not below the walltime, or how many
@@ -165,17 +162,15 @@ def explain(explained: Explain, walltime: int | None, output: Output, tried: tup
       softwalltime explain --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime explain --user alice --walltime 24:00:00 --queue long
     """
-    explanation = explained(walltime)
-    others = tuple(explained(other) for other in sorted(set(TRIED if tried is None else tried) - {walltime}))
-    if output.form == "json":
-        output.document(ExplainDocument(**asdict(explanation), other_walltimes=others))
-    elif output.form == "csv":
-        output.rows(COLUMNS, map(asdict, (explanation, *others)))
-    else:
-        _print(output, explanation, others)
+    job = options.job
+    explanation = job.explained(job.walltime)
+    tried = TRIED if options.tried is None else options.tried
+    others = tuple(job.explained(other) for other in sorted(set(tried) - {job.walltime}))
+    return Result(ExplainDocument(**asdict(explanation), other_walltimes=others), _text)
 
 
-def _print(output: Output, found: Explanation, others: Sequence[Explanation]) -> None:
+def _text(output: Output, found: ExplainDocument) -> None:
+    others = found.other_walltimes
     seconds = found.soft_walltime
     what = (
         output.style("no soft walltime", "warning") if seconds is None

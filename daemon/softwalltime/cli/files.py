@@ -4,22 +4,27 @@ from pathlib import Path
 
 import click
 
+from softwalltime.cli.command import command
+from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.resources import deploy
 
 _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option(
-    "--copy-to",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Copy the file, or all files, into this folder.  Existing files are not replaced.",
-)
-def files(name: str | None, folder: Path | None) -> None:
+@options
+class FilesOptions:
+    """Options of ``softwalltime files``."""
+
+    name: str | None = argument()
+    folder: Path | None = option(
+        "Copy the file, or all files, into this folder.  Existing files are not replaced.", "--copy-to", type=FOLDER,
+        metavar="FOLDER",
+    )  # fmt: skip
+
+
+@command()
+def files(options: FilesOptions) -> None:
     """List, print or copy the files for an installation.
 
     Systemd units, sample settings, the Grafana dashboard, Prometheus alerts, and SQL that creates roles.  Without
@@ -32,7 +37,7 @@ def files(name: str | None, folder: Path | None) -> None:
       softwalltime files grafana/softwalltime.json > dashboard.json
       softwalltime files --copy-to softwalltime-files
     """
-    root = deploy()
+    root, name, folder = deploy(), options.name, options.folder
     known = sorted(path.relative_to(root).as_posix() for pattern in _LISTED for path in root.glob(pattern))
     if name is not None and name not in known:
         raise UsageError(f"no file is called {name!r}; softwalltime files lists the names")

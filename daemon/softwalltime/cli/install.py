@@ -1,17 +1,24 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.changes import ChangeLog, printed_changes
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.completing import complete_policy
+from softwalltime.cli.options import CONFIG, share
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import FOLDER as FOLDER_TYPE
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
+    from softwalltime.deployment.pbs import Qmgr
+    from softwalltime.deployment.plan import InstallationPlan
     from softwalltime.settings import Settings
 
 FOLDER = Path("/etc/softwalltime/hook")
@@ -24,39 +31,57 @@ The daemon and its database remain: systemctl disable --now softwalltime, remove
 """
 
 
-def folder_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument for the folder of the hook's files."""
-    return click.argument(
-        "folder", default=FOLDER, type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]"
-    )(command)
+@options
+class HookOptions:
+    """Options of ``softwalltime install``, and of the part of ``policy set`` that does the same.
+
+    ``promises``: whether guard or steering will read promised starts; ``None``: as the settings are now.  ``command``
+    is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
+    """
+
+    folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
+    do: bool = option("Write the files and change PBS.", "--apply")
+    files_only: bool = option("Write the files only; then run qmgr yourself.")
+    enable: bool = option("Enable the hook if it is disabled in PBS.")
+    order: int | None = option(
+        "Order of the hook.  Default: as in PBS, else 900.", "--hook-order", type=click.IntRange(1, 1000)
+    )
+    alarm: int | None = option("Alarm of the hook in seconds.  Default: as in PBS, else 5.", least=1)
+    preset: str | None = option(
+        "Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
+        type=click.Choice(["safe", "balanced", "order", "none"]),
+    )
+    formula: str = option(
+        "With preset balanced or order: the job_sort_formula to set.  Default: keep the site's.", default="",
+        metavar="TEXT",
+    )  # fmt: skip
+    config: Path | None = CONFIG
+    output: Output
+    promises: bool | None = None
+    command: str = ""
 
 
-@click.command()
-@folder_argument
-@click.option("--apply", "do", is_flag=True, help="Write the files and change PBS.")
-@click.option("--files-only", is_flag=True, help="Write the files only; then run qmgr yourself.")
-@click.option("--enable", is_flag=True, help="Enable the hook if it is disabled in PBS.")
-@click.option(
-    "--hook-order", "order", type=click.IntRange(1, 1000), help="Order of the hook.  Default: as in PBS, else 900."
-)
-@click.option("--alarm", type=click.IntRange(1), help="Alarm of the hook in seconds.  Default: as in PBS, else 5.")
-@click.option(
-    "--preset",
-    type=click.Choice(["safe", "balanced", "order", "none"]),
-    help="Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
-)
-@click.option(
-    "--formula",
-    default="",
-    metavar="TEXT",
-    help="With preset balanced or order: the job_sort_formula to set.  Default: keep the site's.",
-)
-@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings file of the daemon.")
-@output_options
-def install(
-    folder: Path, do: bool, files_only: bool, enable: bool, order: int | None, alarm: int | None, preset: str | None,
-    formula: str, config: Path | None, output: Output,
-) -> None:  # fmt: skip
+@options
+class SwitchOptions:
+    """Options of ``softwalltime policy set``."""
+
+    target: str = argument("NAME|PLAN", shell_complete=complete_policy)
+    do: bool = option("Do it.", "--apply")
+    share: float | None = share(
+        "Share of the users for whom values are set, such as 0.1.  Default: the plan's; with a name, that of the "
+        "settings."
+    )
+    formula: str = option(
+        "With balanced or order: job_sort_formula to set in place of the site's, which stays otherwise.", default="",
+        metavar="TEXT",
+    )  # fmt: skip
+    folder: Path = option("Folder of the hook's files.", type=FOLDER_TYPE, default=FOLDER)
+    config: Path | None = option("The daemon's settings.")
+    output: Output
+
+
+@command("a change or note")
+def install(options: HookOptions) -> Result[ChangesDocument]:
     """Install or update the hook in PBS.
 
     Without --apply the command prints the necessary changes only.  With --apply it writes the hook, its configuration
@@ -73,30 +98,9 @@ def install(
       softwalltime install --apply
       softwalltime install --preset balanced
     """
-    options = HookOptions(folder, preset or "", formula, config, do, files_only, enable, order, alarm)
-    with printed_changes(output) as changes:
+    with printed_changes(options.output) as changes:
         install_hook(changes, options)
-
-
-@dataclass(frozen=True, slots=True)
-class HookOptions:
-    """Options of an installation, as on the command line; ``preset`` is empty where none was given.
-
-    ``promises``: whether guard or steering will read promised starts; ``None``: as the settings are now.  ``command``
-    is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
-    """
-
-    folder: Path
-    preset: str
-    formula: str
-    config: Path | None
-    do: bool
-    files_only: bool = False
-    enable: bool = False
-    order: int | None = None
-    alarm: int | None = None
-    promises: bool | None = None
-    command: str = ""
+    return changes.result()
 
 
 def install_hook(changes: ChangeLog, options: HookOptions) -> None:
@@ -104,24 +108,21 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
 
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
     """
-    from softwalltime.cli.presets import set_up
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import outdated, read_own, write
+    from softwalltime.deployment.files import read_own
     from softwalltime.deployment.installation import Installation, inspect_pbs
     from softwalltime.deployment.pbs import find
-    from softwalltime.deployment.plan import STATEMENTS, InstallOptions
-    from softwalltime.deployment.preset_setup import preset_of, resource_of
-    from softwalltime.deployment.shown_starts import shows_starts
+    from softwalltime.deployment.plan import InstallOptions
+    from softwalltime.deployment.preset_setup import preset_of
     from softwalltime.settings import load_settings
 
-    folder, formula, do = options.folder.absolute(), options.formula, options.do
+    folder = options.folder.absolute()
     settings = load_settings(options.config)
     asked = options.preset or preset_of(settings)
-    if formula and asked not in ("balanced", "order"):
+    if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
-    socket = settings.socket
     installation = Installation(
-        folder, str(socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
+        folder, str(settings.socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
     )
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
@@ -129,43 +130,86 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
         version, present, supported = inspect_pbs(pbs)
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
-        if do:
+        if options.do:
             raise
         problem = str(error)
-    chosen = f" --preset {options.preset}" if options.preset else ""
-    nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     # Before the hook: it sets the custom resource from its first event on.
     configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif (asked or shows_starts(settings)) and pbs is not None and not options.files_only:
-        resource = resource_of(installation.own or hook.configuration_of(present))
-        promises = _reads_promises(settings, asked) if options.promises is None else options.promises
-        configured = set_up(
-            changes, pbs, folder, asked, resource, formula, do=do, promises=promises, starts=shows_starts(settings)
-        )  # fmt: skip
+    elif pbs is not None and not options.files_only:
+        own = installation.own or hook.configuration_of(present)
+        configured = _configure(changes, options, pbs, settings, asked, own)
     plan = installation.plan(present, supported)
-    writes = do or options.files_only
+    _write_files(changes, options, plan)
+    if pbs is not None and options.do and plan.steps:
+        for step in installation.apply(pbs, plan, supported):
+            changes.line(f"done: {step.statement}  # {step.why}")
+    else:
+        _list_steps(changes, options, plan, problem, configured=configured)
+
+
+def _configure(
+    changes: ChangeLog,
+    options: HookOptions,
+    pbs: "Qmgr",
+    settings: "Settings",
+    preset: str,
+    own: "Mapping[str, Any] | None",
+) -> bool:
+    """Configure PBS for a preset, or list what that needs; return whether there is anything.
+
+    :param own: the hook's configuration.
+    """
+    from softwalltime.cli.presets import PresetChanges, set_up
+    from softwalltime.deployment.preset_setup import resource_of
+    from softwalltime.deployment.shown_starts import shows_starts
+
+    starts = shows_starts(settings)
+    if not preset and not starts:
+        return False
+    promises = _reads_promises(settings, preset) if options.promises is None else options.promises
+    wanted = PresetChanges(preset, resource_of(own), options.formula, promises=promises, starts=starts)
+    return set_up(changes, pbs, options.folder.absolute(), wanted, do=options.do)
+
+
+def _write_files(changes: ChangeLog, options: HookOptions, plan: "InstallationPlan") -> None:
+    """Write the files, or list those that are to be written; say what else is to be known."""
+    from softwalltime.deployment.files import outdated, write
+
+    writes, folder = options.do or options.files_only, options.folder.absolute()
     for file in write(plan, folder) if writes else outdated(plan, folder):
         changes.line(f"{'written' if writes else 'to write'}: {file}")
     for note in plan.notes:
         changes.line(note)
+
+
+def _list_steps(
+    changes: ChangeLog, options: HookOptions, plan: "InstallationPlan", problem: str, *, configured: bool
+) -> None:
+    """List what is to be done in PBS, and say how.
+
+    :param problem: why PBS is not known here; empty: it is.
+    :param configured: whether settings of PBS change.
+    """
+    from softwalltime.deployment.plan import STATEMENTS
+
+    chosen = f" --preset {options.preset}" if options.preset else ""
+    nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not plan.steps:
         changes.line("PBS has the hook of this version")
-        if configured and not do:
+        if configured and not options.do:
             click.echo(nothing, err=True)
-    elif do and pbs is not None:
-        for step in installation.apply(pbs, plan, supported):
-            changes.line(f"done: {step.statement}  # {step.why}")
+        return
+    for step in plan.steps:
+        changes.line(f"to do: {step.statement}  # {step.why}")
+    if problem:
+        click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
+    if options.files_only:
+        statements = options.folder.absolute() / STATEMENTS
+        click.echo(f"nothing was changed in PBS; run: qmgr < {statements}", err=True)
     else:
-        for step in plan.steps:
-            changes.line(f"to do: {step.statement}  # {step.why}")
-        if problem:
-            click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-        if options.files_only:
-            click.echo(f"nothing was changed in PBS; run: qmgr < {folder / STATEMENTS}", err=True)
-        else:
-            click.echo(nothing, err=True)
+        click.echo(nothing, err=True)
 
 
 def _reads_promises(settings: "Settings", preset: str) -> bool:
@@ -180,11 +224,17 @@ def _reads_promises(settings: "Settings", preset: str) -> bool:
     return reads_promises(*read_policy({**settings.policy, "preset": preset}, settings.live))
 
 
-@click.command()
-@folder_argument
-@click.option("--apply", "do", is_flag=True, help="Remove the hook and its files.")
-@output_options
-def uninstall(folder: Path, do: bool, output: Output) -> None:
+@options
+class UninstallOptions:
+    """Options of ``softwalltime uninstall``."""
+
+    folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
+    do: bool = option("Remove the hook and its files.", "--apply")
+    output: Output
+
+
+@command("a change or note")
+def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
     """Remove the hook from PBS, and its files from FOLDER.
 
     The command restores the settings of PBS that install changed for a preset, except those that the site has changed
@@ -196,14 +246,14 @@ def uninstall(folder: Path, do: bool, output: Output) -> None:
       softwalltime uninstall
       softwalltime uninstall --apply
     """
-    from softwalltime.cli.presets import set_up
+    from softwalltime.cli.presets import PresetChanges, set_up
     from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.live_right import remaining_rights
     from softwalltime.deployment.pbs import QmgrObject, find
 
-    with printed_changes(output) as changes:
-        folder = folder.absolute()
+    with printed_changes(options.output) as changes:
+        folder, do = options.folder.absolute(), options.do
         pbs = find()
         statement = f"delete hook {hook.NAME}"
         present = hook.installed(pbs)
@@ -214,11 +264,12 @@ def uninstall(folder: Path, do: bool, output: Output) -> None:
         else:
             changes.line("PBS does not have the hook")
         # After the hook, which sets the custom resource that is deleted here.
-        set_up(changes, pbs, folder, "none", "", "", do=do)
+        set_up(changes, pbs, folder, PresetChanges("none"), do=do)
         accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
         for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
             changes.line(f"note: uninstall does not run: {right}")
         kept = hook.own_files(pbs.home)
         for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
             changes.line(f"{'removed' if do else 'to remove'}: {file}")
-    click.echo(HINTS if do else "nothing was changed; run softwalltime uninstall --apply", err=True)
+    remark = HINTS if do else "nothing was changed; run softwalltime uninstall --apply"
+    return replace(changes.result(), remarks=[remark])

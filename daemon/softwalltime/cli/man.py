@@ -8,6 +8,8 @@ from typing import NamedTuple
 import click
 
 from softwalltime import __version__
+from softwalltime.cli.command import command
+from softwalltime.cli.parameters import FOLDER, argument, options
 from softwalltime.errors import SourceError
 
 _FAILURE = (
@@ -22,9 +24,15 @@ STATUSES = (
 """Exit statuses of every command."""
 
 
-@click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def man(folder: Path) -> None:
+@options
+class ManOptions:
+    """Options of ``softwalltime man``."""
+
+    folder: Path = argument(type=FOLDER)
+
+
+@command()
+def man(options: ManOptions) -> None:
     """Write manual pages into FOLDER.
 
     A page for each command, and one for the settings file; the packages (.deb, .rpm) install them.
@@ -38,13 +46,13 @@ def man(folder: Path) -> None:
     count = 0
     try:
         for name, text in pages(root):
-            target = folder / f"man{name[-1]}" / name
+            target = options.folder / f"man{name[-1]}" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
             count += 1
     except OSError as error:
         raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    click.echo(f"{folder}: {count} manual pages")
+    click.echo(f"{options.folder}: {count} manual pages")
 
 
 def pages(root: click.Command) -> Iterator[tuple[str, str]]:

@@ -1,17 +1,16 @@
-"""Options that several commands share."""
+"""Options that several commands share: types of values, single options, and groups of them."""
 
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from softwalltime.cli.completing import complete_predictor
-from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import PREDICTOR
+from softwalltime.cli.completing import complete_predictor, complete_source
+from softwalltime.cli.parameters import FOLDER, argument, option, options
+from softwalltime.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.keys import KEYS, wrong_keys
 
@@ -77,20 +76,54 @@ class Keys(click.ParamType[tuple[str, ...]]):
         return keys
 
 
-def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for the log format of a long-running command."""
-    return click.option(
-        "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
-        help="Format of the log on standard error.",
-    )(command)  # fmt: skip
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
+OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
+LOG_FORMAT = option("Format of the log on standard error.", type=click.Choice(["text", "json"]), default="text")
+MINIMUM_OPTION = option(
+    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, LARGEST_MINIMUM), default=MINIMUM,
+    metavar="SECONDS",
+)  # fmt: skip
+RUNTIMES = option(
+    "Predictor of runtimes.", "--predictor", default=PREDICTOR, metavar="SPEC", shell_complete=complete_predictor
+)
+MAX_BROKEN = option(
+    "Greatest share of promised starts, in percent, that a recommended policy may break in the simulation, beyond "
+    "those that the site breaks now.", type=click.FloatRange(0, 50), default=5.0, metavar="PERCENT",
+)  # fmt: skip
+PLAN = option(
+    "Write the recommended policy and its promise into this plan file, for policy set and verify.", "--write",
+    metavar="FILE",
+)  # fmt: skip
+CHANGE_DATE = option(
+    "Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
+    type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+)  # fmt: skip
+SITE_ORDER = option("Order of the site's queue.", type=click.Choice(["fcfs", "wfp"]), default="fcfs")
+PROCESSES = option("Processes.  Default: one a core.", least=1, metavar="N")
+PROCESSORS = option(
+    "Machine size.  Default: that in the header of a trace, else the most in use.", least=1, metavar="N"
+)
+KEEP = option("Save figures in this file as they are computed; the same command continues from there.", "--keep")
+LIMIT = option("Only the first N submitted jobs.", least=1, metavar="N")
+SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, metavar="N")
+TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
+CONFIG = option("Settings file of the daemon.")
 
 
-def minimum_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for the least soft walltime."""
-    return click.option(
-        "--min-soft-walltime", "minimum", type=click.IntRange(1, LARGEST_MINIMUM), default=MINIMUM, show_default=True,
-        metavar="SECONDS", help="Least soft walltime, in seconds.",
-    )(command)  # fmt: skip
+def share(text: str) -> Any:
+    """Return the option for the share of the users; ``text`` is its help."""
+    return option(text, type=click.FloatRange(0, 1, min_open=True), metavar="SHARE")
+
+
+def predictors(text: str) -> Any:
+    """Return the option ``--predictors``; ``text`` is its help."""
+    return option(text, "--predictors", metavar="LIST", shell_complete=complete_predictor)
+
+
+def predictor(text: str) -> Any:
+    """Return the option ``--predictor``; ``text`` is its help."""
+    return option(text, "--predictor", metavar="SPEC", shell_complete=complete_predictor)
 
 
 def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
@@ -100,156 +133,49 @@ def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
     return (split_specs(listed) if listed is not None else []) + list(single)
 
 
-def list_of_predictors(several: str, one: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what adds ``--predictors`` and ``--predictor``, which are passed as ``listed`` and ``single``.
+@options
+class PredictorOptions:
+    """Predictors to measure."""
 
-    :param several: the help of the first one.
-    :param one: what the second one names.
-    """
+    listed: str | None = predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.")
+    single: tuple[str, ...] = predictor("One predictor; repeatable.")
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in (
-            click.option(
-                "--predictor", "single", multiple=True, metavar="SPEC", shell_complete=complete_predictor,
-                help=f"{one}; repeatable.",
-            ),
-            click.option(
-                "--predictors", "listed", metavar="LIST", shell_complete=complete_predictor, help=several,
-            ),
-        ):  # fmt: skip
-            command = option(command)
-        return command
+    def __post_init__(self) -> None:
+        from softwalltime.predictors.registry import make
 
-    return add
-
-
-def predictors_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name predictors; pass ``specs`` without duplicates, the baseline first."""
-
-    @list_of_predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.", "One predictor")
-    @wraps(command)
-    def wrapped(*args: Any, listed: str | None, single: tuple[str, ...], **kwargs: Any) -> Any:
-        from softwalltime.predictors.registry import BASELINE, make, split_specs
-
-        specs = tuple(dict.fromkeys((BASELINE, *(named_specs(listed, single) or split_specs(PUBLISHED)))))
         # Fail before minutes of reading.
-        for spec in specs:
+        for spec in self.specs:
             make(spec)
-        return command(*args, specs=specs, **kwargs)
 
-    return wrapped
+    @cached_property
+    def specs(self) -> tuple[str, ...]:
+        """The predictors without duplicates, the baseline first."""
+        from softwalltime.predictors.registry import BASELINE, split_specs
 
-
-runtimes_option = click.option(
-    "--predictor", "spec", default=PREDICTOR, show_default=True, metavar="SPEC", shell_complete=complete_predictor,
-    help="Predictor of runtimes.",
-)  # fmt: skip
-"""Names the predictor of runtimes, which is passed as ``spec``."""
+        return tuple(dict.fromkeys((BASELINE, *(named_specs(self.listed, self.single) or split_specs(PUBLISHED)))))
 
 
-max_broken_option = click.option(
-    "--max-broken",
-    type=click.FloatRange(0, 50),
-    default=5.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Greatest share of promised starts, in percent, that a recommended policy may break in the simulation, beyond "
-    "those that the site breaks now.",
-)
-"""Names the limit of broken promises in percent, which is passed as ``max_broken``."""
-write_option = click.option(
-    "--write",
-    "plan",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the recommended policy and its promise into this plan file, for policy set and verify.",
-)
-"""Names the plan file to write, which is passed as ``plan``."""
+@options
+class StoreOptions:
+    """Where the store is; called, they read the settings: a replay of logs needs none."""
 
-
-def share_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what adds the option for the share of the users, which is passed as ``share``.
-
-    :param text: its help.
-    """
-    return click.option("--share", type=click.FloatRange(0, 1, min_open=True), metavar="SHARE", help=text)
-
-
-change_date_option = click.option(
-    "--change-date",
-    "split",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="DATE",
-    help="Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
-)
-"""Names the day on which a policy was switched on, which is passed as ``split``."""
-site_order_option = click.option(
-    "--order", type=click.Choice(["fcfs", "wfp"]), default="fcfs", show_default=True, help="Order of the site's queue."
-)
-"""Names the order of the queue today, of those that a report can simulate."""
-
-
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--waiting`` and ``--running``: predictors as a site's policy names them, with those of ``--predictors``.
-
-    The command gets the predictors for waiting jobs as ``specs``, the baseline first, and the one for running jobs, or
-    ``walltime`` or ``keep``, as ``running``, which is ``None`` where neither option was given.
-    """
-
-    @predictors_options
-    @click.option(
-        "--waiting",
-        metavar="SPEC",
-        shell_complete=complete_predictor,
-        help="The predictor for waiting jobs, in place of --predictors.",
+    dsn: str | None = option(
+        "PostgreSQL of the store.  Default: SOFTWALLTIME_DSN, the settings file, else an embedded PostgreSQL.",
+        metavar="DSN",
     )
-    @click.option(
-        "--running", metavar="SPEC", shell_complete=complete_predictor,
-        help="Predict at the start too, by this predictor, or walltime, or keep.  Default with --waiting: walltime.",
-    )  # fmt: skip
-    @wraps(command)
-    def wrapped(*args: Any, specs: tuple[str, ...], waiting: str | None, running: str | None, **kwargs: Any) -> Any:
-        from softwalltime.policy.site import KEEP, WALLTIME
-        from softwalltime.predictors.registry import BASELINE, make
+    data_dir: Path | None = option(
+        "Use the embedded PostgreSQL in this folder.  Default: ~/.local/share/softwalltime.", type=FOLDER, metavar="DIR"
+    )
+    config: Path | None = option(
+        "Settings file.  Default: ~/.config/softwalltime.toml and /etc/softwalltime/softwalltime.toml."
+    )
 
-        if waiting is not None:
-            given = click.get_current_context().get_parameter_source
-            if ParameterSource.COMMANDLINE in (given("listed"), given("single")):
-                raise UsageError("--waiting: cannot be combined with --predictors or --predictor")
-            make(waiting)
-            specs = tuple(dict.fromkeys((BASELINE, waiting)))
-            running = running or WALLTIME
-        if running not in (None, WALLTIME, KEEP):
-            make(running)
-        return command(*args, specs=specs, running=running, **kwargs)
+    def __call__(self, **more: object) -> "Settings":
+        """Return the settings, with further overrides."""
+        from softwalltime.settings import load_settings
 
-    return wrapped
-
-
-def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select the store; pass them as ``settings``."""
-
-    @click.option(
-        "--dsn", metavar="DSN",
-        help="PostgreSQL of the store.  Default: SOFTWALLTIME_DSN, the settings file, else an embedded PostgreSQL.",
-    )  # fmt: skip
-    @click.option(
-        "--data-dir", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
-        help="Use the embedded PostgreSQL in this folder.  Default: ~/.local/share/softwalltime.",
-    )  # fmt: skip
-    @click.option(
-        "--config", type=click.Path(dir_okay=False, path_type=Path),
-        help="Settings file.  Default: ~/.config/softwalltime.toml and /etc/softwalltime/softwalltime.toml.",
-    )  # fmt: skip
-    @wraps(command)
-    def wrapped(*args: Any, dsn: str | None, data_dir: Path | None, config: Path | None, **kwargs: Any) -> Any:
-        def settings(**more: object) -> "Settings":
-            from softwalltime.settings import load_settings
-
-            loaded = load_settings(config, dsn=dsn, data_dir=data_dir, **more)
-            # --data-dir means the embedded PostgreSQL, also where the settings file names another store.
-            return loaded.model_copy(update={"dsn": None}) if data_dir is not None and dsn is None else loaded
-
-        return command(*args, settings=settings, **kwargs)
-
-    return wrapped
+        loaded = load_settings(self.config, dsn=self.dsn, data_dir=self.data_dir, **more)
+        # --data-dir means the embedded PostgreSQL, also where the settings file names another store.
+        if self.data_dir is not None and self.dsn is None:
+            return loaded.model_copy(update={"dsn": None})
+        return loaded

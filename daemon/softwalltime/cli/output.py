@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import click
 
+from softwalltime.cli.parameters import option, options
 from softwalltime.cli.terminal import COLORS, draw
 from softwalltime.formatting import csv_cell
 from softwalltime.text_table import Meaning, TextTable
@@ -33,22 +33,25 @@ class OutputFormat(click.Choice[str]):
         return super().convert("table" if value == "text" else value, param, ctx)
 
 
-@dataclass(frozen=True, slots=True)
+@options
 class Output:
-    """Where and how a command prints.
+    """Where and how a command prints: a group of options.
 
-    ``form``: one of :data:`FORMATS`.  ``wide``: keep all columns of a table.  ``terminal``: fit tables to ``width``
-    columns; otherwise they are Markdown.  ``color``: colour texts by meaning.
+    ``terminal``: fit tables to ``width`` columns; otherwise they are Markdown.
     """
 
-    form: str = "table"
-    wide: bool = False
+    form: str = option(
+        "Output format; deploy/OUTPUT.md describes the fields.", "--format", type=OutputFormat(), default="table"
+    )
+    wide: bool = option("Print all columns of a table, however narrow the terminal is.")
+    color: bool | None = option(
+        "Colour by meaning.  Default: in a terminal, unless NO_COLOR is set.", "--color/--no-color"
+    )
     terminal: bool = False
-    color: bool = False
     width: int = WIDEST
 
     @classmethod
-    def here(cls, form: str = "table", *, wide: bool = False, color: bool | None = None) -> "Output":
+    def given(cls, form: str = "table", *, wide: bool = False, color: bool | None = None) -> "Output":
         """Return the output for standard output as it is now.
 
         :param color: whether to use colours; ``None``: in a terminal, unless NO_COLOR is set.
@@ -58,7 +61,8 @@ class Output:
             color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         given = os.environ.get("COLUMNS", "")
         fitted = (tty or given.isdecimal()) and not wide
-        return cls(form, wide, tty or color, color, shutil.get_terminal_size().columns if fitted else WIDEST)
+        width = shutil.get_terminal_size().columns if fitted else WIDEST
+        return cls(form=form, wide=wide, terminal=tty or color, color=color, width=width)
 
     def style(self, text: str, meaning: Meaning = "") -> str:
         """Return the text, coloured by its meaning where colours are on."""
@@ -82,10 +86,18 @@ class Output:
         if not self.terminal:
             self.line(table.markdown())
             return
-        text, left_out = draw(table, self.width, color=self.color)
+        text, left_out = draw(table, self.width, color=bool(self.color))
         click.echo(text, color=True)
         if left_out:
             self.paragraph(f"without {', '.join(left_out)}: the terminal is too narrow (--wide prints all)", "faint")
+
+    def section(self, table: TextTable, legend: str = "") -> None:
+        """Print an empty line and a table; where there is a legend, it after another empty line."""
+        self.line()
+        self.table(table)
+        if legend:
+            self.line()
+            self.paragraph(legend, "faint")
 
     def document(self, document: Any) -> None:
         """Print a dataclass, a mapping or a list of them as JSON in one line."""
@@ -99,24 +111,6 @@ class Output:
         for row in rows:
             writer.writerow([_field(row.get(column)) for column in columns])
         click.echo(text.getvalue().encode("utf-8", "backslashreplace"), nl=False)
-
-
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--format``, ``--wide`` and ``--color``; pass them as ``output``."""
-
-    @click.option(
-        "--format", "form", type=OutputFormat(), default="table", show_default=True,
-        help="Output format; deploy/OUTPUT.md describes the fields.",
-    )  # fmt: skip
-    @click.option("--wide", is_flag=True, help="Print all columns of a table, however narrow the terminal is.")
-    @click.option(
-        "--color/--no-color", default=None, help="Colour by meaning.  Default: in a terminal, unless NO_COLOR is set."
-    )
-    @wraps(command)
-    def wrapped(*args: Any, form: str, wide: bool, color: bool | None, **kwargs: Any) -> Any:
-        return command(*args, output=Output.here(form, wide=wide, color=color), **kwargs)
-
-    return wrapped
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:

@@ -1,25 +1,37 @@
 """``softwalltime policy``: switch to a policy by name, and compare the policies on recorded jobs."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.changes import printed_changes
-from softwalltime.cli.completing import complete_policy, complete_source
-from softwalltime.cli.install import FOLDER
+from softwalltime.cli.advice import write_plan
+from softwalltime.cli.changes import ChangesDocument, printed_changes
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.install import SwitchOptions
 from softwalltime.cli.options import (
-    LazySettings,
+    KEEP,
+    MAX_BROKEN,
+    MINIMUM_OPTION,
+    PLAN,
+    PROCESSES,
+    SOURCES,
     Seeds,
-    max_broken_option,
-    minimum_option,
-    share_option,
-    store_options,
-    write_option,
+    StoreOptions,
 )
-from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.problems import require_folder
-from softwalltime.cli.selection import JobSelection, selection_options
-from softwalltime.cli.site_options import SiteOptions, site_options
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.simulate import SUITABLE, PolicyOptions, SimulateOptions, simulated
+from softwalltime.cli.site_options import SiteOptions
+from softwalltime.written import require_folder
+
+if TYPE_CHECKING:
+    from softwalltime.reports.recommendation import Recommendation
+    from softwalltime.reports.simulation import SimulationFigures
+    from softwalltime.reports.simulation_document import SimulationDocument
+    from softwalltime.simulation.runs import Results
 
 
 @click.group()
@@ -34,30 +46,8 @@ def policy() -> None:
     """
 
 
-@policy.command("set")
-@click.argument("target", metavar="NAME|PLAN", shell_complete=complete_policy)
-@click.option("--apply", "do", is_flag=True, help="Do it.")
-@share_option(
-    "Share of the users for whom values are set, such as 0.1.  Default: the plan's; with a name, that of the settings."
-)
-@click.option(
-    "--formula",
-    default="",
-    metavar="TEXT",
-    help="With balanced or order: job_sort_formula to set in place of the site's, which stays otherwise.",
-)
-@click.option(
-    "--folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=FOLDER,
-    show_default=True,
-    help="Folder of the hook's files.",
-)
-@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="The daemon's settings.")
-@output_options
-def set_policy(
-    target: str, do: bool, share: float | None, formula: str, folder: Path, config: Path | None, output: Output
-) -> None:
+@command("a change or note", name="set", group=policy)
+def set_policy(options: SwitchOptions) -> Result[ChangesDocument]:
     """Switch to a policy: PBS, settings and daemon.
 
     The policy is off, shadow, safe, balanced, order, or a plan file of softwalltime report --write.  The command lists
@@ -77,33 +67,32 @@ def set_policy(
       softwalltime policy set plan.toml --share 0.1 --apply
       softwalltime policy set off --apply
     """
-    from softwalltime.cli.switching import SwitchOptions, switch_policy
+    from softwalltime.cli.switching import switch_policy
 
-    with printed_changes(output) as changes:
-        switch_policy(changes, SwitchOptions(target, do, formula, share, folder, config))
+    with printed_changes(options.output) as changes:
+        switch_policy(changes, options)
+    return changes.result()
 
 
-@policy.command("compare")
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@site_options
-@max_broken_option
-@click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
-@click.option(
-    "--keep",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save figures in this file as they are computed; the same command continues from there.",
-)
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@selection_options
-@minimum_option
-@write_option
-@output_options
-@store_options
-def compare(
-    sources: tuple[str, ...], site: SiteOptions, seeds: tuple[int, ...] | None, output: Output,
-    keep: Path | None, processes: int | None, minimum: int, max_broken: float,
-    plan: Path | None, selection: JobSelection, settings: LazySettings,
-) -> int:  # fmt: skip
+@options
+class CompareOptions:
+    """Options of ``softwalltime policy compare``."""
+
+    sources: tuple[str, ...] = SOURCES
+    site: SiteOptions
+    max_broken: float = MAX_BROKEN
+    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=Seeds(), metavar="LIST")
+    keep: Path | None = KEEP
+    processes: int | None = PROCESSES
+    selection: JobSelection
+    minimum: int = MINIMUM_OPTION
+    plan: Path | None = PLAN
+    output: Output
+    settings: StoreOptions
+
+
+@command("a policy", group=policy)
+def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     """Compare today's waits with those under safe, balanced and order, on recorded jobs.
 
     The sources are those of softwalltime simulate.  The command simulates the policies of the presets with PBS's
@@ -120,30 +109,35 @@ def compare(
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy compare KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.cli.measure.simulate import SUITABLE, SimulationRun, simulate_policies
     from softwalltime.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
+    from softwalltime.reports.recommendation import recommend_on
+    from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates
 
+    output, site, plan = options.output, options.site, options.plan
     if plan is not None:
         require_folder(plan)
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    baseline = site.baseline(minimum)
-    candidates = tuple(common_candidates(baseline))
-    run = SimulationRun(
-        site.processors,
-        shake=SUITABLE,
-        seeds=seeds,
-        output=output,
-        keep=keep,
-        processes=processes,
-        selection=selection,
-        walltimes=site.walltimes,
-        candidates=candidates,
-        baseline=baseline,
-        target=max_broken / 100,
-        plan=plan,
-    )
+    baseline = site.baseline(options.minimum)
+    candidates = common_candidates(baseline)
+    advised: list[tuple[Recommendation, SimulationFigures]] = []
+
+    def recommend(recorded: SimulationInput, seeds: tuple[int, ...], found: "Results") -> "Recommendation":
+        compared = SimulationOptions(baseline, recorded.processors, seeds)
+        figures = compare_candidates(recorded, candidates, compared, found)
+        advice = recommend_on(figures, options.max_broken / 100)
+        advised.append((advice, figures))
+        return advice
+
+    simulation = SimulateOptions(
+        sources=options.sources, processors=site.processors, policy=PolicyOptions(), shake=SUITABLE,
+        seeds=options.seeds, keep=options.keep, processes=options.processes, walltimes=site.walltimes,
+        selection=options.selection, minimum=options.minimum, output=output, settings=options.settings,
+    )  # fmt: skip
     policies = preset_policies(baseline) | {one.name: one.policy for one in candidates}
-    return simulate_policies(sources, policies | {CHANCE: chance_policy(baseline.policy)}, run, settings)
+    result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=recommend)
+    if plan is None:
+        return result
+    return replace(result, then=lambda output: click.echo(write_plan(plan, *advised[0]), err=output.form != "table"))

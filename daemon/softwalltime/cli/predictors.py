@@ -1,12 +1,12 @@
 """``softwalltime predictors``: list the predictors with their sources and options."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-import click
-
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import options
 
 if TYPE_CHECKING:
     from softwalltime.predictors.registry import Entry
@@ -36,17 +36,19 @@ class PredictorDocument:
     """Its options by name: default and description."""
 
 
-COLUMNS = tuple(field.name for field in fields(PredictorDocument))
-"""Columns of CSV: a row for each predictor; lists and options as JSON."""
-
-
 _WIDEST = 100
 """Characters of a line, unless the terminal is narrower."""
 
 
-@click.command()
-@output_options
-def predictors(output: Output) -> None:
+@options
+class PredictorsOptions:
+    """Options of ``softwalltime predictors``."""
+
+    output: Output
+
+
+@command("a predictor")
+def predictors(options: PredictorsOptions) -> Result[list[PredictorDocument]]:
     """List the predictors with rule, source and options.
 
     The list includes the predictors of other installed packages (entry points in the group softwalltime.predictors).
@@ -58,14 +60,14 @@ def predictors(output: Output) -> None:
     """
     from softwalltime.predictors.registry import entries
 
-    documents = [_document(entry) for entry in entries()]
-    if output.form == "json":
-        output.document(documents)
-    elif output.form == "csv":
-        output.rows(COLUMNS, map(asdict, documents))
-    else:
-        width = min(_WIDEST, output.width) if output.terminal else _WIDEST
-        output.line("\n\n".join(_text(entry, width) for entry in entries()))
+    return Result([_document(entry) for entry in entries()], _text)
+
+
+def _text(output: Output, _documents: list[PredictorDocument]) -> None:
+    from softwalltime.predictors.registry import entries
+
+    width = min(_WIDEST, output.width) if output.terminal else _WIDEST
+    output.line("\n\n".join(_described(entry, width) for entry in entries()))
 
 
 def _options(entry: "Entry") -> list[tuple[str, object, str]]:
@@ -84,7 +86,7 @@ def _default(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _text(entry: "Entry", width: int) -> str:
+def _described(entry: "Entry", width: int) -> str:
     if entry.predictor is None:
         return f"{entry.name}  (cannot be used)\n  {entry.problem}\n  from {entry.origin}"
     origin = "" if entry.origin == "softwalltime" else f"\n  from {entry.origin}"

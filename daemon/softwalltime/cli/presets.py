@@ -1,5 +1,6 @@
 """Show and make the changes of PBS's settings for a preset: a part of ``softwalltime install`` and ``uninstall``."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from softwalltime.cli.changes import ChangeLog
@@ -11,19 +12,31 @@ from softwalltime.deployment.setup_plan import Setup, plan_setup
 from softwalltime.deployment.shown_starts import SHOWN_START
 
 
-def set_up(
-    changes: ChangeLog, pbs: Qmgr, folder: Path, preset: str, resource: str, formula: str, *, do: bool,
-    promises: bool = False, starts: bool = False,
-) -> bool:  # fmt: skip
-    """Print what the preset needs of PBS, and make the changes if ``do`` is true; return whether there are any.
+@dataclass(frozen=True, slots=True)
+class PresetChanges:
+    """What a preset needs of PBS.
 
-    :param preset: ``none`` takes all earlier changes back; empty: those of presets stay.
-    :param starts: whether expected starts are shown on the jobs, for which PBS needs a resource.
-    :param formula: the job_sort_formula that replaces the site's; empty: the site's stays.
-    :param promises: whether guard or steering is on, which read promised starts.
+    ``preset``: ``none`` takes all earlier changes back; empty: those of presets stay.  ``resource`` has the ordering
+    value.  ``formula`` is the job_sort_formula that replaces the site's; empty: the site's stays.  ``promises``:
+    whether guard or steering is on, which read promised starts.  ``starts``: whether expected starts are shown on the
+    jobs, for which PBS needs a resource.
     """
+
+    preset: str
+    resource: str = ""
+    formula: str = ""
+    promises: bool = False
+    starts: bool = False
+
+
+def set_up(changes: ChangeLog, pbs: Qmgr, folder: Path, wanted: PresetChanges, *, do: bool) -> bool:
+    """Print what the preset needs of PBS, and make the changes if ``do`` is true; return whether there are any."""
+    preset = wanted.preset
     setup = Setup(pbs, folder)
-    needs = (*requirements(preset, resource, formula, promises=promises), *([SHOWN_START] if starts else []))
+    needs = (
+        *requirements(preset, wanted.resource, wanted.formula, promises=wanted.promises),
+        *([SHOWN_START] if wanted.starts else []),
+    )
     settings = read_settings(pbs)
     kept = [change for change in setup.kept() if preset or change.name == SHOWN_START.name]
     plan = plan_setup(needs, settings, kept)

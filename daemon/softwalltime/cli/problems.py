@@ -1,11 +1,9 @@
 """Messages about records and files that cannot be read or written."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SourceError, summary
+from softwalltime.errors import summary
 from softwalltime.formatting import plural
 
 SHOWN = 10
@@ -30,12 +28,3 @@ def problems(tally: Tally) -> Iterator[str]:
         yield f"{path}: the last line has no line end and was not read: PBS may still be writing it"
     if len(tally.unfinished) > SHOWN:
         yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
-
-
-def require_folder(file: Path) -> None:
-    """Refuse a file in whose folder nothing can be written, before minutes of work.
-
-    :raises SourceError: names the file.
-    """
-    if not os.access(file.parent, os.W_OK):
-        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")

@@ -1,12 +1,11 @@
 """The option ``--walltime-from``: walltimes of jobs that have none."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from softwalltime.accounting.queue_limits import read_queue_limits
+from softwalltime.cli.parameters import option
 from softwalltime.errors import UsageError
 
 
@@ -27,13 +26,11 @@ class QueueWalltimes(click.ParamType[dict[str, int]]):
         return _of_snapshot(Path(text)) if "=" not in text and _is_json(Path(text)) else read_queue_limits(text)
 
 
-def walltimes_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--walltime-from``; pass it as ``walltimes``, empty without the option."""
-    return click.option(
-        "--walltime-from", "walltimes", type=QueueWalltimes(), metavar="PAIRS|FILE", default={}, show_default=False,
-        help="Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
-        "lines; or the queue defaults in a file of softwalltime snapshot.",
-    )(command)  # fmt: skip
+WALLTIMES = option(
+    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
+    "lines; or the queue defaults in a file of softwalltime snapshot.",
+    "--walltime-from", type=QueueWalltimes(), metavar="PAIRS|FILE",
+)  # fmt: skip
 
 
 def _is_json(path: Path) -> bool:

@@ -1,59 +1,107 @@
 """``softwalltime replay``: measure predictors on recorded jobs."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import click
-
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import Keys, minimum_option, policy_options, store_options
-from softwalltime.cli.output import output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
-from softwalltime.cli.selection import Period, selection_options
-from softwalltime.cli.through_hooks import hooks_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.completing import complete_predictor
+from softwalltime.cli.gc_pause import rare_collections
+from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, Keys, PredictorOptions, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import WALLTIMES
+from softwalltime.cli.selection import JobSelection, Period
+from softwalltime.cli.sources import load_columns
+from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
+from softwalltime.errors import UsageError
 from softwalltime.predictors.keys import SIGNATURE
 
+if TYPE_CHECKING:
+    from softwalltime.replay.drive import ReplayResult
+    from softwalltime.replay.metrics import Scores
+    from softwalltime.replay.workload import Workload
+    from softwalltime.reports.replay_document import ReplayDocument
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@policy_options
-@click.option(
-    "--dump",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every job and its soft walltimes to this file, .csv or .parquet.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
-@walltimes_option
-@selection_options
-@click.option(
-    "--score",
-    "scored",
-    type=Period(),
-    metavar="FROM..TO",
-    help="Score only jobs submitted in this period; predictors learn from all.",
-)
-@click.option("--never-ran", is_flag=True, help="Score the jobs that never ran too, with a runtime of 0 s.")
-@click.option(
-    "--floor",
-    "with_floor",
-    is_flag=True,
-    help="Print the least possible mean absolute error of predictions that are equal for jobs with the same signature, "
-    "and add memorizer, which predicts the median runtime of recent jobs with the same signature.",
-)
-@click.option(
-    "--floor-keys",
-    "keys",
-    type=Keys(),
-    default="+".join(SIGNATURE),
-    show_default=True,
-    metavar="KEYS",
-    help="The signature, joined by +.",
-)
-@minimum_option
-@hooks_options
-@output_options
-@store_options
-def replay(**given: Any) -> int:
+QUEUES = 8
+"""Queues named in the advice for logs without walltimes, at most."""
+
+
+@options
+class PolicyPredictors(PredictorOptions):
+    """Predictors as a site's policy names them: for waiting jobs, and for running ones."""
+
+    waiting: str | None = option(
+        "The predictor for waiting jobs, in place of --predictors.", metavar="SPEC", shell_complete=complete_predictor
+    )
+    at_start: str | None = option(
+        "Predict at the start too, by this predictor, or walltime, or keep.  Default with --waiting: walltime.",
+        "--running", metavar="SPEC", shell_complete=complete_predictor,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        from softwalltime.policy.site import KEEP, WALLTIME
+        from softwalltime.predictors.registry import make
+
+        super().__post_init__()
+        if self.waiting is not None and (self.listed is not None or self.single):
+            raise UsageError("--waiting: cannot be combined with --predictors or --predictor")
+        if self.running not in (None, WALLTIME, KEEP):
+            make(self.running)
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The predictors for waiting jobs without duplicates, the baseline first."""
+        from softwalltime.predictors.registry import BASELINE
+
+        return super().specs if self.waiting is None else tuple(dict.fromkeys((BASELINE, self.waiting)))
+
+    @property
+    def running(self) -> str | None:
+        """The predictor for running jobs, ``walltime`` or ``keep``; ``None`` where neither option was given."""
+        return self.at_start or (None if self.waiting is None else "walltime")
+
+
+@options
+class ReplayOptions:
+    """Options of ``softwalltime replay``."""
+
+    sources: tuple[str, ...] = SOURCES
+    predictors: PolicyPredictors
+    dump: Path | None = option("Write every job and its soft walltimes to this file, .csv or .parquet.")
+    limit: int | None = LIMIT
+    walltimes: Mapping[str, int] = WALLTIMES
+    selection: JobSelection
+    scored: tuple[int, int] | None = option(
+        "Score only jobs submitted in this period; predictors learn from all.", "--score", type=Period(),
+        metavar="FROM..TO",
+    )  # fmt: skip
+    never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
+    with_floor: bool = option(
+        "Print the least possible mean absolute error of predictions that are equal for jobs with the same signature, "
+        "and add memorizer, which predicts the median runtime of recent jobs with the same signature.", "--floor",
+    )  # fmt: skip
+    keys: tuple[str, ...] = option(
+        "The signature, joined by +.", "--floor-keys", type=Keys(), default="+".join(SIGNATURE), metavar="KEYS"
+    )
+    minimum: int = MINIMUM_OPTION
+    hooks: HooksOptions
+    output: Output
+    settings: StoreOptions
+
+    def specs(self) -> tuple[str, ...]:
+        """Return the predictors to replay, each once."""
+        memorizer = "memorizer" if self.keys == SIGNATURE else f"memorizer:keys={'+'.join(self.keys)}"
+        return tuple(dict.fromkeys((*self.predictors.specs, *([memorizer] if self.with_floor else []))))
+
+
+@command("a predictor; with --running another one for each predictor, with the event start")
+@rare_collections()
+def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     """Measure predictors on recorded jobs.
 
     A SOURCE is an accounting log or a folder of logs, a trace in Standard Workload Format, or the word "store" for the
@@ -76,6 +124,120 @@ def replay(**given: Any) -> int:
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
-    from softwalltime.cli.measure.replay import replay_sources
+    from softwalltime.policy.site import WALLTIME
+    from softwalltime.replay.drive import drive_specs
+    from softwalltime.replay.dump import require_dump
+    from softwalltime.replay.workload import Scoring, Workload
 
-    return replay_sources(**given)
+    # Fail before minutes of work.
+    options.hooks.check(options.minimum)
+    if options.dump is not None:
+        require_dump(options.dump)
+    jobs, tally = load_columns(
+        options.sources, options.settings, selection=options.selection, walltimes=options.walltimes
+    )
+    since, until = options.scored or (None, None)
+    scoring = Scoring(since, until, options.never_ran)
+    workload = Workload(jobs, options.limit, options.settings().teaching, scoring)
+    specs, running = options.specs(), options.predictors.running or WALLTIME
+    with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
+        results = drive_specs(workload, specs, running, options.minimum, progress)
+    hooked: dict[str, HooksResult] = {}
+    if options.hooks.wanted:
+        hooked = replay_through_hooks(
+            options.hooks, workload, results, options.sources, options.settings, options.minimum, running
+        )
+    results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
+    if options.dump is not None:
+        _dump(options.dump, workload, results, at_start=options.predictors.running is not None)
+    sound = all(hooked_run.sound for hooked_run in hooked.values())
+    nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
+    text = partial(_text, label=options.selection.label(options.sources), hooked=hooked)
+    document = _document(options, workload, results, hooked)
+    return Result(document, text, 1 if tally.broken or not sound else 0, [*nothing, *problems(tally)])
+
+
+def _document(
+    options: ReplayOptions, workload: "Workload", results: "Mapping[str, ReplayResult]",
+    hooked: Mapping[str, HooksResult],
+) -> "ReplayDocument":  # fmt: skip
+    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.replay.lower_bound import find_lower_bound
+    from softwalltime.replay.metrics import WARM_UP, score
+    from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
+
+    running = options.predictors.running
+    at_start = {spec: result.at_start for spec, result in results.items() if spec != BASELINE and running is not None}
+    return ReplayDocument(
+        source=" ".join(options.sources),
+        jobs=len(workload.jobs),
+        scored=int(workload.scored.sum()),
+        skipped=workload.skipped(),
+        predictors={
+            spec: ReplayScores(
+                **asdict(score(workload, result.soft_walltimes)), jobs_per_second=round(result.jobs_per_second)
+            )
+            for spec, result in results.items()
+        },
+        after_warm_up={spec: score(workload, result.soft_walltimes, WARM_UP) for spec, result in results.items()},
+        selection=str(options.selection) or None,
+        running=None if running is None else RunningScores(
+            running,
+            {spec: score(workload, values) for spec, values in at_start.items()},
+            {spec: score(workload, values, WARM_UP) for spec, values in at_start.items()},
+        ),
+        floor=find_lower_bound(workload, options.keys) if options.with_floor else None,
+        through_hooks={spec: run.figures() for spec, run in hooked.items()} if options.hooks.wanted else None,
+    )  # fmt: skip
+
+
+def _dump(path: Path, workload: "Workload", results: "Mapping[str, ReplayResult]", *, at_start: bool) -> None:
+    """Write each job with the soft walltimes of all predictors, and where wanted those at its start."""
+    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.replay.dump import write_dump
+
+    dumped = {spec: result for spec, result in results.items() if spec != BASELINE}
+    columns = {spec: result.soft_walltimes for spec, result in dumped.items()}
+    if at_start:
+        columns |= {f"{spec} at start": result.at_start for spec, result in dumped.items()}
+    write_dump(path, workload, columns)
+
+
+def _nothing_scored(workload: "Workload") -> str:
+    """Say why no job can be scored, and what to do."""
+    from softwalltime.replay.queue_walltimes import OTHERS
+    from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS
+
+    skipped = workload.skipped()
+    if OTHER_DAYS in skipped:
+        return "No job can be scored: correct --score."
+    if NO_WALLTIME not in skipped:
+        return "No job can be scored, because none ran."
+    queues = sorted({job.submission.queue or OTHERS for job in workload.jobs if job.ran})
+    pairs = ",".join(f"{queue}=HH:MM:SS" for queue in (queues if len(queues) <= QUEUES else [OTHERS]))
+    return (
+        "No job can be scored, because none that ran has a walltime.  "
+        f"Give the limits of the queues: --walltime-from {pairs}"
+    )
+
+
+def _text(output: Output, document: "ReplayDocument", label: str, hooked: Mapping[str, HooksResult]) -> None:
+    from softwalltime.reports.table import LEGEND, floor_line, scores_table
+
+    def both(overall: "Mapping[str, Scores]", warmed_up: "Mapping[str, Scores]") -> "dict[str, tuple[Scores, Scores]]":
+        return {spec: (scores, warmed_up[spec]) for spec, scores in overall.items()}
+
+    left_out = "".join(f", {count:,} {reason}" for reason, count in document.skipped.items())
+    output.paragraph(f"{label}: {document.jobs:,} jobs, {document.scored:,} scored{left_out}")
+    output.section(scores_table(both(document.predictors, document.after_warm_up)))
+    output.line()
+    if document.running is not None:
+        output.paragraph(f"From the start on, running jobs by {document.running.predictor}:")
+        output.section(scores_table(both(document.running.predictors, document.running.after_warm_up)))
+        output.line()
+    if document.floor is not None:
+        output.paragraph(floor_line(document.floor))
+        output.line()
+    output.paragraph(LEGEND, "faint")
+    for spec, hooked_run in hooked.items():
+        output.paragraph(f"\nthrough the hooks, {spec}: {hooked_run.summary()}")

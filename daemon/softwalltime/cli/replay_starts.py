@@ -1,64 +1,82 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
+import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import runtimes_option, store_options
-from softwalltime.cli.output import output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
-from softwalltime.cli.selection import selection_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import WALLTIMES
+from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.sources import load_simulated
+from softwalltime.errors import SourceError
 from softwalltime.forecast.defaults import KINDS
+from softwalltime.formatting import duration, percent, plural
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+if TYPE_CHECKING:
+    from softwalltime.forecast.judgement import GivenSchedule, Judged, StartScores
+    from softwalltime.forecast.start_scores import ReplayStartsDocument
+    from softwalltime.simulation.jobs import Jobs
+
+WARM_UP = 0.1
+"""Share of the sampled jobs, the first ones, that only calibrate."""
+PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
+LEGEND = """\
+error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
+share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
+like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians; drawn runtimes: median
+and ranges of simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past
+errors; known runtimes: a bound, the simulation with the runtimes that jobs will have.  gain of combined: by how much
+its error is smaller than the row's, in percentage points of the mean wait, with the 95% interval over weeks.  A job
+that waits while enough processors are free waits for its turn, a limit, memory, or for jobs that the log lacks."""
+_TABLE = (
+    sentence_column("forecast by"),
+    TextColumn("error"),
+    TextColumn("error / mean wait"),
+    TextColumn("bias", 1),
+    TextColumn("50% range", 3),
+    TextColumn("90% range", 2),
+    TextColumn("width", 4),
+    TextColumn("gain of combined", 5),
+)
 
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use.",
-)
-@click.option("--recorded", is_flag=True, help="Judge against the recorded starts instead of a simulated schedule.")
-@runtimes_option
-@click.option(
-    "--sample",
-    type=click.IntRange(1),
-    default=400,
-    show_default=True,
-    metavar="N",
-    help="Jobs to forecast, of those that waited.",
-)
-@click.option(
-    "--every",
-    type=click.IntRange(60),
-    default=3600,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time between two forecasts of a job.",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Runs for the ranges of a forecast.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
-@click.option("--arrivals", "arriving", is_flag=True, help="Draw jobs that come later from those of the last weeks.")
-@click.option("--by", multiple=True, type=click.Choice(KINDS), help="Figures by class of jobs too; may be given again.")
-@click.option(
-    "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what the errors teach to this file, for softwalltime starts --calibration.",
-)  # fmt: skip
-@walltimes_option
-@selection_options
-@output_options
-@store_options
-def replay_starts(**given: Any) -> int:
+@options
+class ReplayStartsOptions:
+    """Options of ``softwalltime replay-starts``."""
+
+    sources: tuple[str, ...] = SOURCES
+    processors: int | None = PROCESSORS
+    recorded: bool = option("Judge against the recorded starts instead of a simulated schedule.")
+    spec: str = RUNTIMES
+    sample: int = option("Jobs to forecast, of those that waited.", least=1, default=400, metavar="N")
+    every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
+    runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
+    seed: int = option("Seed of the drawn runtimes.", default=0)
+    arriving: bool = option("Draw jobs that come later from those of the last weeks.", "--arrivals")
+    by: tuple[str, ...] = option(
+        "Figures by class of jobs too; may be given again.", type=click.Choice(KINDS), multiple=True
+    )
+    file: Path | None = option(
+        "Write what the errors teach to this file, for softwalltime starts --calibration.", "--save-calibration"
+    )
+    walltimes: Mapping[str, int] = WALLTIMES
+    selection: JobSelection
+    output: Output
+    settings: StoreOptions
+
+
+@command("a time of the forecast and method")
+def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"]:
     """Measure forecasts of start times on recorded jobs.
 
     A SOURCE is the same as for replay.  The jobs are scheduled first come, first served with EASY backfilling and
@@ -75,6 +93,111 @@ def replay_starts(**given: Any) -> int:
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
       softwalltime replay-starts LOGS --since 2026-01-01 --arrivals --by wait
     """
-    from softwalltime.cli.measure.replay_starts import judge_forecasts
+    from softwalltime.forecast.judgement import GivenSchedule
+    from softwalltime.forecast.start_scores import ReplayStartsDocument
+    from softwalltime.predictors.registry import make
 
-    return judge_forecasts(**given)
+    make(options.spec)
+    if options.file is not None and not os.access(options.file.parent, os.W_OK):
+        raise SourceError(f"{options.file}: cannot be written: its folder does not exist, or is not writable")
+    jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
+    size = options.processors or tally.machine or jobs.peak()
+    jobs, refused = jobs.that_fit(size)
+    schedule = GivenSchedule.recorded(jobs, size) if options.recorded else GivenSchedule.simulated(jobs, size)
+    document = ReplayStartsDocument(
+        source=options.selection.label(options.sources),
+        jobs=len(jobs),
+        refused=refused,
+        processors=size,
+        schedule="recorded" if options.recorded else "simulated",
+        predictor=options.spec,
+        arrivals=options.arriving,
+        forecasts=_scores(_judged(schedule, options), jobs, options),
+    )
+    return Result(document, partial(_text, runs=options.runs), 1 if tally.broken else 0, problems(tally))
+
+
+def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Judged]":
+    """Forecast a sample of the starts, save what the errors teach, and return the forecasts that do not only calibrate.
+
+    :raises SourceError: if no job waits, or the file cannot be written.
+    """
+    from softwalltime.forecast.arrivals import ArrivalModel
+    from softwalltime.forecast.calibration import Calibration
+    from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
+    from softwalltime.forecast.judgement import judge, sampled
+    from softwalltime.forecast.runtimes import RuntimeModel
+    from softwalltime.forecast.self_calibration import SelfCalibration
+    from softwalltime.predictors.registry import make
+
+    chosen = sampled(schedule, options.sample)
+    if not chosen:
+        raise SourceError(f"no job waits on {plural(schedule.processors, 'processor')}: nothing to forecast")
+    with progress_bar("forecasting", len(schedule.jobs)) as progress:
+        calibration = SelfCalibration()
+        judged = list(
+            judge(
+                schedule, RuntimeModel(make(options.spec)), chosen, options.runs, options.every, options.seed,
+                calibration, progress, ArrivalModel() if options.arriving else None,
+            )
+        )  # fmt: skip
+    if options.file is not None:
+        learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
+        source = " ".join(options.sources)
+        save_calibration(options.file, CalibrationFile(learnt, source, options.spec, len(judged), options.arriving))
+    first = set(chosen[int(len(chosen) * WARM_UP) :])
+    return [forecast for forecast in judged if forecast.job in first]
+
+
+def _scores(judged: "list[Judged]", jobs: "Jobs", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
+    """Return the figures by time of the forecast, or class, and method."""
+    from softwalltime.forecast.judgement import METHODS, scores
+    from softwalltime.forecast.start_classes import by_class
+
+    parts = {
+        "at submission": [forecast for forecast in judged if not forecast.waited],
+        f"every {duration(options.every)} after": [forecast for forecast in judged if forecast.waited],
+    }
+    parts |= {name: part for kind in dict.fromkeys(options.by) for name, part in by_class(parts, kind, jobs).items()}
+    return {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
+
+
+def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:
+    kind = "as recorded" if document.schedule == "recorded" else "simulated: first come, first served, EASY, walltimes"
+    output.paragraph(
+        f"{document.source}: {plural(document.jobs, 'job')} on {plural(document.processors, 'processor')}, {kind}; "
+        f"runtimes by {document.predictor}, {plural(runs, 'run')}"
+        f"{', with jobs that come later' if document.arrivals else ''}"
+    )
+    for name, by_method in document.forecasts.items():
+        some = next(iter(by_method.values()))
+        output.line()
+        output.paragraph(
+            f"{name}: {plural(some.forecasts, 'forecast')}, mean wait {duration(some.mean_wait)}, "
+            f"{percent(some.enough_free)} while enough processors were free"
+        )
+        output.section(_table(by_method))
+    output.line()
+    output.paragraph(PUBLISHED, "faint")
+    output.paragraph(LEGEND, "faint")
+
+
+def _table(by_method: "dict[str, StartScores]") -> TextTable:
+    from softwalltime.forecast.judgement import BOUND, COMBINED
+
+    least = min(figures.error for method, figures in by_method.items() if method != BOUND)
+    rows: list[list[Cell | str]] = [
+        [
+            Cell(method, "strong"),
+            Cell(duration(figures.error), "good" if figures.error == least and method != BOUND else ""),
+            Cell(percent(figures.relative), "good" if figures.error == least and method != BOUND else ""),
+            duration(figures.bias), percent(figures.covered50), percent(figures.covered90), duration(figures.width90),
+            "" if method == COMBINED else _gain(figures),
+        ]
+        for method, figures in by_method.items()
+    ]  # fmt: skip
+    return TextTable.of(_TABLE, rows)
+
+
+def _gain(one: "StartScores") -> str:
+    return f"{100 * one.gain:+.1f} [{100 * one.gain_low:+.1f}, {100 * one.gain_high:+.1f}]"

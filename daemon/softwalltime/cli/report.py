@@ -2,97 +2,104 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.completing import complete_source
+from softwalltime.cli.advice import write_plan
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.options import (
-    LazySettings,
+    CHANGE_DATE,
+    LIMIT,
+    MAX_BROKEN,
+    MINIMUM_OPTION,
+    PLAN,
+    PROCESSES,
+    SIMULATED_JOBS,
+    SOURCES,
+    PredictorOptions,
     Seeds,
-    change_date_option,
-    max_broken_option,
-    minimum_option,
-    predictors_options,
-    store_options,
-    write_option,
+    StoreOptions,
 )
-from softwalltime.cli.output import Output, output_options
-from softwalltime.cli.problems import problems, require_folder
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.selection import JobSelection, Period, selection_options
-from softwalltime.cli.site_options import SiteOptions, site_options
+from softwalltime.cli.selection import JobSelection, Period
+from softwalltime.cli.site_options import SiteOptions
 from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.cli.written import write_text
 from softwalltime.jobs import DecisionRecord
+from softwalltime.written import require_folder, write_text
 
-TITLE = "Report on soft walltimes"
+if TYPE_CHECKING:
+    from softwalltime.reports.report import ReportOptions
+    from softwalltime.reports.report_document import ReportDocument
+
+_PRINTED = Path("-")
 
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    help="HTML page to write; - for the standard output.",
-)
-@predictors_options
-@max_broken_option
-@click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
-@click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
-@site_options
-@click.option(
-    "--seeds",
-    type=Seeds(),
-    default="31-40",
-    show_default=True,
-    metavar="LIST",
-    help="Simulate a shaken workload for each; at least two.",
-)
-@click.option(
-    "--simulated-jobs",
-    type=click.IntRange(1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Simulate the newest N jobs.",
-)
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@change_date_option
-@click.option(
-    "--compare",
-    nargs=2,
-    type=Period(),
-    metavar="A..B C..D",
-    help="Compare waits in these two periods, such as 2026-01-01..2026-03-31 2026-04-01..2026-06-30 (UTC).",
-)
-@click.option("--title", default=TITLE, show_default=True, help="Title of the page.")
-@click.option(
-    "--pseudonyms",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="KEYFILE",
-    help="Replace the names of users and projects, with the key in this file.  A missing file is created.",
-)
-@click.option("--pseudonymous-queues", is_flag=True, help="With --pseudonyms: also replace the names of queues.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N submitted jobs.")
-@write_option
-@selection_options
-@minimum_option
-@output_options
-@store_options
+@options
+class ReportPageOptions:
+    """Options of ``softwalltime report``."""
+
+    sources: tuple[str, ...] = SOURCES
+    file: Path = option(
+        "HTML page to write; - for the standard output.", "-o", "--output",
+        type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default=Path("report.html"),
+    )  # fmt: skip
+    predictors: PredictorOptions
+    max_broken: float = MAX_BROKEN
+    no_settings: bool = option("Do not compare settings of the percentile predictor; much faster.")
+    no_simulation: bool = option("Do not simulate waits; faster, but nothing can be switched on.")
+    site: SiteOptions
+    seeds: tuple[int, ...] = option(
+        "Simulate a shaken workload for each; at least two.", type=Seeds(), default="31-40", metavar="LIST"
+    )
+    simulated_jobs: int = SIMULATED_JOBS
+    processes: int | None = PROCESSES
+    change_date: datetime | None = CHANGE_DATE
+    compare: tuple[tuple[int, int], tuple[int, int]] | None = option(
+        "Compare waits in these two periods, such as 2026-01-01..2026-03-31 2026-04-01..2026-06-30 (UTC).",
+        nargs=2, type=Period(), metavar="A..B C..D",
+    )  # fmt: skip
+    title: str = option("Title of the page.", default="Report on soft walltimes")
+    pseudonyms: Path | None = option(
+        "Replace the names of users and projects, with the key in this file.  A missing file is created.",
+        metavar="KEYFILE",
+    )
+    pseudonymous_queues: bool = option("With --pseudonyms: also replace the names of queues.")
+    limit: int | None = LIMIT
+    plan: Path | None = PLAN
+    selection: JobSelection
+    minimum: int = MINIMUM_OPTION
+    output: Output
+    settings: StoreOptions
+
+    def check(self) -> None:
+        """Refuse what cannot succeed, before minutes of work.
+
+        :raises UsageError: if options contradict each other.
+        :raises SourceError: if a file cannot be written.
+        """
+        if self.pseudonymous_queues and self.pseudonyms is None:
+            raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
+        if len(self.seeds) < 2:
+            raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
+        if self.compare is not None and self.change_date is not None:
+            raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
+        if self.compare is not None and self.compare[0][1] > self.compare[1][0]:
+            raise click.UsageError("--compare: the first period must end before the second one begins")
+        if self.file == _PRINTED and self.output.form != "table":
+            raise click.UsageError(f"--format {self.output.form} prints the summary: give the page a file with -o")
+        for written in (None if self.file == _PRINTED else self.file, self.plan):
+            if written is not None:
+                require_folder(written)
+
+
+@command("today, then each simulated setting")
 @rare_collections()
-def report(
-    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float, no_settings: bool,
-    no_simulation: bool, site: SiteOptions, seeds: tuple[int, ...], simulated_jobs: int,
-    processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
-    title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None, plan: Path | None,
-    minimum: int, selection: JobSelection,
-    output: Output, settings: LazySettings,
-) -> int:  # fmt: skip
+def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     """Write a page that says whether to switch soft walltimes on.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
@@ -110,70 +117,70 @@ def report(
       softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
       softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
     """
-    if pseudonymous_queues and pseudonyms is None:
-        raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
-    if len(seeds) < 2:
-        raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
-    if compare is not None and split is not None:
-        raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
-    if compare is not None and compare[0][1] > compare[1][0]:
-        raise click.UsageError("--compare: the first period must end before the second one begins")
-    # Fail before minutes of work.
-    printed = file == Path("-")
-    if printed and output.form != "table":
-        raise click.UsageError(f"--format {output.form} prints the summary: give the page a file with -o")
-    for written in (None if printed else file, plan):
-        if written is not None:
-            require_folder(written)
-
+    options.check()
     # matplotlib and jinja2 take long to import, and no other command needs them.
-    from softwalltime.cli.advice import write_plan
-    from softwalltime.cli.report_summary import COLUMNS, summary_of, summary_rows
     from softwalltime.replay.workload import Workload
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.simulation import SimulationOptions
+    from softwalltime.reports.report_document import ReportDocument
 
-    rename = Pseudonyms(read_key(pseudonyms), queues=pseudonymous_queues) if pseudonyms is not None else None
-    jobs, tally = load_columns(sources, settings, selection=selection, walltimes=site.walltimes)
-    decisions = _decisions(settings) if STORE in sources else []
-    workload = Workload(jobs, limit)
-    options = reports.ReportOptions(
-        specs, max_broken / 100, minimum, not no_settings,
-        int(split.replace(tzinfo=UTC).timestamp()) if split else None,
-        None if no_simulation else SimulationOptions(
-            site.baseline(minimum), site.processors or tally.machine or None, seeds, simulated_jobs, processes
-        ), compare,
-    )  # fmt: skip
-    with progress_bar("analyzing", reports.total_work(options, len(workload.jobs))) as progress:
-        found = reports.make_report(workload, options, rename or (lambda kind, name: name), decisions, progress)
+    rename = None
+    if options.pseudonyms is not None:
+        rename = Pseudonyms(read_key(options.pseudonyms), queues=options.pseudonymous_queues)
+    jobs, tally = load_columns(
+        options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
+    )
+    decisions = _decisions(options) if STORE in options.sources else []
+    workload, analysis = Workload(jobs, options.limit), _analysis(options, tally.machine)
+    with progress_bar("analyzing", reports.total_work(analysis, len(workload.jobs))) as progress:
+        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), decisions, progress)
     # A folder name may identify a user.
-    shown = () if rename else sources
-    selected = str(selection.renamed(rename) if rename else selection)
-    text = page.render(found, page.Origin(title, shown, tally.malformed, rename is not None, selected))
+    shown = () if rename else options.sources
+    selected = str(options.selection.renamed(rename) if rename else options.selection)
+    text = page.render(found, page.Origin(options.title, shown, tally.malformed, rename is not None, selected))
+    printed = options.file == _PRINTED
     if printed:
         click.echo(text, nl=False)
     else:
-        write_text(file, text, "backslashreplace")
-    if output.form == "json":
-        output.document(summary_of(found, str(file), selected))
-    elif output.form == "csv":
-        output.rows(COLUMNS, summary_rows(summary_of(found, str(file), selected)))
-    else:
-        name = "report" if printed else file
-        summary = f"{name}: {len(workload.jobs):,} jobs, {found.scored:,} scored\n{found.recommendation.sentence}"
-        click.echo(summary, err=printed)
-    if plan is not None:
-        click.echo(write_plan(plan, found.recommendation, found.simulation), err=printed or output.form != "table")
-    for line in problems(tally):
-        click.echo(line, err=True)
-    return 1 if tally.broken else 0
+        write_text(options.file, text, "backslashreplace")
+
+    def summary(_output: Output, document: "ReportDocument") -> None:
+        name = "report" if printed else options.file
+        click.echo(f"{name}: {document.jobs:,} jobs, {document.scored:,} scored\n{document.sentence}", err=printed)
+
+    def write(output: Output) -> None:
+        if options.plan is not None:
+            line = write_plan(options.plan, found.recommendation, found.simulation)
+            click.echo(line, err=printed or output.form != "table")
+
+    document = ReportDocument.of(found, str(options.file), selected)
+    return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
 
 
-def _decisions(settings: LazySettings) -> list[DecisionRecord]:
+def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
+    """Return what the report is to measure.
+
+    :param machine: processors, as a trace says; 0: it does not.
+    """
+    from softwalltime.reports.report import ReportOptions
+    from softwalltime.reports.simulation import SimulationOptions
+
+    day, simulation = options.change_date, None
+    if not options.no_simulation:
+        simulation = SimulationOptions(
+            options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
+            options.simulated_jobs, options.processes,
+        )  # fmt: skip
+    return ReportOptions(
+        options.predictors.specs, options.max_broken / 100, options.minimum, not options.no_settings,
+        int(day.replace(tzinfo=UTC).timestamp()) if day else None, simulation, options.compare,
+    )  # fmt: skip
+
+
+def _decisions(options: ReportPageOptions) -> list[DecisionRecord]:
     from softwalltime.store.opening import open_store
     from softwalltime.store.predictions import read_decisions
 
-    with open_store(settings(), create=False) as engine, engine.connect() as connection:
+    with open_store(options.settings(), create=False) as engine, engine.connect() as connection:
         return list(read_decisions(connection))

@@ -4,13 +4,21 @@ import json
 
 import click
 
+from softwalltime.cli.command import command, shapes
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import UsageError
 
 
-@click.command()
-@click.argument("command", nargs=-1)
-@click.option("--markdown", "as_document", is_flag=True, help="Print the document about all commands.")
-def schema(command: tuple[str, ...], as_document: bool) -> None:
+@options
+class SchemaOptions:
+    """Options of ``softwalltime schema``."""
+
+    command: tuple[str, ...] = argument()
+    markdown: bool = option("Print the document about all commands.")
+
+
+@command()
+def schema(options: SchemaOptions) -> None:
     """Print the JSON Schema of a command's output.
 
     It describes what COMMAND prints with --format json.  Without COMMAND the commands are listed.
@@ -20,17 +28,18 @@ def schema(command: tuple[str, ...], as_document: bool) -> None:
       softwalltime schema replay
       softwalltime schema policy compare
     """
-    from softwalltime.cli.shapes import SHAPES, markdown
+    from softwalltime.cli.shapes import markdown
     from softwalltime.cli.shapes import schema as schema_of
 
-    if as_document:
-        click.echo(markdown(), nl=False)
-        return
-    if not command:
-        click.echo("\n".join(SHAPES))
-        return
-    name = " ".join(command)
+    root = click.get_current_context().find_root().command
+    described = dict(shapes(root)) if isinstance(root, click.Group) else {}
+    name = " ".join(options.command)
     name = "top --once" if name == "top" else name
-    if name not in SHAPES:
-        raise UsageError(f"{name} prints no JSON; there are {', '.join(SHAPES)}")
-    click.echo(json.dumps(schema_of(SHAPES[name]), indent=2))
+    if options.markdown:
+        click.echo(markdown(described), nl=False)
+    elif not name:
+        click.echo("\n".join(described))
+    elif name in described:
+        click.echo(json.dumps(schema_of(described[name]), indent=2))
+    else:
+        raise UsageError(f"{name} prints no JSON; there are {', '.join(described)}")

@@ -1,13 +1,13 @@
 """Options that select jobs of the sources: ``--since --until --queue --user --project``, for several commands."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from softwalltime.cli.parameters import option, options
 from softwalltime.errors import SourceError
 from softwalltime.formatting import printable
 
@@ -16,67 +16,6 @@ if TYPE_CHECKING:
 
 _DAY = "%Y-%m-%d"
 _TIMES = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
-
-
-@dataclass(frozen=True, slots=True)
-class JobSelection:
-    """Which jobs of the sources a command uses; ``None`` and empty for all.
-
-    ``since`` and ``until`` bound the submission, in epoch seconds, ``until`` excluded.
-    """
-
-    since: int | None = None
-    until: int | None = None
-    queues: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-    projects: frozenset[str] = frozenset()
-
-    def __bool__(self) -> bool:
-        return self != JobSelection()
-
-    def __str__(self) -> str:
-        parts = [] if self.since is None else [f"submitted since {_written(self.since)}"]
-        parts += [] if self.until is None else [f"submitted before {_written(self.until)}"]
-        for noun, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
-            parts += [f"{noun} {' or '.join(sorted(map(printable, names)))}"] if names else []
-        return ", ".join(parts)
-
-    def label(self, sources: Sequence[str]) -> str:
-        """Name the sources and what is selected of them."""
-        return f"{' '.join(sources)} ({self})" if self else " ".join(sources)
-
-    def renamed(self, rename: Callable[[str, str], str]) -> "JobSelection":
-        """The same selection with names mapped by ``rename``, to be printed."""
-        fields = (("queue", self.queues), ("user", self.users), ("project", self.projects))
-        return JobSelection(
-            self.since, self.until, *(frozenset(rename(kind, name) for name in names) for kind, names in fields)
-        )
-
-    def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
-        """Return the selected jobs.
-
-        :raises SourceError: if there is none.
-        """
-        if not self:
-            return jobs
-        # The help of a command does not need numpy, which takes long to import.
-        import numpy as np
-
-        submitted = jobs.numbers("submitted")
-        chosen = np.ones(len(jobs), np.bool_)
-        if self.since is not None:
-            chosen &= submitted >= self.since
-        if self.until is not None:
-            chosen &= submitted < self.until
-        for field, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
-            if names:
-                chosen &= np.fromiter((value in names for (value,) in jobs.rows(field)), np.bool_, len(jobs))
-        if not chosen.any():
-            raise SourceError(f"none of the {len(jobs):,} jobs in {sources} is selected ({self}): correct the options")
-        return jobs.select(np.flatnonzero(chosen))
-
-
-ALL_JOBS = JobSelection()
 
 
 class Instant(click.ParamType[int]):
@@ -121,23 +60,68 @@ class Period(click.ParamType[tuple[int, int]]):
         return since, until
 
 
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select jobs; pass them as ``selection``."""
+SINCE = option("Only jobs submitted from this day or time on (UTC).", type=Instant(), metavar="TIME")
+UNTIL = option("Only jobs submitted up to this day or time.", type=Instant(end=True), metavar="TIME")
 
-    @click.option("--since", type=Instant(), metavar="TIME", help="Only jobs submitted from this day or time on (UTC).")
-    @click.option("--until", type=Instant(end=True), metavar="TIME", help="Only jobs submitted up to this day or time.")
-    @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue; repeatable.")
-    @click.option("--user", "users", multiple=True, metavar="NAME", help="Only jobs of this user; repeatable.")
-    @click.option("--project", "projects", multiple=True, metavar="NAME", help="Only of this project; repeatable.")
-    @wraps(command)
-    def wrapped(
-        *args: Any, since: int | None, until: int | None, queues: tuple[str, ...], users: tuple[str, ...],
-        projects: tuple[str, ...], **kwargs: Any,
-    ) -> Any:  # fmt: skip
-        chosen = JobSelection(since, until, frozenset(queues), frozenset(users), frozenset(projects))
-        return command(*args, selection=chosen, **kwargs)
 
-    return wrapped
+@options
+class JobSelection:
+    """Which jobs of the sources a command uses: a group of options; ``None`` and empty for all.
+
+    ``since`` and ``until`` bound the submission, in epoch seconds, ``until`` excluded.
+    """
+
+    since: int | None = SINCE
+    until: int | None = UNTIL
+    queues: frozenset[str] = option("Only jobs of this queue; repeatable.", "--queue", metavar="NAME")
+    users: frozenset[str] = option("Only jobs of this user; repeatable.", "--user", metavar="NAME")
+    projects: frozenset[str] = option("Only of this project; repeatable.", "--project", metavar="NAME")
+
+    def __bool__(self) -> bool:
+        return self != JobSelection()
+
+    def __str__(self) -> str:
+        parts = [] if self.since is None else [f"submitted since {_written(self.since)}"]
+        parts += [] if self.until is None else [f"submitted before {_written(self.until)}"]
+        for noun, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
+            parts += [f"{noun} {' or '.join(sorted(map(printable, names)))}"] if names else []
+        return ", ".join(parts)
+
+    def label(self, sources: Sequence[str]) -> str:
+        """Name the sources and what is selected of them."""
+        return f"{' '.join(sources)} ({self})" if self else " ".join(sources)
+
+    def renamed(self, rename: Callable[[str, str], str]) -> "JobSelection":
+        """The same selection with names mapped by ``rename``, to be printed."""
+        by_kind = {"queue": self.queues, "user": self.users, "project": self.projects}
+        queues, users, projects = (frozenset(rename(kind, name) for name in names) for kind, names in by_kind.items())
+        return replace(self, queues=queues, users=users, projects=projects)
+
+    def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
+        """Return the selected jobs.
+
+        :raises SourceError: if there is none.
+        """
+        if not self:
+            return jobs
+        # The help of a command does not need numpy, which takes long to import.
+        import numpy as np
+
+        submitted = jobs.numbers("submitted")
+        chosen = np.ones(len(jobs), np.bool_)
+        if self.since is not None:
+            chosen &= submitted >= self.since
+        if self.until is not None:
+            chosen &= submitted < self.until
+        for field, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
+            if names:
+                chosen &= np.fromiter((value in names for (value,) in jobs.rows(field)), np.bool_, len(jobs))
+        if not chosen.any():
+            raise SourceError(f"none of the {len(jobs):,} jobs in {sources} is selected ({self}): correct the options")
+        return jobs.select(np.flatnonzero(chosen))
+
+
+ALL_JOBS = JobSelection()
 
 
 def _written(epoch: int) -> str:

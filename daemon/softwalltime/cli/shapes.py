@@ -4,91 +4,15 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
-from importlib import import_module
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where the shape of a command's output is defined.
-
-    ``document``: module and class; a list of them where ``many``.  ``columns``: module and constant.  ``rows``: what a
-    row of CSV is.
-    """
-
-    document: str
-    columns: str
-    rows: str
-    many: bool = False
-
-    def type(self) -> Any:
-        """Return the type of the JSON document."""
-        found: Any = _named(self.document)
-        return tuple[found, ...] if self.many else found
-
-    def header(self) -> Sequence[str]:
-        """Return the columns of CSV; none where they are those of a file."""
-        return _named(self.columns) if self.columns else ()
-
-
-SHAPES: Mapping[str, Shape] = {
-    "replay": Shape(
-        "cli.measure.replay:ReplayDocument", "cli.measure.replay:COLUMNS",
-        "a predictor; with --running another one for each predictor, with the event start",
-    ),
-    "sweep": Shape(
-        "cli.measure.swept:SweepDocument", "", "a source and predictor, with the columns of the results' file"
-    ),
-    "tune": Shape("cli.measure.tune:TuneDocument", "cli.measure.tune:COLUMNS", "a predictor"),
-    "simulate": Shape(
-        "cli.measure.simulated:SimulationDocument", "cli.measure.simulated:COLUMNS",
-        "a policy; with --by also a policy and class",
-    ),
-    "policy compare": Shape("cli.measure.simulated:SimulationDocument", "cli.measure.simulated:COLUMNS", "a policy"),
-    "experiment": Shape(
-        "cli.measure.experiment:ExperimentDocument", "cli.measure.experiment:COLUMNS",
-        "a value of a table, with its interval",
-    ),
-    "train": Shape("cli.measure.train:TrainDocument", "cli.measure.train:COLUMNS", "a log and part of the loss"),
-    "report": Shape(
-        "cli.report_summary:ReportDocument", "cli.report_summary:COLUMNS", "today, then each simulated setting"
-    ),
-    "advise": Shape(
-        "cli.measure.advise:AdviseDocument", "cli.measure.advise:ROW_COLUMNS", "a user and requested walltime"
-    ),
-    "site": Shape("cli.site:SiteDocument", "cli.site:COLUMNS", "the site"),
-    "starts": Shape("cli.measure.start_rows:StartsDocument", "cli.measure.start_rows:COLUMNS", "a job"),
-    "replay-starts": Shape(
-        "cli.measure.replay_starts:ReplayStartsDocument", "cli.measure.replay_starts:COLUMNS",
-        "a time of the forecast and method",
-    ),
-    "predict": Shape("cli.explain:Explanation", "cli.explain:COLUMNS", "the job"),
-    "explain": Shape("cli.explain:ExplainDocument", "cli.explain:COLUMNS", "the job, then each other walltime"),
-    "status": Shape("service.status:Status", "cli.daemon:COLUMNS", "a field of the JSON document, by its path"),
-    "top --once": Shape("cli.top:TopDocument", "cli.top_sample:RECENT_NAMES", "a decision, the newest first"),
-    "doctor": Shape("deployment.finding:Finding", "cli.doctor:COLUMNS", "a finding", many=True),
-    "config check": Shape("cli.config:ConfigCheckDocument", "cli.config:PROBLEM_COLUMNS", "an error or note"),
-    "config show": Shape("deployment.effective:EffectiveValue", "cli.config:VALUE_COLUMNS", "a setting", many=True),
-    "ingest": Shape("cli.store:IngestDocument", "cli.store:INGEST_COLUMNS", "the run"),
-    "ingest --malformed": Shape("cli.store:MalformedDocument", "cli.store:MALFORMED_COLUMNS", "a line, newest first"),
-    "db upgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
-    "db downgrade": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
-    "db current": Shape("cli.db:RevisionDocument", "cli.db:REVISION_COLUMNS", "the store"),
-    "db check": Shape("cli.db:CheckDocument", "cli.db:CHECK_COLUMNS", "a difference"),
-    "db prune": Shape("cli.db:PruneDocument", "cli.db:PRUNE_COLUMNS", "a table"),
-    "install": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
-    "uninstall": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
-    "policy set": Shape("cli.changes:ChangesDocument", "cli.changes:COLUMNS", "a change or note"),
-    "verify": Shape("reports.verify_document:VerifyDocument", "cli.verify:COLUMNS", "all jobs, then each class"),
-    "predictors": Shape("cli.predictors:PredictorDocument", "cli.predictors:COLUMNS", "a predictor", many=True),
-}  # fmt: skip
-"""Shapes by command."""
+from softwalltime.cli.command import Shape
 
 _NAMES = {
     int: "integer",
@@ -115,14 +39,15 @@ def schema(shape: Shape) -> dict[str, Any]:
     return described
 
 
-def markdown() -> str:
-    """Return the document that describes all shapes."""
+def markdown(shapes: Mapping[str, Shape]) -> str:
+    """Return the document that describes the shapes of commands."""
     parts = [_INTRODUCTION]
     shown: dict[str, type] = {}
-    for command, shape in SHAPES.items():
+    for command, shape in shapes.items():
         kind = shape.type()
-        first: type = get_args(kind)[0] if shape.many else kind
-        parts.append(f"## {command}\n\nJSON: {'a list of objects' if shape.many else 'an object'}.  {_summary(first)}")
+        many = get_origin(kind) is list
+        first: type = get_args(kind)[0] if many else kind
+        parts.append(f"## {command}\n\nJSON: {'a list of objects' if many else 'an object'}.  {_summary(first)}")
         parts.append(_table(first))
         columns = f": {', '.join(f'`{name}`' for name in shape.header())}" if shape.header() else ""
         parts.append(f"CSV: a row for {shape.rows}{columns}.")
@@ -194,8 +119,3 @@ def _classes(hint: Any) -> Iterator[type]:
 
 def _summary(kind: type) -> str:
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-
-
-def _named(where: str) -> Any:
-    module, _, name = where.partition(":")
-    return getattr(import_module(f"softwalltime.{module}"), name)

@@ -1,21 +1,46 @@
 """``softwalltime simulate``: what would a scheduling policy have done to waits?"""
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.completing import complete_predictor, complete_source
-from softwalltime.cli.options import Seeds, minimum_option, store_options
-from softwalltime.cli.output import output_options
-from softwalltime.cli.queue_walltimes import walltimes_option
-from softwalltime.cli.selection import selection_options
-from softwalltime.errors import OptionError
+from softwalltime.cli.advice import print_advice
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.completing import complete_predictor
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, SHARE, SOURCES, Seeds, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.queue_walltimes import WALLTIMES
+from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.sources import load_simulated
+from softwalltime.errors import OptionError, SourceError, UsageError
+from softwalltime.formatting import plural
 from softwalltime.policy.power_order import NAME as POWERS
 from softwalltime.policy.power_order import PowerOrder
 from softwalltime.simulation.corrections import CORRECTIONS
 from softwalltime.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
+from softwalltime.written import write_csv
+
+if TYPE_CHECKING:
+    from softwalltime.reports.recommendation import Recommendation
+    from softwalltime.reports.simulation import SimulationInput
+    from softwalltime.reports.simulation_document import SimulationDocument
+    from softwalltime.simulation.engine import ScheduleOutcome
+    from softwalltime.simulation.policies import SchedulerPolicy
+    from softwalltime.simulation.runs import Outcomes, Results, SimulationPlan
+    from softwalltime.simulation.vnodes import Vnode
+
+SUITABLE = "suitable"
+"""In place of a shake: the one that suits the jobs."""
+SEEDS = tuple(range(31, 41))
+_KINDS = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
 
 
 class OrderName(click.Choice[str]):
@@ -32,104 +57,90 @@ class OrderName(click.Choice[str]):
         return str(value)
 
 
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that make a policy; those that are not given are ``None``."""
-    kinds = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
-    for option in reversed(
-        [
-            click.option(
-                "--order", type=OrderName(ORDERS),
-                help="Order of the queue; powers takes options, as powers:wait=2,length=1,days=4.  Default: fcfs.",
-            ),
-            click.option("--backfill", type=click.Choice(BACKFILLS), help="Backfilling.  Default: easy."),
-            click.option(
-                "--waiting", metavar="SPEC", shell_complete=complete_predictor,
-                help=f"Value of waiting jobs: {kinds}.  Default: walltime.",
-            ),
-            click.option(
-                "--running", metavar="SPEC", shell_complete=complete_predictor,
-                help="Value of running jobs.  Default: walltime.",
-            ),
-            click.option(
-                "--ordering", metavar="SPEC", shell_complete=complete_predictor,
-                help="Value that the order uses.  Default: walltime.",
-            ),
-            click.option(
-                "--correction", type=click.Choice(list(CORRECTIONS)),
-                help="Rule for a running job that outlives its value.  Default: pbs.",
-            ),
-            click.option(
-                "--guard", type=click.IntRange(0), metavar="SECONDS",
-                help="Backfill by walltimes while the top job is that late.",
-            ),
-            click.option(
-                "--steer", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="SHARE",
-                help="Adapt waiting values until this share of promises is broken.",
-            ),
-            click.option("--formula", metavar="TEXT", help="PBS's job_sort_formula, for the order formula."),
-            click.option(
-                "--depth", type=click.IntRange(1), metavar="N",
-                help="Jobs that get a reservation: PBS's backfill_depth.  Default: 1, or 300 of conservative.",
-            ),
-            click.option(
-                "--live", type=click.IntRange(1), metavar="MINUTES", help="Set values anew every so many minutes."
-            ),
-            click.option("--age", type=click.IntRange(1), metavar="SECONDS", help="Of order xf.  Default: 3600."),
-        ]
-    ):  # fmt: skip
-        command = option(command)
-    return command
+def _value(text: str) -> Any:
+    return option(text, metavar="SPEC", shell_complete=complete_predictor)
 
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "--processors",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Machine size.  Default: that in the header of a trace, else the most in use.",
-)
-@click.option(
-    "--vnodes",
-    metavar="TEXT",
-    help="Machine of vnodes, as 100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4; jobs are placed by select and place.",
-)
-@click.option(
-    "--pbsnodes",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Machine of the vnodes in this output of pbsnodes -a -F json.",
-)
-@policy_options
-@click.option(
-    "--policies",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="TOML file with a table for each policy; the first one is the baseline.",
-)
-@click.option("--run-as-recorded", is_flag=True, help="Do not kill jobs at their walltime.")
-@click.option("--kill-at-estimate", is_flag=True, help="Kill jobs at the running value that they start with.")
-@click.option("--shake", type=click.Choice(SHAKES), help="Simulate shaken workloads, for confidence intervals.")
-@click.option("--seeds", type=Seeds(), metavar="LIST", help="A shaken workload for each.  Default: 31-40.")
-@click.option("--by", multiple=True, type=click.Choice(CLASSES), help="Figures by class too; may be given again.")
-@click.option(
-    "--schedule",
-    "jobs_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the schedule as CSV with Batsim's columns; with --policies, a file for each.",
-)
-@click.option(
-    "--keep",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save figures in this file as they are computed; the same command continues from there.",
-)
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="Processes.  Default: one a core.")
-@click.option("--scheduler", metavar="ADDRESS", help="Simulate on a Dask cluster: its scheduler, as tcp://host:8786.")
-@walltimes_option
-@selection_options
-@minimum_option
-@output_options
-@store_options
-def simulate(**given: Any) -> int:
+@options
+class PolicyOptions:
+    """A policy: those of its options that are given."""
+
+    order: str | None = option(
+        "Order of the queue; powers takes options, as powers:wait=2,length=1,days=4.  Default: fcfs.",
+        type=OrderName(ORDERS),
+    )
+    backfill: str | None = option("Backfilling.  Default: easy.", type=click.Choice(BACKFILLS))
+    waiting: str | None = _value(f"Value of waiting jobs: {_KINDS}.  Default: walltime.")
+    running: str | None = _value("Value of running jobs.  Default: walltime.")
+    ordering: str | None = _value("Value that the order uses.  Default: walltime.")
+    correction: str | None = option(
+        "Rule for a running job that outlives its value.  Default: pbs.", type=click.Choice(list(CORRECTIONS))
+    )
+    guard: int | None = option("Backfill by walltimes while the top job is that late.", least=0, metavar="SECONDS")
+    steer: float | None = option(
+        "Adapt waiting values until this share of promises is broken.", type=SHARE, metavar="SHARE"
+    )
+    formula: str | None = option("PBS's job_sort_formula, for the order formula.", metavar="TEXT")
+    depth: int | None = option(
+        "Jobs that get a reservation: PBS's backfill_depth.  Default: 1, or 300 of conservative.", least=1, metavar="N"
+    )
+    live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
+    age: int | None = option("Of order xf.  Default: 3600.", least=1, metavar="SECONDS")
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields of a policy that are given, with seconds in place of minutes."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return given | ({"live": 60 * self.live} if self.live is not None else {})
+
+
+@options
+class SimulateOptions:
+    """Options of ``softwalltime simulate``."""
+
+    sources: tuple[str, ...] = SOURCES
+    processors: int | None = PROCESSORS
+    vnodes: str | None = option(
+        "Machine of vnodes, as 100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4; jobs are placed by select and place.",
+        metavar="TEXT",
+    )
+    pbsnodes: Path | None = option("Machine of the vnodes in this output of pbsnodes -a -F json.")
+    policy: PolicyOptions
+    file: Path | None = option("TOML file with a table for each policy; the first one is the baseline.", "--policies")
+    run_as_recorded: bool = option("Do not kill jobs at their walltime.")
+    kill_at_estimate: bool = option("Kill jobs at the running value that they start with.")
+    shake: str | None = option("Simulate shaken workloads, for confidence intervals.", type=click.Choice(SHAKES))
+    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=Seeds(), metavar="LIST")
+    by: tuple[str, ...] = option("Figures by class too; may be given again.", type=click.Choice(CLASSES), multiple=True)
+    schedule: Path | None = option("Write the schedule as CSV with Batsim's columns; with --policies, a file for each.")
+    keep: Path | None = KEEP
+    processes: int | None = PROCESSES
+    scheduler: str | None = option("Simulate on a Dask cluster: its scheduler, as tcp://host:8786.", metavar="ADDRESS")
+    walltimes: Mapping[str, int] = WALLTIMES
+    selection: JobSelection
+    minimum: int = MINIMUM_OPTION
+    output: Output
+    settings: StoreOptions
+
+    def check(self) -> None:
+        """Refuse options that contradict each other.
+
+        :raises UsageError: names them.
+        :raises SourceError: if the file of --schedule cannot be written.
+        """
+        if self.seeds is not None and self.shake is None:
+            raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
+        if self.schedule is not None and (self.shake is not None or self.scheduler is not None):
+            raise UsageError("--schedule writes the schedule of the recorded workload: omit --shake and --scheduler")
+        if self.processes is not None and self.scheduler is not None:
+            raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
+        if self.schedule is not None and not os.access(self.schedule.parent, os.W_OK):
+            raise SourceError(f"{self.schedule}: cannot be written: its folder does not exist, or is not writable")
+        if sum(machine is not None for machine in (self.processors, self.vnodes, self.pbsnodes)) > 1:
+            raise UsageError("--processors, --vnodes and --pbsnodes each describe the machine: give one of them")
+
+
+@command("a policy; with --by also a policy and class")
+def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
     """Schedule recorded jobs under a policy.
 
     A SOURCE is the same as for replay; several sources are one workload.  Each job is submitted at its recorded
@@ -151,6 +162,135 @@ def simulate(**given: Any) -> int:
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
       softwalltime simulate LOGS --pbsnodes pbsnodes.json --waiting factor:0.5
     """
-    from softwalltime.cli.measure.simulate import simulate_sources
+    from softwalltime.simulation.vnodes import read_vnodes, vnodes_of
 
-    return simulate_sources(**given)
+    options.check()
+    given = options.policy.values() | {
+        "kill_at_walltime": not options.run_as_recorded, "kill_at_estimate": options.kill_at_estimate,
+        "minimum": options.minimum,
+    }  # fmt: skip
+    machine: tuple[Vnode, ...] = ()
+    if options.vnodes is not None:
+        machine = vnodes_of(options.vnodes)
+    elif options.pbsnodes is not None:
+        machine = read_vnodes(options.pbsnodes)
+    if machine and given.setdefault("backfill", "pbs") != "pbs":
+        raise UsageError(f"the backfilling {given['backfill']} knows processors only: use pbs on a machine of vnodes")
+    return simulated(options, _policies(options.file, given, machine), machine)
+
+
+def simulated(
+    options: SimulateOptions, policies: dict[str, "SchedulerPolicy"], machine: tuple["Vnode", ...] = (),
+    recommend: "Callable[[SimulationInput, tuple[int, ...], Results], Recommendation] | None" = None,
+) -> Result["SimulationDocument"]:  # fmt: skip
+    """Simulate the policies on the jobs of the sources.
+
+    :param machine: in place of processors that are all alike.
+    :param recommend: returns what to do; then the classes that it needs are simulated too.
+    """
+    from softwalltime.reports.schedule_table import unscored_line
+    from softwalltime.reports.simulation import SimulationInput, experiment_of
+    from softwalltime.reports.simulation_document import Advice, SimulationDocument
+    from softwalltime.simulation.runs import RunOptions, SimulationPlan, run_simulations
+    from softwalltime.simulation.shaking import suitable_shake
+    from softwalltime.simulation.tasks import Experiment
+    from softwalltime.simulation.vnodes import that_fit
+
+    jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
+    known = sum(vnode.resources[0] for vnode in machine) or options.processors or tally.machine
+    size = known or jobs.peak()
+    share = jobs.scored_share(size)
+    jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
+    if not len(jobs) and machine:
+        raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")
+    if not len(jobs):
+        raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
+    shake = suitable_shake(jobs) if options.shake == SUITABLE else options.shake or ""
+    by, first = tuple(dict.fromkeys(options.by)), next(iter(policies.values()))
+    recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share)
+    experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by, machine)
+    seeds = (options.seeds or SEEDS) if shake else (0,)
+    plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.settings().teaching)))
+    where = RunOptions(options.keep, options.processes, options.scheduler)
+    found = run_simulations(plan, where, progress_bar, _writer(plan, options) if options.schedule else None)
+    document = SimulationDocument.of(
+        plan, found, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
+        recommendation=Advice.of(recommend(recorded, seeds, found)) if recommend else None,
+    )  # fmt: skip
+    text = partial(_text, label=options.selection.label(options.sources), unscored=unscored_line(jobs))
+    return Result(document, text, 1 if tally.broken else 0, problems(tally))
+
+
+def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", ...]) -> dict[str, "SchedulerPolicy"]:
+    """The policies by name, each once; checked, because minutes of reading come next."""
+    from softwalltime.simulation.engine import check
+    from softwalltime.simulation.policies import policy_of, read_policies
+
+    if file is not None:
+        policies = read_policies(file, given)
+    else:
+        # On a machine of vnodes today's scheduler is PBS's cycle too.
+        shared = ("kill_at_walltime", "kill_at_estimate", "minimum", *(("backfill",) if machine else ()))
+        common = {key: given[key] for key in shared}
+        both = (policy_of(common, "the options"), policy_of(given, "the options"))
+        policies = {policy.name: policy for policy in both}
+    for name, policy in policies.items():
+        try:
+            check(policy)
+        except UsageError as error:
+            raise type(error)(f"{file}: [{name}]: {error}" if file else str(error)) from error
+    return policies
+
+
+def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
+    """Write each policy's schedule; without --policies, the one of the options only."""
+    from softwalltime.simulation.batsim import COLUMNS, schedule_rows
+
+    names = {policy: name for name, policy in plan.policies.items()}
+    last = next(reversed(plan.policies.values()))
+
+    def write(policy: "SchedulerPolicy", outcome: "ScheduleOutcome") -> None:
+        path = options.schedule
+        if path is None or (options.file is None and policy != last):
+            return
+        name = names[policy]
+        if options.file is not None:
+            suffix = re.sub(r"[^\w.+=-]+", "_", name)
+            path = path.with_name(f"{path.stem}-{suffix}{path.suffix}")
+        write_csv(path, COLUMNS, schedule_rows(plan.jobs, outcome, name))
+
+    return write
+
+
+def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:
+    from softwalltime.reports.schedule_table import (
+        CHANGES_LEGEND,
+        LEGEND,
+        TAILS_LEGEND,
+        changes_table,
+        schedules_table,
+        tails_table,
+    )
+
+    counts = [f"{count:,} left out ({reason})" for reason, count in document.left_out.items()]
+    counts += [f"{document.refused:,} refused (larger than the machine)"] if document.refused else []
+    size = plural(document.processors, "processor")
+    output.paragraph(", ".join([f"{label}: {document.jobs:,} jobs on {size}", *counts]))
+    if unscored:
+        output.paragraph(unscored)
+    if document.shake:
+        output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")
+    output.section(schedules_table(document.policies), LEGEND)
+    if document.relative_changes:
+        output.section(changes_table(document.relative_changes, document.differences), CHANGES_LEGEND)
+        baseline, today = next(iter(document.policies.items()))
+        output.section(tails_table(baseline, today, document.relative_changes), TAILS_LEGEND)
+        if document.caution:
+            output.paragraph(document.caution, "warning")
+    if document.recommendation is not None:
+        print_advice(output, document.recommendation)
+    for kind, policies in (document.classes or {}).items():
+        for name, figures in policies.items():
+            output.line()
+            output.paragraph(f"{name}, by {kind}:")
+            output.section(schedules_table(figures, kind))

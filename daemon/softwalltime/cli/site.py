@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import TIMEOUT
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import LOOK
 from softwalltime.formatting import duration, plural
 
 
@@ -44,13 +46,18 @@ class SiteDocument:
 
 
 COLUMNS = tuple(field.name for field in fields(SiteDocument) if field.name not in ("walltimes", "remarks"))
-"""Columns of CSV."""
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="SNAPSHOT")
-@output_options
-def site(file: Path, output: Output) -> None:
+@options
+class SiteCommandOptions:
+    """Options of ``softwalltime site``."""
+
+    file: Path = argument("SNAPSHOT")
+    output: Output
+
+
+@command("the site", columns=COLUMNS)
+def site(options: SiteCommandOptions) -> Result[SiteDocument]:
     """Print what --site takes from a snapshot.
 
     SNAPSHOT is a file of softwalltime snapshot, or snapshot.json of softwalltime collect.  With --site report, tune and
@@ -64,7 +71,7 @@ def site(file: Path, output: Output) -> None:
     from softwalltime.forecast.site_scheduler import site_scheduler
     from softwalltime.forecast.snapshot import load_snapshot
 
-    snapshot = load_snapshot(file)
+    snapshot = load_snapshot(options.file)
     read = site_scheduler(snapshot)
     policy = read.policy
     document = SiteDocument(
@@ -72,50 +79,42 @@ def site(file: Path, output: Output) -> None:
         policy.strict_ordering, policy.depth or 1, read.processors, len(snapshot.vnodes), dict(read.walltimes),
         read.remarks,
     )  # fmt: skip
-    if output.form == "json":
-        output.document(document)
-        return
-    if output.form == "csv":
-        output.rows(COLUMNS, [{name: getattr(document, name) for name in COLUMNS}])
-        return
-    output.paragraph(f"{document.server or 'PBS'} {document.version}: {read.name}")
-    output.paragraph(f"machine: {plural(read.processors, 'processor')} of {plural(document.vnodes, 'vnode')}")
-    limits = ", ".join(f"{queue} {duration(seconds)}" for queue, seconds in read.walltimes.items())
+    return Result(document, _text)
+
+
+def _text(output: Output, document: SiteDocument) -> None:
+    output.paragraph(f"{document.server or 'PBS'} {document.version}: {document.scheduler}")
+    output.paragraph(f"machine: {plural(document.processors, 'processor')} of {plural(document.vnodes, 'vnode')}")
+    limits = ", ".join(f"{queue} {duration(seconds)}" for queue, seconds in document.walltimes.items())
     output.paragraph(f"walltimes of jobs that request none: {limits or 'not given by any queue'}")
-    for remark in read.remarks:
+    for remark in document.remarks:
         output.paragraph(f"not simulated as it is: {remark}", "warning")
 
 
-@click.command()
-@click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]")
-@click.option(
-    "-o", "--output", "target", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Write this compressed tar file, such as site.tar.gz.  Default: list only what it would hold.",
-)  # fmt: skip
-@click.option(
-    "--snapshot", "taken", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="A file of softwalltime snapshot, in place of asking PBS.",
-)  # fmt: skip
-@click.option(
-    "--first-day",
-    "since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="DATE",
-    help="Only logs of this day and later, by their names.",
-)
-@click.option(
-    "--pseudonyms", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEYFILE",
-    help="Replace the names of users, groups, accounts, projects, hosts and jobs, with the key in this file.  A "
-    "missing file is created.  Do not give it away.",
-)  # fmt: skip
-@click.option(
-    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
-    help="Seconds that PBS's commands may take together.",
-)  # fmt: skip
-def collect(
-    logs: tuple[Path, ...], target: Path | None, taken: Path | None, since: datetime | None, key: Path | None,
-    timeout: float,
-) -> int:  # fmt: skip
+@options
+class CollectOptions:
+    """Options of ``softwalltime collect``."""
+
+    logs: tuple[Path, ...] = argument("[LOG...]", type=click.Path(path_type=Path), nargs=-1)
+    target: Path | None = option(
+        "Write this compressed tar file, such as site.tar.gz.  Default: list only what it would hold.", "-o",
+        "--output",
+    )  # fmt: skip
+    taken: Path | None = option("A file of softwalltime snapshot, in place of asking PBS.", "--snapshot")
+    since: datetime | None = option(
+        "Only logs of this day and later, by their names.", "--first-day", type=click.DateTime(["%Y-%m-%d"]),
+        metavar="DATE",
+    )  # fmt: skip
+    key: Path | None = option(
+        "Replace the names of users, groups, accounts, projects, hosts and jobs, with the key in this file.  A "
+        "missing file is created.  Do not give it away.",
+        "--pseudonyms", metavar="KEYFILE",
+    )  # fmt: skip
+    timeout: float = TIMEOUT
+
+
+@command()
+def collect(options: CollectOptions) -> int:
     """Collect what a report needs in one file.
 
     The report can then be written on another host.  The file holds snapshot.json, with the scheduler's settings, queues
@@ -137,14 +136,14 @@ def collect(
     from softwalltime.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
-    found_logs = find_logs(logs or [find().home / "server_priv" / "accounting"])
-    first = "" if since is None else f"{since:%Y%m%d}"
+    found_logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])
+    first = "" if options.since is None else f"{options.since:%Y%m%d}"
     # A file with another name may be of any day.
     files = [path for path in found_logs.files if (log_day(path.name) or first) >= first]
     if not files:
-        raise UsageError(f"--first-day {since:%Y-%m-%d}: no log is of that day or later")
-    names: Pseudonyms | None = Pseudonyms(read_key(key)) if key is not None else None
-    snapshot = replace(look(timeout) if taken is None else load_snapshot(taken), jobs=())
+        raise UsageError(f"--first-day {options.since:%Y-%m-%d}: no log is of that day or later")
+    names: Pseudonyms | None = Pseudonyms(read_key(options.key)) if options.key is not None else None
+    snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
         snapshot = anonymous_snapshot(snapshot)
     archive = Archive(datetime.now(UTC))
@@ -159,9 +158,9 @@ def collect(
         archive.add(f"accounting/{name}", content)
     for name, size in archive.listed():
         click.echo(f"{size:>13,}  {name}")
-    if target is None:
+    if options.target is None:
         click.echo("nothing was written: -o FILE writes it", err=True)
         return 0
-    archive.write(target)
-    click.echo(f"{target}: {plural(len(archive), 'file')}")
+    archive.write(options.target)
+    click.echo(f"{options.target}: {plural(len(archive), 'file')}")
     return 1 if found_logs.broken else 0

@@ -1,34 +1,72 @@
 """What the site runs, as options: machine, scheduler, and the walltimes that PBS gives to jobs without one."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.queue_walltimes import walltimes_option
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.errors import UsageError
 from softwalltime.simulation.names import BASELINES
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.site_scheduler import SiteScheduler
     from softwalltime.reports.candidates import Baseline
 
 
-@dataclass(frozen=True, slots=True)
+@options
 class SiteOptions:
-    """What the site runs.
+    """What the site runs: a group of options, with what was read from the files that they name.
 
-    ``processors``: ``None`` where no option gives the machine's size.  ``walltimes``: seconds by queue.  ``name``: of
-    one of the usual baselines; a ``scheduler`` that was read from a snapshot replaces it.
+    ``processors``: ``None`` where no option gives the machine's size.  ``scheduler``: one that was read from a snapshot
+    and replaces the usual baselines, a ``SiteScheduler``.
     """
 
-    processors: int | None = None
-    walltimes: Mapping[str, int] = field(default_factory=dict)
-    name: str = BASELINES[0]
-    scheduler: "SiteScheduler | None" = None
+    snapshot: Path | None = option(
+        "What the site runs, from a file of softwalltime snapshot: the scheduler, the machine's size, and the "
+        "default walltimes.  The options below replace parts of it.",
+        "--site", metavar="FILE",
+    )  # fmt: skip
+    name: str | None = option(
+        f"What the site runs, with which the others are compared.  Default: {BASELINES[0]}.",
+        "--baseline", type=click.Choice(BASELINES),
+    )  # fmt: skip
+    processors: int | None = option(
+        "Machine size.  Default: that of --site or in the header of a trace, else the most in use at one time.",
+        least=1, metavar="N",
+    )  # fmt: skip
+    pbsnodes: Path | None = option(
+        "Machine size of the vnodes that are up in this output of pbsnodes -a -F json.", metavar="FILE"
+    )
+    walltimes: Mapping[str, int] = WALLTIMES
+    scheduler: Any = None
+
+    @classmethod
+    def given(cls, **values: Any) -> "SiteOptions":
+        """Return the options with what their files say.
+
+        :raises UsageError: if two options describe the machine.
+        :raises SourceError: if a file cannot be read.
+        """
+        site = cls(**values)
+        if site.pbsnodes is not None:
+            from softwalltime.simulation.vnodes import read_vnodes
+
+            if site.processors is not None:
+                raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
+            site = replace(site, processors=sum(vnode.resources[0] for vnode in read_vnodes(site.pbsnodes)))
+        if site.snapshot is None:
+            return site
+        from softwalltime.forecast.site_scheduler import site_scheduler
+        from softwalltime.forecast.snapshot import load_snapshot
+
+        read = site_scheduler(load_snapshot(site.snapshot))
+        return replace(
+            site, processors=site.processors or read.processors or None,
+            walltimes={**read.walltimes, **site.walltimes}, scheduler=None if site.name else read,
+        )  # fmt: skip
 
     def baseline(self, minimum: int) -> "Baseline":
         """Return what others are compared with.
@@ -39,60 +77,5 @@ class SiteOptions:
         from softwalltime.reports.candidates import Baseline, usual_baseline
 
         if self.scheduler is None:
-            return usual_baseline(self.name, minimum)
+            return usual_baseline(self.name or BASELINES[0], minimum)
         return Baseline(self.scheduler.name, replace(self.scheduler.policy, minimum=minimum), self.scheduler.remarks)
-
-
-def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe the site; the command gets them as ``site``."""
-
-    @click.option(
-        "--site",
-        "snapshot",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="What the site runs, from a file of softwalltime snapshot: the scheduler, the machine's size, and the "
-        "default walltimes.  The options below replace parts of it.",
-    )
-    @click.option(
-        "--baseline",
-        type=click.Choice(BASELINES),
-        help=f"What the site runs, with which the others are compared.  Default: {BASELINES[0]}.",
-    )
-    @click.option(
-        "--processors",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Machine size.  Default: that of --site or in the header of a trace, else the most in use at one time.",
-    )
-    @click.option(
-        "--pbsnodes",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Machine size of the vnodes that are up in this output of pbsnodes -a -F json.",
-    )
-    @walltimes_option
-    @wraps(command)
-    def wrapper(
-        *args: Any, snapshot: Path | None, baseline: str | None, processors: int | None, pbsnodes: Path | None,
-        walltimes: dict[str, int], **kwargs: Any,
-    ) -> Any:  # fmt: skip
-        if pbsnodes is not None:
-            from softwalltime.simulation.vnodes import read_vnodes
-
-            if processors is not None:
-                raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
-            processors = sum(vnode.resources[0] for vnode in read_vnodes(pbsnodes))
-        site = SiteOptions(processors, walltimes, baseline or BASELINES[0])
-        if snapshot is not None:
-            from softwalltime.forecast.site_scheduler import site_scheduler
-            from softwalltime.forecast.snapshot import load_snapshot
-
-            read = site_scheduler(load_snapshot(snapshot))
-            site = SiteOptions(
-                processors or read.processors or None, {**read.walltimes, **walltimes}, site.name,
-                None if baseline else read,
-            )  # fmt: skip
-        return command(*args, site=site, **kwargs)
-
-    return wrapper

@@ -2,15 +2,20 @@
 
 import click
 
-from softwalltime.forecast.defaults import LOOK
+from softwalltime.cli.command import command
+from softwalltime.cli.options import TIMEOUT
+from softwalltime.cli.parameters import options
 
 
-@click.command()
-@click.option(
-    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
-    help="Seconds that PBS's commands may take together.",
-)  # fmt: skip
-def snapshot(timeout: float) -> None:
+@options
+class SnapshotOptions:
+    """Options of ``softwalltime snapshot``."""
+
+    timeout: float = TIMEOUT
+
+
+@command()
+def snapshot(options: SnapshotOptions) -> None:
     """Print the state of the PBS server as JSON.
 
     The document holds waiting and running jobs, vnodes, queues, reservations and the scheduler's settings.  It is what
@@ -22,7 +27,7 @@ def snapshot(timeout: float) -> None:
     """
     from softwalltime.cli.live import look
 
-    state = look(timeout)
+    state = look(options.timeout)
     click.echo(state.to_json(), nl=False)
     for remark in state.remarks:
         click.echo(remark, err=True)

@@ -21,6 +21,7 @@ from softwalltime.jobs import CompletedJob, Values
 
 if TYPE_CHECKING:
     from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.simulation.jobs import Jobs
 
 STORE = "store"
 
@@ -73,3 +74,24 @@ def load_columns(
     if walltimes:
         jobs = with_queue_walltimes(jobs, walltimes)
     return selection.of(jobs, " ".join(sources)), tally
+
+
+def load_simulated(
+    sources: tuple[str, ...], settings: LazySettings, selection: JobSelection, walltimes: Mapping[str, int]
+) -> "tuple[Jobs, Tally]":
+    """The completed jobs of the sources as the simulator takes them; otherwise as :func:`load_columns`.
+
+    :raises SourceError: also if no job can be simulated, or none has a walltime.
+    """
+    from softwalltime.simulation.jobs import jobs_of
+
+    completed, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
+    jobs = jobs_of(completed, settings().teaching)
+    if not len(jobs):
+        raise SourceError(f"no job in {' '.join(sources)} has a runtime and processors")
+    if not jobs.scored.any():
+        raise SourceError(
+            f"none of the {len(jobs):,} jobs in {' '.join(sources)} that ran has a walltime: give those of the queues, "
+            "--walltime-from queue=HH:MM:SS,..."
+        )
+    return jobs, tally

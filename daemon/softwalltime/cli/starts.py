@@ -1,61 +1,92 @@
 """``softwalltime starts``: when will waiting jobs start, and when would a job that is not yet submitted?"""
 
+import getpass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import click
-
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import runtimes_option, store_options
-from softwalltime.cli.output import output_options
-from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, LOOK, RUNS
+from softwalltime.cli.options import RUNTIMES, TIMEOUT, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.start_rows import StartDocument, StartsDocument, matches, print_table
+from softwalltime.errors import UsageError
+from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
+from softwalltime.formatting import local_time, plural, printable
+
+if TYPE_CHECKING:
+    from softwalltime.forecast.queue_model import ModelledQueue
+    from softwalltime.forecast.snapshot import ServerSnapshot
 
 
-@click.command()
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
-@click.option(
-    "--snapshot", "file", type=click.Path(dir_okay=False, path_type=Path),
-    help="State of the server from softwalltime snapshot, instead of the PBS server's own.",
-)  # fmt: skip
-@click.option("--from-store", is_flag=True, help="Print what the daemon forecast last, from the store ([starts]).")
-@click.option("--user", default="", metavar="NAME", help="Only jobs of this user.")
-@click.option("--group", default="", metavar="NAME", help="Only jobs of this group.")
-@click.option("--project", default="", metavar="NAME", help="Only jobs of this project.")
-@click.option("--queue", "queue_name", default="", metavar="NAME", help="Only jobs of this queue.")
-@click.option(
-    "--if", "probes", multiple=True, metavar="JOB",
-    help="A job not yet submitted, as user=alice,ncpus=64,walltime=4:00:00,queue=long; repeatable.",
-)  # fmt: skip
-@click.option(
-    "--log", "logs", multiple=True, metavar="SOURCE", shell_complete=complete_source,
-    help="Learn runtimes from this log, folder of logs or trace, or store; repeatable.  Default: the store of the "
-    "settings, if they name one.",
-)  # fmt: skip
-@runtimes_option
-@click.option(
-    "--runs",
-    type=click.IntRange(0),
-    metavar="N",
-    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
-    f"with --arrivals {FEWEST_RUNS}.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
-@click.option(
-    "--arrivals", "arriving", is_flag=True,
-    help="Draw jobs that come later from those of the last weeks, for the ranges.  It needs a history.",
-)  # fmt: skip
-@click.option(
-    "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
-    help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
-    "predictor.  It needs a history.",
-)  # fmt: skip
-@click.option(
-    "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
-    help="Seconds that PBS's commands may take together.",
-)  # fmt: skip
-@output_options
-@store_options
-def starts(**given: Any) -> None:
+@options
+class StartSelection:
+    """Whose jobs are wanted; an empty text wants all."""
+
+    user: str = option("Only jobs of this user.", default="", metavar="NAME")
+    group: str = option("Only jobs of this group.", default="", metavar="NAME")
+    project: str = option("Only jobs of this project.", default="", metavar="NAME")
+    queue: str = option("Only jobs of this queue.", default="", metavar="NAME")
+
+    def jobs(self, names: Sequence[str], snapshot: "ServerSnapshot") -> frozenset[str]:
+        """Return the ids of the waiting jobs that are wanted.
+
+        :param names: those that were named; none for all.
+        :raises UsageError: if no job that waits has a name.
+        """
+        wanted = {name: value for name, value in vars(self).items() if value}
+        chosen = _chosen(names, snapshot)
+        return frozenset(
+            job.submission.job_id
+            for job in snapshot.jobs
+            if job.submission.job_id in chosen
+            and all(getattr(job.submission, name) == value for name, value in wanted.items())
+        )
+
+
+@options
+class StartsOptions:
+    """Options of ``softwalltime starts``."""
+
+    jobs: tuple[str, ...] = argument("[JOB]...")
+    file: Path | None = option(
+        "State of the server from softwalltime snapshot, instead of the PBS server's own.", "--snapshot"
+    )
+    from_store: bool = option("Print what the daemon forecast last, from the store ([starts]).")
+    of: StartSelection
+    probes: tuple[str, ...] = option(
+        "A job not yet submitted, as user=alice,ncpus=64,walltime=4:00:00,queue=long; repeatable.", "--if",
+        metavar="JOB",
+    )  # fmt: skip
+    logs: tuple[str, ...] = option(
+        "Learn runtimes from this log, folder of logs or trace, or store; repeatable.  Default: the store of the "
+        "settings, if they name one.",
+        "--log", metavar="SOURCE", shell_complete=complete_source,
+    )  # fmt: skip
+    spec: str = RUNTIMES
+    runs: int | None = option(
+        f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
+        f"with --arrivals {FEWEST_RUNS}.",
+        least=0, metavar="N",
+    )  # fmt: skip
+    seed: int = option("Seed of the drawn runtimes.", default=0)
+    arriving: bool = option(
+        "Draw jobs that come later from those of the last weeks, for the ranges.  It needs a history.", "--arrivals"
+    )
+    calibration: Path | None = option(
+        "Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
+        "predictor.  It needs a history."
+    )
+    timeout: float = TIMEOUT
+    output: Output
+    settings: StoreOptions
+
+
+@command("a job")
+def starts(options: StartsOptions) -> Result[StartsDocument]:
     """Forecast when waiting jobs will start.
 
     The command simulates the scheduler many times from the state of the server on, with runtimes drawn from the
@@ -76,6 +107,76 @@ def starts(**given: Any) -> None:
       softwalltime starts 812 --log /var/spool/pbs/server_priv/accounting
       softwalltime starts --snapshot queue.json --if ncpus=64,walltime=4:00:00 --if ncpus=32,walltime=8:00:00
     """
-    from softwalltime.cli.measure.starts import forecast_starts
+    if options.from_store:
+        from softwalltime.cli.stored_starts import stored_starts
 
-    forecast_starts(**given)
+        if options.file is not None or options.probes or options.logs:
+            raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")
+        return stored_starts(options.jobs, vars(options.of), options.settings)
+
+    from softwalltime.cli.live import look
+    from softwalltime.cli.runtime_history import learn
+    from softwalltime.forecast.calibration_file import load_calibration
+    from softwalltime.forecast.expected import expected_starts
+    from softwalltime.forecast.probes import PROBE, probe_job, probe_of
+    from softwalltime.forecast.queue_model import model_of
+    from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.policy.site import WALLTIME, site_policy
+    from softwalltime.predictors.registry import make
+    from softwalltime.simulation.policies import SOFT_WALLTIME
+
+    wanted = [probe_of(text, getpass.getuser()) for text in options.probes]
+    make(options.spec)
+    calibration = load_calibration(options.calibration) if options.calibration is not None else None
+    snapshot = load_snapshot(options.file) if options.file is not None else look(options.timeout)
+    chosen = options.of.jobs(options.jobs, snapshot) if options.jobs or not wanted else frozenset()
+    policy = site_policy(options.settings().policy)
+    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
+    queue = model_of(snapshot, running=running)
+    models = [model_of(snapshot, [probe_job(probe, snapshot)], running) for probe in wanted]
+    learnt, basis, uncorrected = learn(
+        options.logs, options.spec, options.settings, snapshot, calibration, options.arriving
+    )
+    runs = options.runs
+    if runs is None:
+        runs = min(modelled.model.affordable_runs(options.arriving) for modelled in (queue, *models))
+    rows: list[StartDocument] = []
+    with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
+        waiting = expected_starts(queue, learnt, chosen, runs, options.seed, progress)
+        rows += [StartDocument.of(start.job.submission.job_id, start) for start in waiting]
+        for probe, model in zip(wanted, models, strict=True):
+            answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, options.seed, progress)
+            rows += [StartDocument.of(f"if {probe.text}", start) for start in answers]
+    remarks = (*snapshot.remarks, *queue.remarks, *uncorrected)
+    document = StartsDocument(snapshot.taken, snapshot.server, runs, basis, remarks, tuple(rows))
+    return Result(document, partial(_text, queue=queue), remarks=remarks if options.output.form == "table" else ())
+
+
+def _chosen(jobs: Sequence[str], snapshot: "ServerSnapshot") -> frozenset[str]:
+    """The ids of the jobs that the arguments name, whole arrays among them; all waiting jobs without arguments.
+
+    :raises UsageError: if no job that waits has a name.
+    """
+    waiting = [job.submission.job_id for job in snapshot.jobs if not job.occupies]
+    if not jobs:
+        return frozenset(waiting)
+    named: set[str] = set()
+    for name in jobs:
+        matching = {job_id for job_id in waiting if matches(job_id, name)}
+        if not matching:
+            runs = next((job for job in snapshot.jobs if job.occupies and job.submission.job_id.startswith(name)), None)
+            what = "it runs already" if runs is not None else "no such job waits"
+            raise UsageError(f"{name}: {what}: softwalltime starts without a job lists those that wait")
+        named |= matching
+    return frozenset(named)
+
+
+def _text(output: Output, document: StartsDocument, queue: "ModelledQueue") -> None:
+    model = queue.model
+    waiting = len(model.jobs) - model.running + len(queue.impossible)
+    output.paragraph(
+        f"{printable(document.server)} at {local_time(document.taken, 0)}: {plural(model.running, 'running job')}, "
+        f"{waiting:,} waiting, {model.processors:,} processors"
+    )
+    output.paragraph(document.runtimes, "faint")
+    print_table(output, document.jobs, document.taken)

@@ -1,17 +1,20 @@
 """``softwalltime ingest``: fill the store."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.tally import Tally
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import Interruption, ending_normally
-from softwalltime.cli.options import LazySettings, ServerName, log_option, store_options
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.options import LOG_FORMAT, ServerName, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.formatting import printable
@@ -48,10 +51,6 @@ class IngestDocument:
     """Jobs whose runtime is not end - start."""
 
 
-INGEST_COLUMNS = tuple(field.name for field in fields(IngestDocument))
-"""Columns of CSV: one row."""
-
-
 @dataclass(frozen=True, slots=True)
 class MalformedLineDocument:
     """A stored malformed line."""
@@ -78,6 +77,8 @@ class MalformedLineDocument:
 class MalformedDocument:
     """The stored malformed lines."""
 
+    COLUMNS: ClassVar = tuple(field.name for field in fields(MalformedLineDocument))
+
     kept: int
     """Lines that are stored."""
     dropped: int
@@ -85,30 +86,29 @@ class MalformedDocument:
     lines: tuple[MalformedLineDocument, ...]
     """The lines, newest first."""
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each line."""
+        yield from map(asdict, self.lines)
 
-MALFORMED_COLUMNS = tuple(field.name for field in fields(MalformedLineDocument))
-"""Columns of CSV: a row for each line."""
+
+@options
+class IngestOptions:
+    """Options of ``softwalltime ingest``."""
+
+    paths: tuple[Path, ...] = argument("PATH...", type=click.Path(exists=True, path_type=Path), nargs=-1)
+    server: str | None = option(
+        "Name of the PBS server.  Default: from the settings, else from the job ids.", type=ServerName()
+    )
+    again: bool = option("Read the logs again from their start.")
+    follow: bool = option("Follow the logs until interrupted.  One PATH, or the accounting folder of the settings.")
+    malformed: bool = option("Print the stored malformed lines, newest first; read nothing.")
+    log_format: str = LOG_FORMAT
+    output: Output
+    settings: StoreOptions
 
 
-@click.command()
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
-@click.option(
-    "--server", type=ServerName(), help="Name of the PBS server.  Default: from the settings, else from the job ids."
-)
-@click.option("--again", is_flag=True, help="Read the logs again from their start.")
-@click.option(
-    "--follow",
-    is_flag=True,
-    help="Follow the logs until interrupted.  One PATH, or the accounting folder of the settings.",
-)
-@click.option("--malformed", is_flag=True, help="Print the stored malformed lines, newest first; read nothing.")
-@log_option
-@output_options
-@store_options
-def ingest(
-    paths: tuple[Path, ...], server: str | None, again: bool, follow: bool, malformed: bool, log_format: str,
-    output: Output, settings: LazySettings,
-) -> int:  # fmt: skip
+@command({"": "the run", "--malformed": "a line, newest first"})
+def ingest(options: IngestOptions) -> Result[IngestDocument] | Result[MalformedDocument] | None:
     """Store the completed jobs of accounting logs.
 
     A PATH is a log, gzipped or not, or a folder of logs.  The same paths can be ingested again at any time, also while
@@ -122,22 +122,24 @@ def ingest(
       softwalltime ingest --follow /var/spool/pbs/server_priv/accounting
       softwalltime ingest --malformed
     """
-    if follow + malformed + again > 1:
+    paths, server = options.paths, options.server
+    if options.follow + options.malformed + options.again > 1:
         raise click.UsageError("--follow, --malformed and --again exclude each other.")
-    if malformed and paths:
+    if options.malformed and paths:
         raise click.UsageError("--malformed takes no PATH.")
-    if malformed:
-        return _show_malformed(settings(), server, output)
-    if follow:
+    if options.malformed:
+        return _malformed(options.settings(), server)
+    if options.follow:
         with ending_normally():
-            _follow(settings(server=server, accounting=paths[0] if paths else None), paths, log_format)
-        return 0
+            accounting = paths[0] if paths else None
+            _follow(options.settings(server=server, accounting=accounting), paths, options.log_format)
+        return None
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
-    return _ingest(paths, settings(server=server), output, again=again)
+    return _ingest(paths, options.settings(server=server), again=options.again)
 
 
-def _ingest(paths: tuple[Path, ...], settings: "Settings", output: Output, *, again: bool) -> int:
+def _ingest(paths: tuple[Path, ...], settings: "Settings", *, again: bool) -> Result[IngestDocument]:
     from softwalltime.service.ingest import ingest_logs
     from softwalltime.store.jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
@@ -161,18 +163,15 @@ def _ingest(paths: tuple[Path, ...], settings: "Settings", output: Output, *, ag
         malformed=tally.malformed,
         runtime_in_doubt=tally.disagreeing,
     )
-    if output.form == "json":
-        output.document(figures)
-    elif output.form == "csv":
-        output.rows(INGEST_COLUMNS, [asdict(figures)])
-    else:
-        width = max(len(f"{number:,}") for number in asdict(figures).values())
-        for name, number in asdict(figures).items():
-            meaning: Meaning = "warning" if number and name in ("malformed", "runtime_in_doubt") else ""
-            output.line(f"{name.replace('_', ' '):<20}{number:>{width},}", meaning)
-    for line in problems(tally):
-        click.echo(line, err=True)
-    return 1 if tally.broken else 0
+    return Result(figures, _text, 1 if tally.broken else 0, problems(tally))
+
+
+def _text(output: Output, document: IngestDocument) -> None:
+    figures = asdict(document)
+    width = max(len(f"{number:,}") for number in figures.values())
+    for name, number in figures.items():
+        meaning: Meaning = "warning" if number and name in ("malformed", "runtime_in_doubt") else ""
+        output.line(f"{name.replace('_', ' '):<20}{number:>{width},}", meaning)
 
 
 def _follow(settings: "Settings", paths: tuple[Path, ...], log_format: str) -> None:
@@ -187,7 +186,7 @@ def _follow(settings: "Settings", paths: tuple[Path, ...], log_format: str) -> N
     follow(follower, lambda: open_store(settings), settings.teaching, Interruption())
 
 
-def _show_malformed(settings: "Settings", server: str | None, output: Output) -> int:
+def _malformed(settings: "Settings", server: str | None) -> Result[MalformedDocument]:
     from softwalltime.store.logs import dropped_malformed, read_malformed
     from softwalltime.store.opening import open_store
 
@@ -201,14 +200,13 @@ def _show_malformed(settings: "Settings", server: str | None, output: Output) ->
         )
         for line in stored
     )  # fmt: skip
-    if output.form == "json":
-        output.document(MalformedDocument(len(lines), dropped, lines))
-    elif output.form == "csv":
-        output.rows(MALFORMED_COLUMNS, map(asdict, lines))
-    else:
-        for line in lines:
-            field = f"{line.field}: " if line.field else ""
-            where = f"{printable(line.path)}:{line.line_number}: byte {line.byte_offset}"
-            click.echo(f"{where}: {field}{line.reason}: {printable(line.line[:SHOWN])}")
-        click.echo(f"{len(lines):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)
-    return 0
+
+    return Result(MalformedDocument(len(lines), dropped, lines), _malformed_text)
+
+
+def _malformed_text(_output: Output, document: MalformedDocument) -> None:
+    for line in document.lines:
+        field = f"{line.field}: " if line.field else ""
+        where = f"{printable(line.path)}:{line.line_number}: byte {line.byte_offset}"
+        click.echo(f"{where}: {field}{line.reason}: {printable(line.line[:SHOWN])}")
+    click.echo(f"{document.kept:,} malformed lines are kept, {document.dropped:,} older ones were dropped", err=True)

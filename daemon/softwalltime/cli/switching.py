@@ -7,7 +7,7 @@ from typing import Any
 
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
-from softwalltime.cli.install import HookOptions, install_hook
+from softwalltime.cli.install import HookOptions, SwitchOptions, install_hook
 from softwalltime.deployment import configuration
 from softwalltime.deployment.live_right import remaining_rights
 from softwalltime.deployment.live_setup import (
@@ -29,18 +29,6 @@ from softwalltime.policy.plan_file import Plan, read_plan
 from softwalltime.policy.presets import PRESETS, UNDO, PresetName
 from softwalltime.policy.site import SitePolicy
 from softwalltime.settings import Settings, load_settings
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchOptions:
-    """Options of ``policy set``, as on the command line; ``share`` is ``None`` where none was given."""
-
-    target: str
-    do: bool
-    formula: str
-    share: float | None
-    folder: Path
-    config: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +130,8 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
         install_hook(
             changes,
             HookOptions(
-                options.folder, switch.setup, switch.formula, config, options.do,
-                promises=reads_promises(switch.policy, switch.live),
+                folder=options.folder, preset=switch.setup, formula=switch.formula, config=config, do=options.do,
+                output=options.output, promises=reads_promises(switch.policy, switch.live),
                 command=f"softwalltime policy set {options.target}",
             ),
         )  # fmt: skip

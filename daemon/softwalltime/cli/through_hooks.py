@@ -1,84 +1,186 @@
-"""The options of ``softwalltime replay --through-hooks``."""
+"""Replay through the hooks and compare with the fast replay: ``softwalltime replay --through-hooks``."""
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.completing import complete_predictor
+from softwalltime.cli.interruption import check_interruption
+from softwalltime.cli.options import LazySettings
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import STORE
 from softwalltime.errors import UsageError
+
+if TYPE_CHECKING:
+    from softwalltime.emulation.through_hooks.comparison import Comparison
+    from softwalltime.emulation.through_hooks.run import EmulationResult
+    from softwalltime.replay.drive import ReplayResult
+    from softwalltime.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
 """Least soft walltime that the hook sets, in seconds."""
-_KINDS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
+_FAULTS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
 """Faults that can be injected, by transport."""
 
 
-@dataclass(frozen=True, slots=True)
+@options
 class HooksOptions:
     """Options of a replay through the hooks."""
 
-    transport: str
-    faults: tuple[str, ...]
-    seed: int
-    postqueuejob: bool
-    ordering: str | None = None
-
-
-def hooks_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; pass them as ``hooks``, ``None`` for a fast replay."""
-
-    @click.option("--through-hooks", is_flag=True, help="Run the PBS hook and a daemon for every job, and compare.")
-    @click.option(
-        "--transport", type=click.Choice(list(_KINDS)), default="daemon", show_default=True,
-        help="What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
+    wanted: bool = option("Run the PBS hook and a daemon for every job, and compare.", "--through-hooks")
+    transport: str = option(
+        "What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
+        type=click.Choice(list(_FAULTS)), default="daemon",
     )  # fmt: skip
-    @click.option(
-        "--faults", "kinds", metavar="LIST", default="",
-        help=f"Faults to inject, separated by commas: {', '.join(_KINDS['daemon'])}.",
+    listed_faults: str = option(
+        f"Faults to inject, separated by commas: {', '.join(_FAULTS['daemon'])}.", "--faults", metavar="LIST",
+        default="",
     )  # fmt: skip
-    @click.option(
-        "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed for the times of the faults."
+    seed: int = option("Random seed for the times of the faults.", least=0, default=1)
+    without_postqueuejob: bool = option("Emulate a server before OpenPBS 23, which has no postqueuejob event.")
+    ordering: str | None = option(
+        "Set and compare an ordering value too, by this predictor.", metavar="SPEC", shell_complete=complete_predictor
     )
-    @click.option(
-        "--without-postqueuejob",
-        is_flag=True,
-        help="Emulate a server before OpenPBS 23, which has no postqueuejob event.",
-    )
-    @click.option(
-        "--ordering",
-        metavar="SPEC",
-        shell_complete=complete_predictor,
-        help="Set and compare an ordering value too, by this predictor.",
-    )
-    @wraps(command)
-    def wrapped(
-        *args: Any, through_hooks: bool, transport: str, kinds: str, seed: int, without_postqueuejob: bool,
-        ordering: str | None, **more: Any,
-    ) -> Any:  # fmt: skip
-        faults = tuple(dict.fromkeys(filter(None, (kind.strip() for kind in kinds.split(",")))))
-        for kind in faults:
-            if kind not in _KINDS[transport]:
-                raise UsageError(f"--faults: {kind!r}: with the transport {transport} {_among(_KINDS[transport])}")
-        if through_hooks and more["minimum"] < MIN_SOFT_WALLTIME_S:
-            raise UsageError(f"--min-soft-walltime {more['minimum']}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
-        hooks = HooksOptions(transport, faults, seed, not without_postqueuejob, ordering)
-        if not through_hooks and hooks != HooksOptions("daemon", (), seed, True):
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults to inject, each once."""
+        return tuple(dict.fromkeys(filter(None, (kind.strip() for kind in self.listed_faults.split(",")))))
+
+    def check(self, minimum: int) -> None:
+        """Refuse options that contradict each other.
+
+        :param minimum: least soft walltime, in seconds.
+        :raises UsageError: names them.
+        """
+        known = _FAULTS[self.transport]
+        for kind in self.faults:
+            if kind not in known:
+                there = f"there is {known[0]}" if len(known) == 1 else f"there are {', '.join(known)}"
+                raise UsageError(f"--faults: {kind!r}: with the transport {self.transport} {there}")
+        if self.wanted and minimum < MIN_SOFT_WALLTIME_S:
+            raise UsageError(f"--min-soft-walltime {minimum}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
+        others = (self.transport != "daemon", self.faults, self.without_postqueuejob, self.ordering)
+        if not self.wanted and any(others):
             raise UsageError("--transport, --faults, --ordering and --without-postqueuejob need --through-hooks")
-        if ordering is not None and transport == "postgres":
+        if self.ordering is not None and self.transport == "postgres":
             raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
-        if ordering is not None:
-            from softwalltime.policy.site import WALLTIME
+        if self.ordering not in (None, "walltime"):
             from softwalltime.predictors.registry import make
 
-            if ordering != WALLTIME:
-                make(ordering)
-        return command(*args, hooks=hooks if through_hooks else None, **more)
-
-    return wrapped
+            make(self.ordering)
 
 
-def _among(kinds: tuple[str, ...]) -> str:
-    return f"there is {kinds[0]}" if len(kinds) == 1 else f"there are {', '.join(kinds)}"
+@dataclass(frozen=True, slots=True)
+class HooksResult:
+    """Result of one predictor through the hooks, compared with the fast replay."""
+
+    result: "EmulationResult"
+    comparison: "Comparison"
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing differs beyond what the faults explain."""
+        return self.comparison.sound
+
+    def figures(self) -> dict[str, object]:
+        """Return the figures for JSON."""
+        result, comparison = self.result, self.comparison
+        return {
+            "events": result.events,
+            "accepted": result.accepted,
+            "invalid": result.invalid,
+            "unanswered": result.unanswered,
+            "timeouts": result.timeouts,
+            "faults": result.faults,
+            "lost": comparison.lost,
+            "differing": comparison.differing,
+            "sound": comparison.sound,
+            "seconds": round(result.replayed.seconds, 3),
+            "jobs_per_second": round(result.replayed.jobs_per_second),
+        }
+
+    def summary(self) -> str:
+        """Return the figures as a sentence."""
+        result, comparison = self.result, self.comparison
+        refused = result.events - result.accepted
+        parts = [
+            f"{result.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
+            f"{result.invalid:,} invalid soft walltimes",
+            f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
+            f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
+        ]
+        if result.faults:
+            parts.append(f"{result.faults} faults, {comparison.lost:,} soft walltimes lost")
+        verdict = "identical to the fast replay"
+        if comparison.differing:
+            verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
+        return f"{', '.join(parts)}: {verdict}"
+
+
+def replay_through_hooks(
+    hooks: HooksOptions, workload: "Workload", fast: "Mapping[str, ReplayResult]", sources: tuple[str, ...],
+    settings: LazySettings, minimum: int, running: str,
+) -> dict[str, HooksResult]:  # fmt: skip
+    """Replay the workload through the hooks, once for each predictor except the baseline.
+
+    :param fast: the results of the fast replay.
+    :param running: the predictor for running jobs, ``walltime`` or ``keep``.
+    """
+    if hooks.transport == "postgres":
+        _import_psycopg()
+    from softwalltime import resources
+    from softwalltime.accounting.folders import find_logs
+    from softwalltime.emulation.through_hooks.alters import read_alters
+    from softwalltime.emulation.through_hooks.comparison import compare
+    from softwalltime.emulation.through_hooks.run import EmulationOptions, run
+    from softwalltime.emulation.through_hooks.timeline import Timeline
+    from softwalltime.policy.site import KEEP
+    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.replay.drive import drive_ordering
+    from softwalltime.store.embedded.server import embedded_postgres
+
+    def postgres(folder: Path) -> AbstractContextManager[str]:
+        return embedded_postgres(folder, durable=False)
+
+    options = EmulationOptions(
+        resources.hook(), postgres, settings().teaching, hooks.transport, minimum, hooks.faults, hooks.seed,
+        running=running, ordering=hooks.ordering,
+    )  # fmt: skip
+    ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
+    alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
+    results = {}
+    # The baseline never predicts.
+    specs = [spec for spec in fast if spec != BASELINE]
+    with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
+
+        def interruptible(jobs: int) -> None:
+            # A hook swallows every exception, also the one that a signal raises.
+            check_interruption()
+            progress(jobs)
+
+        for spec in specs:
+            timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=not hooks.without_postqueuejob)
+            result = run(timeline, spec, options, interruptible)
+            comparison = compare(workload, result, fast[spec], at_start=running != KEEP, ordering=ordering)
+            results[spec] = HooksResult(result, comparison)
+    return results
+
+
+def _import_psycopg() -> None:
+    """Import psycopg in pure Python, as the hook does in pbs_server: the first import decides for the process."""
+    from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
+
+    with environment_restored(IMPLEMENTATION):
+        os.environ[IMPLEMENTATION] = "python"
+        try:
+            import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
+        except ImportError as error:
+            raise UsageError(f"--transport postgres: psycopg cannot be loaded: {error}; install libpq") from error

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.cli.command import Result, command
 from softwalltime.cli.daemon import ask_status
-from softwalltime.cli.options import LazySettings, store_options
-from softwalltime.cli.output import Output, output_options
+from softwalltime.cli.options import StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample, StoreSnapshot
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.service.client import NoAnswerError
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
-    from softwalltime.cli.top_sample import Sample, StoreSnapshot
 
 SHOWN = 10
 """Rows of each list."""
@@ -62,15 +64,19 @@ class TopDocument:
     """Why the store cannot be read; empty: it can."""
 
 
-@click.command()
-@click.option("--socket", type=click.Path(dir_okay=False, path_type=Path), help="Socket of the daemon.")
-@click.option(
-    "--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between updates."
-)
-@click.option("--once", is_flag=True, help="Print one snapshot and exit.")
-@output_options
-@store_options
-def top(socket: Path | None, interval: float, once: bool, output: Output, settings: LazySettings) -> None:
+@options
+class TopOptions:
+    """Options of ``softwalltime top``."""
+
+    socket: Path | None = option("Socket of the daemon.")
+    interval: float = option("Seconds between updates.", type=click.FloatRange(0.2, 60), default=1.0)
+    once: bool = option("Print one snapshot and exit.")
+    output: Output
+    settings: StoreOptions
+
+
+@command({"--once": "a decision, the newest first"}, columns=RECENT_NAMES)
+def top(options: TopOptions) -> Result[TopDocument] | None:
     """Show the daemon's status and decisions live.
 
     It shows requests, latencies, lag, overdue jobs, expected starts and the last decisions.  The arrow keys, or j and
@@ -84,7 +90,8 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
     """
     from softwalltime.store.opening import open_engine
 
-    loaded = settings(socket=socket)
+    output, once, interval = options.output, options.once, options.interval
+    loaded = options.settings(socket=options.socket)
     if output.form != "table" and not once:
         raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
     if not once and not sys.stdout.isatty():
@@ -95,8 +102,9 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
     try:
         before = _take_sample(loaded.socket, store)
         if console is None:
-            _print(output, before)
-        elif once:
+            document = _document(before)
+            return Result(document, rows=document.last_decisions)
+        if once:
             from softwalltime.cli.top_screen import render
 
             time.sleep(interval)
@@ -104,9 +112,10 @@ def top(socket: Path | None, interval: float, once: bool, output: Output, settin
         else:
             _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
     except KeyboardInterrupt:
-        return
+        pass
     finally:
         store.close()
+    return None
 
 
 def _console(output: Output) -> "Console":
@@ -119,7 +128,7 @@ def _console(output: Output) -> "Console":
     return console
 
 
-def _live(console: "Console", before: "Sample", interval: float, sample: Callable[[], "Sample"]) -> None:
+def _live(console: "Console", before: Sample, interval: float, sample: Callable[[], Sample]) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -144,28 +153,19 @@ def _live(console: "Console", before: "Sample", interval: float, sample: Callabl
             before = now
 
 
-def _print(output: Output, sample: "Sample") -> None:
-    """Print a sample as JSON, or its decisions as CSV."""
-    from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES
-
+def _document(sample: Sample) -> TopDocument:
     overview = sample.stored.overview
-    decisions = tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions)
-    if output.form == "csv":
-        output.rows(RECENT_NAMES, decisions)
-        return
     late = () if overview is None else overview.most_overdue
     upcoming = () if overview is None else overview.next_starts
-    output.document(
-        TopDocument(
-            status=sample.status.to_json(),
-            running=None if overview is None else overview.running,
-            waiting=None if overview is None else overview.waiting,
-            overdue=None if overview is None else overview.overdue,
-            most_overdue=tuple(dict(zip(OVERDUE_NAMES, row, strict=True)) for row in late),
-            last_decisions=decisions,
-            next_starts=tuple(dict(zip(STARTS_NAMES, row, strict=True)) for row in upcoming),
-            problem=sample.stored.problem,
-        )
+    return TopDocument(
+        status=sample.status.to_json(),
+        running=None if overview is None else overview.running,
+        waiting=None if overview is None else overview.waiting,
+        overdue=None if overview is None else overview.overdue,
+        most_overdue=tuple(dict(zip(OVERDUE_NAMES, row, strict=True)) for row in late),
+        last_decisions=tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions),
+        next_starts=tuple(dict(zip(STARTS_NAMES, row, strict=True)) for row in upcoming),
+        problem=sample.stored.problem,
     )
 
 
@@ -214,9 +214,8 @@ class _Store:
         self._problem = ""
         self._next_try = 0.0
 
-    def read(self) -> "StoreSnapshot":
+    def read(self) -> StoreSnapshot:
         """Read the figures, or return the error."""
-        from softwalltime.cli.top_sample import StoreSnapshot
         from softwalltime.store.current import read_overview
 
         if self._engine is None and time.monotonic() < self._next_try:
@@ -240,7 +239,5 @@ class _Store:
                 opened.__exit__(None, None, None)
 
 
-def _take_sample(socket: Path, store: _Store) -> "Sample":
-    from softwalltime.cli.top_sample import Sample
-
+def _take_sample(socket: Path, store: _Store) -> Sample:
     return Sample(time.monotonic(), ask_status(socket), store.read())

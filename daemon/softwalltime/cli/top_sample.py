@@ -1,9 +1,11 @@
 """Status of daemon and store at one time, as ``softwalltime top`` shows it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from softwalltime.service.status import Status
-from softwalltime.store.current import Overview
+if TYPE_CHECKING:
+    from softwalltime.service.status import Status
+    from softwalltime.store.current import Overview
 
 OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
 STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
@@ -14,7 +16,7 @@ RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime
 class StoreSnapshot:
     """The store's overview, or the reason why it cannot be read."""
 
-    overview: Overview | None
+    overview: "Overview | None"
     problem: str = ""
 
     @property
@@ -28,5 +30,5 @@ class Sample:
     """Status and store at one time (monotonic seconds)."""
 
     at: float
-    status: Status
+    status: "Status"
     stored: StoreSnapshot

@@ -1,57 +1,109 @@
 """``softwalltime train``: train the weights of the predictor calibrated on recorded jobs."""
 
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import click
+from softwalltime.accounting.tally import Tally
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import SOURCES, StoreOptions
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.selection import JobSelection
+from softwalltime.cli.sources import load_columns
+from softwalltime.errors import SourceError, UsageError
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.training.defaults import EPOCHS, JOBS, SEED
+from softwalltime.written import require_folder, write_text
 
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import store_options
-from softwalltime.cli.output import output_options
-from softwalltime.cli.selection import selection_options
+if TYPE_CHECKING:
+    from softwalltime.training.examples import Examples
 
-JOBS, EPOCHS, SEED = 80_000, 3, 1
+PARTS = ("nll", "crps", "kernel", "utility")
+_TABLE = (
+    sentence_column("log"), TextColumn("use", 1), TextColumn("jobs"), TextColumn("neg. log likelihood"),
+    TextColumn("CRPS", 2), TextColumn("kernel score", 4), TextColumn("utility", 3),
+)  # fmt: skip
 
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="Write the weights to this file.",
-)
-@click.option(
-    "--leave-out",
-    "left_out",
-    multiple=True,
-    metavar="TEXT",
-    help="Do not train on sources whose name contains this; print their loss.  Repeatable.",
-)
-@click.option(
-    "--max-jobs",
-    "jobs",
-    type=click.IntRange(100),
-    default=JOBS,
-    show_default=True,
-    metavar="N",
-    help="Most jobs of one source to train on, drawn at random.",
-)
-@click.option(
-    "--epochs",
-    type=click.IntRange(1),
-    default=EPOCHS,
-    show_default=True,
-    metavar="N",
-    help="Number of passes over the jobs.",
-)
-@click.option("--seed", type=int, default=SEED, show_default=True, metavar="N", help="Seed of all random choices.")
-@selection_options
-@output_options
-@store_options
-def train(**given: Any) -> int:
+@dataclass(frozen=True, slots=True)
+class TrainedLog:
+    """The loss on one log, by its parts, without and with the trained weights."""
+
+    log: str
+    """Name of the log."""
+    use: str
+    """trained, or left out."""
+    jobs: int
+    """Number of jobs."""
+    before: dict[str, float]
+    """Parts of the mean loss without trained weights."""
+    after: dict[str, float]
+    """Parts of the mean loss with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainDocument:
+    """Trained weights."""
+
+    COLUMNS: ClassVar = ("log", "use", "jobs", "part", "before", "after")
+
+    file: str
+    """The file of the weights."""
+    logs: tuple[TrainedLog, ...]
+    """The losses by log."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each log and part of the loss."""
+        for log in self.logs:
+            for part in PARTS:
+                figures = {"part": part, "before": log.before[part], "after": log.after[part]}
+                yield {"log": log.log, "use": log.use, "jobs": log.jobs, **figures}
+
+
+@options
+class TrainOptions:
+    """Options of ``softwalltime train``."""
+
+    sources: tuple[str, ...] = SOURCES
+    file: Path = option("Write the weights to this file.", "-o", "--output")
+    left_out: tuple[str, ...] = option(
+        "Do not train on sources whose name contains this; print their loss.  Repeatable.", "--leave-out",
+        metavar="TEXT",
+    )  # fmt: skip
+    jobs: int = option(
+        "Most jobs of one source to train on, drawn at random.", "--max-jobs", least=100, default=JOBS, metavar="N"
+    )
+    epochs: int = option("Number of passes over the jobs.", least=1, default=EPOCHS, metavar="N")
+    seed: int = option("Seed of all random choices.", default=SEED, metavar="N")
+    selection: JobSelection
+    output: Output
+    settings: StoreOptions
+
+    def trained(self) -> list[str]:
+        """Return the sources to train on.
+
+        :raises UsageError: if there is none, or an option names none.
+        :raises SourceError: if the weights cannot be written.
+        """
+        require_folder(self.file)
+        if os.access(self.file, os.F_OK) and not os.access(self.file, os.W_OK):
+            raise SourceError(f"{self.file}: cannot be written: the file is not writable")
+        unknown = [text for text in self.left_out if not any(text in source for source in self.sources)]
+        if unknown:
+            raise UsageError(f"--leave-out {unknown[0]}: no source has this in its name")
+        trained = [source for source in self.sources if not any(text in source for text in self.left_out)]
+        if not trained:
+            raise UsageError("--leave-out leaves no source to train on")
+        return trained
+
+
+@command("a log and part of the loss")
+def train(options: TrainOptions) -> Result[TrainDocument]:
     """Train the weights of the predictor calibrated.
 
     Each SOURCE is the log of one site: an accounting log or a folder of logs, a trace in Standard Workload Format, or
@@ -66,6 +118,60 @@ def train(**given: Any) -> int:
       softwalltime train *.swf.gz --leave-out KTH --output without-kth.json
       softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
     """
-    from softwalltime.cli.measure.train import train_weights
+    from softwalltime.predictors.learned.network import dump
+    from softwalltime.training.examples import Examples
+    from softwalltime.training.weights import fit, require_torch
 
-    return train_weights(**given)
+    # Fail before minutes of training.
+    trained = options.trained()
+    require_torch()
+    examples: dict[str, Examples] = {}
+    tallies: list[Tally] = []
+    for source in options.sources:
+        examples[source], tally = _examples(source, options)
+        tallies.append(tally)
+    from softwalltime.training.model import Attention, mean_parts
+
+    joined = Examples.joined([examples[source] for source in trained])
+    model = fit(joined, options.epochs, options.seed, progress_bar)
+    names = {source: Path(source).name for source in options.sources}
+    about = {
+        "logs": {names[source]: len(examples[source]) for source in trained},
+        "options": {"jobs": options.jobs, "epochs": options.epochs, "seed": options.seed},
+        "command": f"softwalltime train {' '.join(names[source] for source in trained)} "
+        f"--max-jobs {options.jobs} --epochs {options.epochs} --seed {options.seed}",
+    }
+    logs = []
+    for source in options.sources:
+        before, after = (mean_parts(network, examples[source]) for network in (Attention(), model))
+        use = "trained" if source in trained else "left out"
+        logs.append(TrainedLog(names[source], use, len(examples[source]), dict(before), dict(after)))
+    write_text(options.file, dump(model.weights(about)))
+    remarks = [line for tally in tallies for line in problems(tally)]
+    broken = any(tally.broken for tally in tallies)
+    return Result(TrainDocument(str(options.file), tuple(logs)), _text, 1 if broken else 0, remarks)
+
+
+def _text(output: Output, document: TrainDocument) -> None:
+    lines: list[list[Cell | str]] = [
+        [
+            Cell(log.log, "strong"), log.use, f"{log.jobs:,}",
+            *(f"{log.before[part]:.3f} -> {log.after[part]:.3f}" for part in PARTS),
+        ]
+        for log in document.logs
+    ]  # fmt: skip
+    output.table(TextTable.of(_TABLE, lines))
+    output.paragraph(f"wrote {document.file}")
+
+
+def _examples(source: str, options: TrainOptions) -> "tuple[Examples, Tally]":
+    from softwalltime.replay.workload import Workload
+    from softwalltime.training.examples import examples_of
+
+    columns, tally = load_columns((source,), options.settings, selection=options.selection)
+    workload = Workload(columns)
+    with progress_bar(f"examples of {Path(source).name}", len(workload.jobs)) as progress:
+        drawn = examples_of(workload, options.jobs, options.seed, progress)
+    if drawn is None:
+        raise SourceError(f"{source}: fewer than 20 jobs have a walltime and ran: nothing to train on")
+    return drawn, tally

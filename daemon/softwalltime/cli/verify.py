@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LazySettings, change_date_option, share_option, store_options
-from softwalltime.cli.output import Output, output_options, prefixed
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.options import CHANGE_DATE, OPTIONAL_SOURCES, LazySettings, StoreOptions, share
+from softwalltime.cli.output import Output, prefixed
+from softwalltime.cli.parameters import argument, options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
@@ -39,17 +38,20 @@ _TABLE = (
 _MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
 
 
-@click.command()
-@click.argument("file", metavar="PLAN", type=click.Path(dir_okay=False, path_type=Path))
-@click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
-@change_date_option
-@share_option("Share of the users for whom values are set.  Default: that of the settings.")
-@output_options
-@store_options
-def verify(
-    file: Path, sources: tuple[str, ...], split: datetime | None, share: float | None, output: Output,
-    settings: LazySettings,
-) -> int:  # fmt: skip
+@options
+class VerifyOptions:
+    """Options of ``softwalltime verify``."""
+
+    file: Path = argument("PLAN")
+    sources: tuple[str, ...] = OPTIONAL_SOURCES
+    change_date: datetime | None = CHANGE_DATE
+    share: float | None = share("Share of the users for whom values are set.  Default: that of the settings.")
+    output: Output
+    settings: StoreOptions
+
+
+@command("all jobs, then each class", columns=COLUMNS)
+def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     """Say whether the promise of a plan is kept.
 
     The plan is a file of softwalltime report --write that was applied by softwalltime policy set a week or more ago.
@@ -67,33 +69,27 @@ def verify(
     from softwalltime.policy.plan_file import read_plan
     from softwalltime.reports.verification import verify as verified
 
-    plan = read_plan(file)
-    sources = sources or (STORE,)
-    since = int(split.replace(tzinfo=UTC).timestamp()) if split is not None else None
+    plan, since = read_plan(options.file), None
+    sources = options.sources or (STORE,)
+    if options.change_date is not None:
+        since = int(options.change_date.replace(tzinfo=UTC).timestamp())
     promises = (0, 0)
     if STORE in sources:
-        since, promises = _stored(plan, since, settings)
-    if share is None:
-        share = float(settings().policy.get("share", plan.policy.share))
-    jobs, tally = load_columns(sources, settings)
+        since, promises = _stored(plan, since, options.settings)
+    users = options.share
+    if users is None:
+        users = float(options.settings().policy.get("share", plan.policy.share))
+    jobs, tally = load_columns(sources, options.settings)
     if since is None:
         since = _first_soft_walltime(jobs, plan)
     if since is None:
         raise SourceError(
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
-            f"switch it on with softwalltime policy set {file} --apply, or give the day with --change-date"
+            f"switch it on with softwalltime policy set {options.file} --apply, or give the day with --change-date"
         )
-    found = verified(jobs, plan, since, share, promises)
-    found = replace(found, command=found.command.replace("PLAN", str(file)))
-    if output.form == "json":
-        output.document(found)
-    elif output.form == "csv":
-        output.rows(COLUMNS, _rows(found))
-    else:
-        _print(found, output)
-    for line in problems(tally):
-        click.echo(line, err=True)
-    return 1 if tally.broken else 0
+    found = verified(jobs, plan, since, users, promises)
+    found = replace(found, command=found.command.replace("PLAN", str(options.file)))
+    return Result(found, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(found)))
 
 
 def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
@@ -125,7 +121,7 @@ def _rows(found: "VerifyDocument") -> Iterator[dict[str, Any]]:
         yield {**asdict(one), **prefixed("effect_", asdict(one.effect))}
 
 
-def _print(found: "VerifyDocument", output: Output) -> None:
+def _text(output: Output, found: "VerifyDocument") -> None:
     output.paragraph(found.sentence, _MEANINGS.get(found.verdict, ""))
     for reason in found.reasons:
         output.paragraph(f"- {reason}", indent=2)

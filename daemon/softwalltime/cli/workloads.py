@@ -10,7 +10,9 @@ from softwalltime.accounting.opening import size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
+from softwalltime.cli.command import command
 from softwalltime.cli.options import ServerName
+from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import SourceError
@@ -31,25 +33,26 @@ class TimeZone(click.ParamType[tzinfo]):
             return self.fail(f"{value!r} is not a time zone such as UTC or Europe/Prague", param, ctx)
 
 
-zone_option = click.option(
-    "--time-zone",
-    "zone",
-    type=TimeZone(),
-    default=UTC,
-    show_default="UTC",
-    help="Time zone of the records and of the daily files.",
+ZONE = option(
+    "Time zone of the records and of the daily files.", "--time-zone", type=TimeZone(), default=UTC, show_default="UTC"
 )
 
 
-@click.command()
-@click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--to", "form", type=click.Choice(["pbs"]), default="pbs", show_default=True, help="Output format.")
-@click.option(
-    "--server", type=ServerName(), help="Name of the PBS server.  Default: the trace's name up to the first dot."
-)
-@zone_option
-def convert(trace: Path, folder: Path, form: str, server: str | None, zone: tzinfo) -> int:
+@options
+class ConvertOptions:
+    """Options of ``softwalltime convert``."""
+
+    trace: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    folder: Path = argument(type=FOLDER)
+    form: str = option("Output format.", "--to", type=click.Choice(["pbs"]), default="pbs")
+    server: str | None = option(
+        "Name of the PBS server.  Default: the trace's name up to the first dot.", type=ServerName()
+    )
+    zone: tzinfo = ZONE
+
+
+@command()
+def convert(options: ConvertOptions) -> int:
     """Write a trace as accounting logs.
 
     TRACE is a file in Standard Workload Format.  FOLDER must be new or empty.  It gets one file for each local day with
@@ -59,32 +62,33 @@ def convert(trace: Path, folder: Path, form: str, server: str | None, zone: tzin
     Example:
       softwalltime convert KTH-SP2-1996-unfiltered.swf.gz --to pbs accounting-kth
     """
-    tally = Tally()
+    tally, trace = Tally(), options.trace
+    server = options.server or trace.name.partition(".")[0].lower()
     with progress_bar("reading", size_on_disk(trace)) as progress:
-        jobs = [as_pbs(job, server or _name(trace)) for job in read_jobs([trace], tally, progress)]
+        jobs = [as_pbs(job, server) for job in read_jobs([trace], tally, progress)]
     for line in problems(tally):
         click.echo(line, err=True)
     if not jobs:
         raise SourceError(f"no job in {trace}")
-    files, records = write_logs(jobs, folder, zone)
-    click.echo(f"{folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")
+    files, records = write_logs(jobs, options.folder, options.zone)
+    click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")
     return 1 if tally.broken else 0
 
 
-def _name(trace: Path) -> str:
-    return trace.name.partition(".")[0].lower()
+@options
+class GenerateOptions:
+    """Options of ``softwalltime generate``."""
+
+    folder: Path = argument(type=FOLDER)
+    jobs: int = option("Number of jobs.", type=click.IntRange(1, 10_000_000), default=10_000, metavar="N")
+    seed: int = option("Random seed.", type=click.IntRange(0, 2**32 - 1), default=1)
+    users: int = option("Number of users.", least=1, default=100)
+    processors: int = option("Size of the machine.", least=1, default=128)
+    zone: tzinfo = ZONE
 
 
-@click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option(
-    "--jobs", type=click.IntRange(1, 10_000_000), default=10_000, show_default=True, metavar="N", help="Number of jobs."
-)
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Random seed.")
-@click.option("--users", type=click.IntRange(1), default=100, show_default=True, help="Number of users.")
-@click.option("--processors", type=click.IntRange(1), default=128, show_default=True, help="Size of the machine.")
-@zone_option
-def generate(folder: Path, jobs: int, seed: int, users: int, processors: int, zone: tzinfo) -> None:
+@command()
+def generate(options: GenerateOptions) -> None:
     """Write a synthetic workload as accounting logs.
 
     FOLDER must be new or empty.  Arrivals, sizes and runtimes follow Lublin & Feitelson (2003).  Users submit similar
@@ -97,6 +101,6 @@ def generate(folder: Path, jobs: int, seed: int, users: int, processors: int, zo
     """
     from softwalltime.workloads.synthetic import generate as generate_jobs
 
-    generated = generate_jobs(jobs, seed=seed, users=users, processors=processors)
-    files, records = write_logs(generated, folder, zone)
-    click.echo(f"{folder}: {len(generated):,} jobs, {records:,} records, {files:,} files")
+    jobs = generate_jobs(options.jobs, seed=options.seed, users=options.users, processors=options.processors)
+    files, records = write_logs(jobs, options.folder, options.zone)
+    click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")

@@ -1,7 +1,6 @@
 """Input of all experiments: the jobs of one trace, the machine, the seeds, the processes."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,17 +10,10 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.progress import ShowProgress, no_progress
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.states import TEACHING, State
-
-Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Makes a progress bar from a title and a total; the value is called with each further amount."""
-
-
-def no_bar(_title: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Show nothing."""
-    return nullcontext(lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +35,7 @@ class Study:
     minimum: int = MINIMUM
     processes: int | None = 1
     teaching: tuple[State, ...] = tuple(sorted(TEACHING))
-    bar: Bar = field(default=no_bar, compare=False)
+    bar: ShowProgress = field(default=no_progress, compare=False)
 
     @property
     def workload(self) -> Workload:
@@ -60,7 +52,7 @@ class Study:
 def study_of(
     source: str, completed: Iterable[CompletedJob], processors: int | None = None, limit: int | None = None,
     months: Sequence[int] = (), seeds: Sequence[int] = (), processes: int | None = 1,
-    teaching: Iterable[State] = TEACHING, bar: Bar = no_bar,
+    teaching: Iterable[State] = TEACHING, bar: ShowProgress = no_progress,
 ) -> Study:  # fmt: skip
     """The study of a trace.
 

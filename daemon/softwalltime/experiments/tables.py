@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from softwalltime.formatting import MISSING, duration, number, percent, plural
 from softwalltime.simulation.differences import Interval
@@ -111,7 +111,7 @@ class PaperResults:
                         "column": column.key, "value": value.pop("mean"), **value,
                     }  # fmt: skip
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """The whole report as plain values."""
         return {
             "paper": self.paper,

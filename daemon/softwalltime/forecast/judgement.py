@@ -16,6 +16,7 @@ from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.start_times import forecast
+from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
 
@@ -39,6 +40,20 @@ class GivenSchedule:
     duration: Integers
     processors: int
     policy: SchedulerPolicy
+
+    @classmethod
+    def simulated(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
+        """Return the jobs as the simulator schedules them."""
+        policy = SchedulerPolicy()
+        outcome = simulate(jobs, processors, policy)
+        return cls(jobs, outcome.start, outcome.duration, processors, policy)
+
+    @classmethod
+    def recorded(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
+        """Return the jobs as they were recorded."""
+        start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed])
+        start = np.maximum(start.astype(np.int64), np.array(jobs.submitted, np.int64))
+        return cls(jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class Interval:
     high: float | None
     """Upper end of the 95% confidence interval."""
 
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return the columns of CSV: name, name_low and name_high."""
+        return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 def interval(values: Sequence[float]) -> Interval:
     """The mean of the values and its 95% interval by Student's t."""

@@ -1,12 +1,16 @@
 """Forecasts of starts as rows: their documents, and how they are printed."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from softwalltime.cli.output import Output
-from softwalltime.forecast.expected import ExpectedStart
 from softwalltime.formatting import MISSING, local_time, number, printable, walltime
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+if TYPE_CHECKING:
+    from softwalltime.forecast.expected import ExpectedStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,26 @@ class StartDocument:
     range_factor: float | None = None
     """Width of the 90% range, divided by what it was before judged forecasts corrected it; null: not known."""
 
+    @classmethod
+    def of(cls, label: str, found: "ExpectedStart") -> "StartDocument":
+        """Return the forecast of a job, under its id or what ``--if`` said."""
+        asked = found.job.submission
+        return cls(
+            label, asked.user, asked.queue, asked.ncpus, asked.walltime, found.job.state, found.expected,
+            found.range50, found.range90, found.waits_for, found.job.estimated_start,
+            None if found.runtime is None else round(found.runtime.median),
+            "" if found.runtime is None else found.runtime.basis, asked.group, asked.project,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class StartsDocument:
     """Forecasts of the starts of waiting jobs."""
+
+    COLUMNS: ClassVar = (
+        *(field.name for field in fields(StartDocument) if field.name not in ("range50", "range90", "range_factor")),
+        "range50_from", "range50_to", "range90_from", "range90_to", "range_factor",
+    )  # fmt: skip
 
     taken: int
     """Time of the server's state, epoch seconds."""
@@ -66,12 +86,15 @@ class StartsDocument:
     range_factor: float | None = None
     """Mean width of the 90% ranges, divided by what it was before that correction; null: not known."""
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each job."""
+        for job in self.jobs:
+            values = asdict(job)
+            for name in ("range50", "range90"):
+                values[f"{name}_from"], values[f"{name}_to"] = values[name] or (None, None)
+            yield values
 
-COLUMNS = (
-    *(field.name for field in fields(StartDocument) if field.name not in ("range50", "range90", "range_factor")),
-    "range50_from", "range50_to", "range90_from", "range90_to", "range_factor",
-)  # fmt: skip
-"""Columns of CSV: a row for each job."""
+
 _TABLE = (
     sentence_column("job"),
     TextColumn("user", 2, left=True, least=8),
@@ -83,29 +106,6 @@ _TABLE = (
     TextColumn("90% range", 1, least=14),
     sentence_column("waits for"),
 )
-
-
-def start_document(label: str, found: ExpectedStart) -> StartDocument:
-    """Return the forecast of a job, under its id or what ``--if`` said."""
-    asked = found.job.submission
-    return StartDocument(
-        label, asked.user, asked.queue, asked.ncpus, asked.walltime, found.job.state, found.expected, found.range50,
-        found.range90, found.waits_for, found.job.estimated_start,
-        None if found.runtime is None else round(found.runtime.median),
-        "" if found.runtime is None else found.runtime.basis, asked.group, asked.project,
-    )  # fmt: skip
-
-
-def print_csv(output: Output, rows: Sequence[StartDocument]) -> None:
-    """Print a row for each job."""
-    output.rows(COLUMNS, (_csv_row(row) for row in rows))
-
-
-def _csv_row(row: StartDocument) -> dict[str, object]:
-    values = asdict(row)
-    for name in ("range50", "range90"):
-        values[f"{name}_from"], values[f"{name}_to"] = values[name] or (None, None)
-    return values
 
 
 def print_table(output: Output, rows: Sequence[StartDocument], now: int) -> None:
@@ -135,3 +135,16 @@ def _range(found: tuple[int, int] | None, now: int) -> str:
         return MISSING
     begin, end = (local_time(each, now) for each in found)
     return begin if begin == end else f"{begin} to {end}"
+
+
+def matches(job_id: str, name: str) -> bool:
+    """Whether a job id is meant by a name: itself, or a number, an array index and a server, the last two optional."""
+    match = re.match(r"(\d+)(\[\d*\])?(?:\.(.*))?$", name)
+    if job_id == name or match is None:
+        return job_id == name
+    asked, index, server = match.groups()
+    head, _, rest = job_id.partition(".")
+    bare, bracket, _ = head.partition("[")
+    if bare != asked or (server and rest != server):
+        return False
+    return index is None or head == f"{asked}{index}" or (index == "[]" and bool(bracket))

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.cli.problems import require_folder
-from softwalltime.cli.written import replaced, write_csv
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.replay.workload import Workload
+from softwalltime.written import replaced, require_folder, write_csv
 
 JOB_COLUMNS = ("job_id", "user", "queue", "walltime", "runtime")
 """The first columns; a column for each predictor follows."""

@@ -1,16 +1,17 @@
-"""The verdict and the figures of ``softwalltime report``, for other programs."""
+"""The verdict and the figures of a report as a document: the output of ``softwalltime report``."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
-from softwalltime.cli.output import prefixed
 from softwalltime.replay.metrics import Scores
 from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import Metrics
+
+_SHARES = ("broken_promises", "wait_longer", "wait_shorter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,15 @@ class SettingDocument:
 @dataclass(frozen=True, slots=True)
 class ReportDocument:
     """The verdict of a report, and the figures behind it."""
+
+    COLUMNS: ClassVar = (
+        "setting",
+        "recommended",
+        "keeps_order",
+        *(field.name for field in fields(Metrics)),
+        *(f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")),
+        *(f"change_{name}{end}" for name in ("wait_mean", "wait_p95", "bsld10_mean") for end in ("", "_low", "_high")),
+    )
 
     page: str
     """The file of the HTML page."""
@@ -84,74 +94,58 @@ class ReportDocument:
     settings: dict[str, SettingDocument]
     """Each simulated setting, by name."""
 
+    @classmethod
+    def of(cls, found: Report, page: str, selection: str) -> "ReportDocument":
+        """Return the document about a report.
 
-COLUMNS = (
-    "setting",
-    "recommended",
-    "keeps_order",
-    *(field.name for field in fields(Metrics)),
-    *(f"{name}{end}" for name in ("broken_promises", "wait_longer", "wait_shorter") for end in ("", "_low", "_high")),
-    *(f"change_{name}{end}" for name in ("wait_mean", "wait_p95", "bsld10_mean") for end in ("", "_low", "_high")),
-)
-"""Columns of CSV: today, then a row for each simulated setting."""
-TODAY = "today"
+        :param selection: which jobs were selected; empty: all.
+        """
+        simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
+        chosen = found.recommendation
+        return cls(
+            page=page,
+            verdict=chosen.verdict.name.lower(),
+            sentence=chosen.sentence,
+            reasons=chosen.reasons,
+            cautions=chosen.cautions,
+            policy=chosen.policy,
+            target=found.options.target,
+            jobs=found.jobs,
+            scored=found.scored,
+            users=found.users,
+            since=found.since,
+            until=found.until,
+            selection=selection or None,
+            predictors={spec: scores for spec, (scores, _) in found.scores.items()},
+            after_warm_up={spec: scores for spec, (_, scores) in found.scores.items()},
+            not_simulated=found.simulation.reason if isinstance(found.simulation, SimulationSkipped) else None,
+            processors=simulated.processors if simulated else None,
+            processors_estimated=simulated.estimated if simulated else False,
+            simulated_jobs=simulated.jobs if simulated else 0,
+            seeds=simulated.seeds if simulated else (),
+            likeness=simulated.likeness if simulated else None,
+            today=simulated.baseline if simulated else None,
+            settings={
+                one.setting.name: _setting(one, one.setting is (chosen.waits.setting if chosen.waits else None))
+                for one in (simulated.settings if simulated else ())
+            },
+        )
 
-
-def summary_of(found: Report, page: str, selection: str) -> ReportDocument:
-    """Return the document about a report.
-
-    :param selection: which jobs were selected; empty: all.
-    """
-    simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
-    chosen = found.recommendation
-    return ReportDocument(
-        page=page,
-        verdict=chosen.verdict.name.lower(),
-        sentence=chosen.sentence,
-        reasons=chosen.reasons,
-        cautions=chosen.cautions,
-        policy=chosen.policy,
-        target=found.options.target,
-        jobs=found.jobs,
-        scored=found.scored,
-        users=found.users,
-        since=found.since,
-        until=found.until,
-        selection=selection or None,
-        predictors={spec: scores for spec, (scores, _) in found.scores.items()},
-        after_warm_up={spec: scores for spec, (_, scores) in found.scores.items()},
-        not_simulated=found.simulation.reason if isinstance(found.simulation, SimulationSkipped) else None,
-        processors=simulated.processors if simulated else None,
-        processors_estimated=simulated.estimated if simulated else False,
-        simulated_jobs=simulated.jobs if simulated else 0,
-        seeds=simulated.seeds if simulated else (),
-        likeness=simulated.likeness if simulated else None,
-        today=simulated.baseline if simulated else None,
-        settings={
-            one.setting.name: _setting(one, one.setting is (chosen.waits.setting if chosen.waits else None))
-            for one in (simulated.settings if simulated else ())
-        },
-    )
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield today's schedule, then each setting."""
+        if self.today is not None:
+            yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
+        for name, one in self.settings.items():
+            row: dict[str, Any] = {"setting": name, "recommended": one.recommended, "keeps_order": one.keeps_order}
+            row |= asdict(one.metrics)
+            for key in _SHARES:
+                row |= getattr(one, key).columns(key)
+            for metric, change in one.relative_changes.items():
+                row |= change.columns(f"change_{metric}")
+            yield row
 
 
 def _setting(waits: SettingWaits, recommended: bool) -> SettingDocument:
     return SettingDocument(
         recommended, waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
     )
-
-
-def summary_rows(document: ReportDocument) -> Iterator[dict[str, Any]]:
-    """Yield the rows of CSV: today's schedule, then each setting."""
-    if document.today is not None:
-        yield {"setting": TODAY, "recommended": False, "keeps_order": True, **asdict(document.today)}
-    for name, one in document.settings.items():
-        row = {"setting": name, "recommended": one.recommended, "keeps_order": one.keeps_order, **asdict(one.metrics)}
-        for key in ("broken_promises", "wait_longer", "wait_shorter"):
-            row |= _interval(key, getattr(one, key))
-        for metric, change in one.relative_changes.items():
-            row |= prefixed("change_", _interval(metric, change))
-        yield row
-
-
-def _interval(name: str, value: Interval) -> dict[str, float | None]:
-    return {name: value.mean, f"{name}_low": value.low, f"{name}_high": value.high}

@@ -68,3 +68,12 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([csv_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+
+
+def require_folder(file: Path) -> None:
+    """Refuse a file in whose folder nothing can be written, before minutes of work.
+
+    :raises SourceError: names the file.
+    """
+    if not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")

@@ -1,0 +1,97 @@
+"""The text of ``softwalltime tune``."""
+
+from dataclasses import dataclass
+
+from softwalltime.cli.advice import print_advice
+from softwalltime.cli.output import Output
+from softwalltime.formatting import day
+from softwalltime.predictors.registry import BASELINE
+from softwalltime.reports.recommendation import Recommendation
+from softwalltime.reports.schedule_table import (
+    CHANGES_LEGEND,
+    LEGEND,
+    changes_table,
+    schedules_table,
+    unscored_line,
+)
+from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
+from softwalltime.reports.table import floor_line
+from softwalltime.reports.tune_document import TuneDocument
+from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
+from softwalltime.simulation.differences import differences, relative_changes
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.tuning.own_weights import weights_of
+from softwalltime.tuning.site_weights import SiteWeights
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedCandidates:
+    """The simulation of the candidates: what was simulated, the metrics by policy and workload, what is recommended."""
+
+    recorded: SimulationInput | SimulationSkipped
+    metrics: dict[str, list[Metrics]]
+    found: Recommendation
+
+
+def print_tuning(
+    output: Output, document: TuneDocument, label: str, shown: list[str], untrained: str,
+    simulated: SimulatedCandidates,
+) -> None:  # fmt: skip
+    """Print the predictors that were tried, the trained weights, the simulation and the advice.
+
+    :param untrained: why no weights were trained; empty: they were, or were not wanted.
+    """
+    earlier, later = (document.trials[BASELINE].parts[part].jobs for part in (0, 1))
+    output.paragraph(
+        f"{label}: chosen by {earlier:,} jobs submitted before "
+        f"{day(document.split.cut)}, reported on {later:,} jobs since then"
+    )
+    output.section(trials_table(document.trials, shown, document.chosen), TRIALS_LEGEND)
+    if document.chosen.accurate is None:
+        output.paragraph(
+            f"No predictor that underestimates at most {document.target:.0%} of the jobs is more accurate than "
+            "walltimes."
+        )
+    for trial in document.trials.values():
+        if trial.failure:
+            output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
+    if untrained:
+        output.paragraph(untrained, "warning")
+    if document.weights is not None:
+        _print_weights(output, document, document.weights)
+    if document.floor is not None:
+        output.line()
+        output.paragraph(floor_line(document.floor))
+    if simulated.metrics:
+        _print_simulations(output, document, simulated)
+    print_advice(output, document.advice)
+
+
+def _print_weights(output: Output, document: TuneDocument, weights: SiteWeights) -> None:
+    logs = ", ".join(f"{name} ({count:,} jobs)" for name, count in weights.logs.items())
+    output.paragraph(
+        f"Trained on {logs}: {weights.file}, with jobs of the site that ended before {day(document.split.cut)}; "
+        f"before: figures with other weights, trained on those that ended before {day(document.split.since)}."
+    )
+    if any(weights_of(spec) == weights.file for spec in document.chosen.specs()):
+        output.paragraph(f"Keep {weights.file} where the daemon's user can read it, for as long as a setting names it.")
+    else:
+        output.paragraph(f"No chosen predictor uses {weights.file}.")
+
+
+def _print_simulations(output: Output, document: TuneDocument, simulated: SimulatedCandidates) -> None:
+    if isinstance(simulated.recorded, SimulationSkipped):
+        return
+    name, *others = simulated.metrics
+    first = simulated.metrics[name]
+    relative = {name: relative_changes(simulated.metrics[name], first) for name in others}
+    absolute = {name: differences(simulated.metrics[name], first) for name in others}
+    output.line()
+    output.paragraph(
+        f"The newest {len(simulated.recorded.jobs):,} jobs, PBS's scheduling cycle, means over {len(first)} shaken "
+        "workloads; predictors begin without history:"
+    )
+    if unscored := unscored_line(simulated.recorded.jobs):
+        output.paragraph(unscored)
+    output.section(schedules_table(document.policies))
+    output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")

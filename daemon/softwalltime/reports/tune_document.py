@@ -1,0 +1,55 @@
+"""Predictors tried on the two parts of a log, as a document: the output of ``softwalltime tune``."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from softwalltime.replay.lower_bound import LowerBound
+from softwalltime.reports.simulation_document import Advice
+from softwalltime.simulation.metrics import Metrics
+from softwalltime.tuning.choice import Chosen, Split
+from softwalltime.tuning.site_weights import SiteWeights
+from softwalltime.tuning.trial import PartFigures, Trial
+
+PARTS = ("before", "after")
+"""Parts of the log in the columns of CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneDocument:
+    """Predictors on the earlier and on the later part of a log."""
+
+    COLUMNS: ClassVar = (
+        "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(PartFigures)),
+    )  # fmt: skip
+
+    source: str
+    """The sources, as given."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    split: Split
+    """The times that separate the parts, epoch seconds."""
+    target: float
+    """Greatest share of underestimated jobs."""
+    trials: dict[str, Trial]
+    """The figures by predictor: of the earlier part, then of the later one."""
+    weights: SiteWeights | None
+    """The weights that were trained; null: none."""
+    front: tuple[str, ...]
+    """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
+    chosen: Chosen
+    """The predictors that were chosen by the earlier part."""
+    floor: LowerBound | None
+    """The least possible error on the later part."""
+    policies: dict[str, Metrics]
+    """Metrics of the simulated settings."""
+    advice: Advice
+    """What is recommended."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each predictor."""
+        for spec, trial in self.trials.items():
+            row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
+            for name, part in zip(PARTS, trial.parts, strict=False):
+                row |= {f"{name}_{figure}": value for figure, value in asdict(part).items()}
+            yield row
