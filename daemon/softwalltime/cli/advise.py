@@ -36,8 +36,6 @@ _TABLE = (
 
 @options
 class AdviseOptions:
-    """Options of ``softwalltime advise``."""
-
     user: str | None = argument()
     logs: tuple[str, ...] = option(
         "A log, folder or trace; repeatable.  Default: the store, which must exist.", "--log", metavar="SOURCE",

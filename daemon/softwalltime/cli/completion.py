@@ -19,8 +19,6 @@ _SHORT = {
 
 @options
 class CompletionOptions:
-    """Options of ``softwalltime completion``."""
-
     shell: str = argument(type=click.Choice(list(_SHELLS)))
 
 

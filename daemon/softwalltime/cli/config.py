@@ -56,8 +56,6 @@ def config() -> None:
 
 @options
 class ConfigCheckOptions:
-    """Options of ``softwalltime config check``."""
-
     files: tuple[Path, ...] = argument("[FILE]...")
     named: tuple[Path, ...] = option("The same as FILE, as other commands name their settings.", "--config")
     output: Output
@@ -105,8 +103,6 @@ def _problems(output: Output, document: ConfigCheckDocument) -> None:
 
 @options
 class ConfigShowOptions:
-    """Options of ``softwalltime config show``."""
-
     file: Path | None = option("Settings file.", "--config")
     output: Output
 

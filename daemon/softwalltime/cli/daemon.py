@@ -25,8 +25,6 @@ LONGEST_NAME = 16
 
 @options
 class ServeOptions:
-    """Options of ``softwalltime serve``."""
-
     socket: Path | None = option("Socket for the hook.")
     accounting: Path | None = option("Accounting folder to follow.", type=click.Path(path_type=Path))
     log_format: str = LOG_FORMAT
@@ -91,8 +89,6 @@ class DaemonOptions:
 
 @options
 class StatusOptions:
-    """Options of ``softwalltime status``."""
-
     output: Output
     daemon: DaemonOptions
 

@@ -73,8 +73,6 @@ def db() -> None:
 
 @options
 class DbOptions:
-    """Options of the commands of ``softwalltime db``."""
-
     output: Output
     settings: StoreOptions
 
@@ -97,8 +95,6 @@ def upgrade(options: DbOptions) -> Result[RevisionDocument]:
 
 @options
 class DowngradeOptions:
-    """Options of ``softwalltime db downgrade``."""
-
     revision: str = argument()
     output: Output
     settings: StoreOptions
@@ -170,8 +166,6 @@ def check(options: DbOptions) -> Result[CheckDocument]:
 
 @options
 class PruneOptions:
-    """Options of ``softwalltime db prune``."""
-
     force: bool = option("Delete also where a large share of the store is old, or the clock seems wrong.")
     output: Output
     settings: StoreOptions

@@ -22,8 +22,6 @@ _MEANINGS: dict[str, Meaning] = {"ok": "good", "warning": "warning", "problem": 
 
 @options
 class DoctorOptions:
-    """Options of ``softwalltime doctor``."""
-
     config: Path | None = CONFIG
     prove: bool = option("Prove with five short jobs that the scheduler uses soft walltimes.")
     user: str = option(

@@ -77,8 +77,6 @@ class ExperimentDocument:
 
 @options
 class ExperimentOptions:
-    """Options of ``softwalltime experiment``."""
-
     paper: str = argument(type=click.Choice(PAPERS))
     traces: tuple[str, ...] = argument("[TRACE...]", shell_complete=complete_source)
     processors: int | None = PROCESSORS

@@ -114,8 +114,6 @@ class JobOptions:
 
 @options
 class ExplainOptions:
-    """Options of ``softwalltime explain``."""
-
     tried: tuple[int, ...] | None = option(
         "Other walltimes to try, separated by commas.  Default: 1, 2, 4, 8, 12, 24, 48, 96 and 168 h.", "--walltimes",
         type=DurationsParameter(), metavar="LIST",

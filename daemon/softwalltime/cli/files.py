@@ -14,8 +14,6 @@ _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd
 
 @options
 class FilesOptions:
-    """Options of ``softwalltime files``."""
-
     name: str | None = argument()
     folder: Path | None = option(
         "Copy the file, or all files, into this folder.  Existing files are not replaced.", "--copy-to", type=FOLDER,

@@ -63,8 +63,6 @@ class HookOptions:
 
 @options
 class SwitchOptions:
-    """Options of ``softwalltime policy set``."""
-
     target: str = argument("NAME|PLAN", shell_complete=complete_policy)
     do: bool = option("Do it.", "--apply")
     share: float | None = share(
@@ -226,8 +224,6 @@ def _reads_promises(settings: "Settings", preset: str) -> bool:
 
 @options
 class UninstallOptions:
-    """Options of ``softwalltime uninstall``."""
-
     folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
     do: bool = option("Remove the hook and its files.", "--apply")
     output: Output

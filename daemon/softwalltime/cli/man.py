@@ -26,8 +26,6 @@ STATUSES = (
 
 @options
 class ManOptions:
-    """Options of ``softwalltime man``."""
-
     folder: Path = argument(type=FOLDER)
 
 

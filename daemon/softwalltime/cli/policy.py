@@ -76,8 +76,6 @@ def set_policy(options: SwitchOptions) -> Result[ChangesDocument]:
 
 @options
 class CompareOptions:
-    """Options of ``softwalltime policy compare``."""
-
     sources: tuple[str, ...] = SOURCES
     site: SiteOptions
     max_broken: float = MAX_BROKEN

@@ -42,8 +42,6 @@ _WIDEST = 100
 
 @options
 class PredictorsOptions:
-    """Options of ``softwalltime predictors``."""
-
     output: Output
 
 

@@ -1,16 +1,19 @@
 """Messages about records and files that cannot be read or written."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from softwalltime.accounting.tally import Tally
 from softwalltime.errors import summary
 from softwalltime.formatting import plural
+
+if TYPE_CHECKING:
+    from softwalltime.accounting.tally import Tally
 
 SHOWN = 10
 """Number of malformed lines to print."""
 
 
-def problems(tally: Tally) -> Iterator[str]:
+def problems(tally: "Tally") -> Iterator[str]:
     """Print what could not be read, line by line: files, the first malformed lines, how many more, omitted values."""
     yield from summary(tally.broken)
     for line in summary(tally.left_out_files):

@@ -68,8 +68,6 @@ class PolicyPredictors(PredictorOptions):
 
 @options
 class ReplayOptions:
-    """Options of ``softwalltime replay``."""
-
     sources: tuple[str, ...] = SOURCES
     predictors: PolicyPredictors
     dump: Path | None = option("Write every job and its soft walltimes to this file, .csv or .parquet.")

@@ -52,8 +52,6 @@ _TABLE = (
 
 @options
 class ReplayStartsOptions:
-    """Options of ``softwalltime replay-starts``."""
-
     sources: tuple[str, ...] = SOURCES
     processors: int | None = PROCESSORS
     recorded: bool = option("Judge against the recorded starts instead of a simulated schedule.")

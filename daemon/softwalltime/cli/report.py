@@ -41,8 +41,6 @@ _PRINTED = Path("-")
 
 @options
 class ReportPageOptions:
-    """Options of ``softwalltime report``."""
-
     sources: tuple[str, ...] = SOURCES
     file: Path = option(
         "HTML page to write; - for the standard output.", "-o", "--output",

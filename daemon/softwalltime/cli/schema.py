@@ -11,8 +11,6 @@ from softwalltime.errors import UsageError
 
 @options
 class SchemaOptions:
-    """Options of ``softwalltime schema``."""
-
     command: tuple[str, ...] = argument()
     markdown: bool = option("Print the document about all commands.")
 

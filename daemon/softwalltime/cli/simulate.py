@@ -95,8 +95,6 @@ class PolicyOptions:
 
 @options
 class SimulateOptions:
-    """Options of ``softwalltime simulate``."""
-
     sources: tuple[str, ...] = SOURCES
     processors: int | None = PROCESSORS
     vnodes: str | None = option(

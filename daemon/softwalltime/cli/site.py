@@ -50,8 +50,6 @@ COLUMNS = tuple(field.name for field in fields(SiteDocument) if field.name not i
 
 @options
 class SiteCommandOptions:
-    """Options of ``softwalltime site``."""
-
     file: Path = argument("SNAPSHOT")
     output: Output
 
@@ -93,8 +91,6 @@ def _text(output: Output, document: SiteDocument) -> None:
 
 @options
 class CollectOptions:
-    """Options of ``softwalltime collect``."""
-
     logs: tuple[Path, ...] = argument("[LOG...]", type=click.Path(path_type=Path), nargs=-1)
     target: Path | None = option(
         "Write this compressed tar file, such as site.tar.gz.  Default: list only what it would hold.", "-o",

@@ -9,8 +9,6 @@ from softwalltime.cli.parameters import options
 
 @options
 class SnapshotOptions:
-    """Options of ``softwalltime snapshot``."""
-
     timeout: float = TIMEOUT
 
 

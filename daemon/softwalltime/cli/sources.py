@@ -8,10 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.accounting.folders import find_logs
-from softwalltime.accounting.opening import size_on_disk
-from softwalltime.accounting.reader import read_values
-from softwalltime.accounting.tally import Tally
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
@@ -20,6 +16,7 @@ from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.jobs import CompletedJob, Values
 
 if TYPE_CHECKING:
+    from softwalltime.accounting.tally import Tally
     from softwalltime.replay.job_columns import JobColumns
     from softwalltime.simulation.jobs import Jobs
 
@@ -29,7 +26,7 @@ STORE = "store"
 def load_jobs(
     sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
     walltimes: Mapping[str, int] | None = None,
-) -> tuple[list[CompletedJob], Tally]:  # fmt: skip
+) -> "tuple[list[CompletedJob], Tally]":  # fmt: skip
     """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
     columns, tally = load_columns(sources, settings, server, selection, walltimes)
     return list(columns), tally
@@ -46,7 +43,11 @@ def load_columns(
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
-    # The help of a command does not need numpy, which takes long to import.
+    # The help of a command needs neither numpy nor the parsers, which take long to import.
+    from softwalltime.accounting.folders import find_logs
+    from softwalltime.accounting.opening import size_on_disk
+    from softwalltime.accounting.reader import read_values
+    from softwalltime.accounting.tally import Tally
     from softwalltime.replay.job_columns import JobColumns
     from softwalltime.replay.queue_walltimes import with_queue_walltimes
 

@@ -49,8 +49,6 @@ class StartSelection:
 
 @options
 class StartsOptions:
-    """Options of ``softwalltime starts``."""
-
     jobs: tuple[str, ...] = argument("[JOB]...")
     file: Path | None = option(
         "State of the server from softwalltime snapshot, instead of the PBS server's own.", "--snapshot"

@@ -93,8 +93,6 @@ class MalformedDocument:
 
 @options
 class IngestOptions:
-    """Options of ``softwalltime ingest``."""
-
     paths: tuple[Path, ...] = argument("PATH...", type=click.Path(exists=True, path_type=Path), nargs=-1)
     server: str | None = option(
         "Name of the PBS server.  Default: from the settings, else from the job ids.", type=ServerName()

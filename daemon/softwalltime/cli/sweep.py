@@ -75,8 +75,6 @@ class SweepDocument:
 
 @options
 class SweepOptions:
-    """Options of ``softwalltime sweep``."""
-
     sources: tuple[str, ...] = SOURCES
     file: Path = option("File for the results, .csv or .parquet.", "-o", "--output", metavar="FILE")
     listed: str | None = predictors("Predictors or grids, separated by commas.")

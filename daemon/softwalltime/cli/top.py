@@ -66,8 +66,6 @@ class TopDocument:
 
 @options
 class TopOptions:
-    """Options of ``softwalltime top``."""
-
     socket: Path | None = option("Socket of the daemon.")
     interval: float = option("Seconds between updates.", type=click.FloatRange(0.2, 60), default=1.0)
     once: bool = option("Print one snapshot and exit.")

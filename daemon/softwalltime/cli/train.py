@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from softwalltime.accounting.tally import Tally
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import SOURCES, StoreOptions
 from softwalltime.cli.output import Output
@@ -21,6 +20,7 @@ from softwalltime.training.defaults import EPOCHS, JOBS, SEED
 from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
+    from softwalltime.accounting.tally import Tally
     from softwalltime.training.examples import Examples
 
 PARTS = ("nll", "crps", "kernel", "utility")
@@ -67,8 +67,6 @@ class TrainDocument:
 
 @options
 class TrainOptions:
-    """Options of ``softwalltime train``."""
-
     sources: tuple[str, ...] = SOURCES
     file: Path = option("Write the weights to this file.", "-o", "--output")
     left_out: tuple[str, ...] = option(

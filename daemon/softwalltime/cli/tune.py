@@ -101,8 +101,6 @@ class TrainingOptions:
 
 @options
 class TuneOptions:
-    """Options of ``softwalltime tune``."""
-
     sources: tuple[str, ...] = SOURCES
     listed: str | None = predictors(
         "Try only these predictors or grids, separated by commas.  Default: all, with the options they name."

@@ -40,8 +40,6 @@ _MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
 
 @options
 class VerifyOptions:
-    """Options of ``softwalltime verify``."""
-
     file: Path = argument("PLAN")
     sources: tuple[str, ...] = OPTIONAL_SOURCES
     change_date: datetime | None = CHANGE_DATE

@@ -40,8 +40,6 @@ ZONE = option(
 
 @options
 class ConvertOptions:
-    """Options of ``softwalltime convert``."""
-
     trace: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path))
     folder: Path = argument(type=FOLDER)
     form: str = option("Output format.", "--to", type=click.Choice(["pbs"]), default="pbs")
@@ -77,8 +75,6 @@ def convert(options: ConvertOptions) -> int:
 
 @options
 class GenerateOptions:
-    """Options of ``softwalltime generate``."""
-
     folder: Path = argument(type=FOLDER)
     jobs: int = option("Number of jobs.", type=click.IntRange(1, 10_000_000), default=10_000, metavar="N")
     seed: int = option("Random seed.", type=click.IntRange(0, 2**32 - 1), default=1)
