@@ -33,7 +33,7 @@ SPECS = (
     "request", "factor:0.5", "v1", "v2", "v3", "v4",
     "percentile:keys=user", "percentile:keys=user+project", "percentile", "percentile:p=95",
     "memorizer", "templates", "adaboost", "trip", "random-forest", "svr",
-    "gaussier", "gaussier:over=linear,under=squared", "champion:switch=yes",
+    "gaussier", "gaussier:over=linear,under=squared",
     "calibrated:weights=plain,target=0.02",
     "calibrated:weights=plain,target=0.05",
     "calibrated:weights=plain,target=0.1",

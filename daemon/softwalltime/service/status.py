@@ -220,8 +220,6 @@ class Status:
 
     live: LiveStatus = LiveStatus()
     """Live values: alters of jobs that wait and run."""
-    notices: tuple[tuple[str, str], ...] = ()
-    """What predictors say about their own state, by specification."""
     failures: tuple[PredictorFailure, ...] = ()
     """Errors of predictors since the history was loaded, by predictor and step."""
     shadows_skipped: int = 0
@@ -260,7 +258,6 @@ class Status:
             given["decisions"] = tuple(DecisionCount(**row) for row in given["decisions"])
             for name in ("answer_times", "exchange_times"):
                 given[name] = Histogram(**given[name])
-            given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
             given["failures"] = tuple(PredictorFailure(**row) for row in given.get("failures", ()))
             given["live"] = LiveStatus(**given.get("live", {}))
             given["starts"] = StartsStatus.from_json(given.get("starts", {}))
