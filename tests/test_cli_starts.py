@@ -103,30 +103,6 @@ def test_runtimes_are_learnt_from_the_store_that_the_settings_name(
     assert found[0]["jobs"][0]["expected"] < NOW + 3 * 3600
 
 
-def test_later_jobs_from_a_store_of_several_servers_are_those_of_the_own_server(
-    queue: str, engine: Engine, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A small job an hour comes to another server; here such jobs overtake those that wait for the whole machine.
-    times = range(NOW - 21 * 86400, NOW - 7200, 3600)
-    jobs = [job("eve", submitted=at, start=at, runtime=3600, walltime=3600, job_id=f"{at}.pbs2") for at in times]
-    with engine.begin() as connection:
-        add_jobs(connection, [replace(each, server="pbs2") for each in jobs])
-    found = []
-    for more in ([], ["--arrivals"]):
-        arguments = ["starts", "--snapshot", queue, "--runs", "20", "--format", "json", "--dsn", database, *more]
-        assert run(arguments) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    without, with_others = found
-    assert with_others["jobs"] == without["jobs"]
-    assert "no later jobs are drawn: less than a day of history of pbs1 is known" in with_others["remarks"]
-    with engine.begin() as connection:
-        add_jobs(connection, [replace(each, server="pbs1") for each in jobs])
-    assert run(arguments) == 0
-    with_own = json.loads(capsys.readouterr().out)
-    assert not any("no later jobs" in each for each in with_own["remarks"])
-    assert with_own["jobs"] != without["jobs"]
-
-
 def test_probe_jobs_are_compared(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--if", "ncpus=4,walltime=10:00,user=carol", "--if", "ncpus=16,walltime=2:00:00,queue=long,user=carol"]
     assert run(["starts", "--snapshot", queue, "--runs", "5", "--format", "json", *arguments]) == 0

@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.self_calibration import SelfCalibration
@@ -216,29 +215,6 @@ def test_with_a_file_alone_forecasts_are_corrected_and_none_is_watched(
     assert not watched
     site.publisher(calibration=file).step(site.now + 3600)
     assert watched
-
-
-def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(site: Site) -> None:
-    with_arrivals, without = (site.publisher(arrivals=each, runs=5).step(site.now) for each in (True, False))
-    assert (with_arrivals.forecast, with_arrivals.learnt) == (without.forecast, without.learnt) == (2, 39)
-    # First come, first served: who comes later starts later.
-    assert with_arrivals.queues == without.queues
-    assert site.publisher(arrivals=True, runs=5).step(site.now + 60).problem == ""
-
-
-def test_later_jobs_are_drawn_from_those_of_this_server_only(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: set[str] = set()
-    monkeypatch.setattr(ArrivalModel, "submitted", lambda self, job, now: drawn.add(job.job_id))
-    publisher = site.publisher(arrivals=True)
-    others = [job("bob", end=site.now - age, job_id=f"{age}.pbs2", server="pbs2") for age in (500, 400)]
-    with site.engine.begin() as connection:
-        add_jobs(connection, others[:1])
-    assert publisher.step(site.now).learnt == 40, "runtimes are learnt from all servers"
-    with site.engine.begin() as connection:
-        add_jobs(connection, others[1:])
-    assert publisher.step(site.now + 60).learnt == 41
-    assert len(drawn) == 39
-    assert all(each.endswith(".pbs1") for each in drawn)
 
 
 def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:

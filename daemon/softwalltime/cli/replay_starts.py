@@ -48,7 +48,6 @@ from softwalltime.forecast.defaults import KINDS
     help="Runs for the ranges of a forecast.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
-@click.option("--arrivals", "arriving", is_flag=True, help="Draw jobs that come later from those of the last weeks.")
 @click.option("--by", multiple=True, type=click.Choice(KINDS), help="Figures by class of jobs too; may be given again.")
 @click.option(
     "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
@@ -73,7 +72,7 @@ def replay_starts(**given: Any) -> int:
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
-      softwalltime replay-starts LOGS --since 2026-01-01 --arrivals --by wait
+      softwalltime replay-starts LOGS --since 2026-01-01 --by wait
     """
     from softwalltime.cli.measure.replay_starts import judge_forecasts
 

@@ -8,7 +8,7 @@ import click
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import runtimes_option, store_options
 from softwalltime.cli.output import output_options
-from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, LOOK, RUNS
+from softwalltime.forecast.defaults import FEWER_RUNS, LOOK, RUNS
 
 
 @click.command()
@@ -36,14 +36,9 @@ from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, LOOK, RUNS
     "--runs",
     type=click.IntRange(0),
     metavar="N",
-    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
-    f"with --arrivals {FEWEST_RUNS}.",
+    help=f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
-@click.option(
-    "--arrivals", "arriving", is_flag=True,
-    help="Draw jobs that come later from those of the last weeks, for the ranges.  It needs a history.",
-)  # fmt: skip
 @click.option(
     "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
     help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
@@ -62,8 +57,8 @@ def starts(**given: Any) -> None:
     predicted distributions.  The expected start is the median of these runs.  With --runs 0 there is one run with
     median runtimes, and there are no ranges.  The reason why a job waits comes from the run with median runtimes.  The
     forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.
-    --calibration corrects both by the errors of past forecasts, and --arrivals draws later jobs as the site's users
-    submit them.  The output names each property of the server that is only approximated.
+    --calibration corrects both by the errors of past forecasts.  The output names each property of the server that is
+    only approximated.
 
     --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts.
 

@@ -18,16 +18,12 @@ FORMAT: Literal[3] = 3
 
 @dataclass(frozen=True, slots=True)
 class CalibrationFile:
-    """Corrections, and whose errors they come from: the jobs and the predictor of runtimes.
-
-    ``arrivals``: whether jobs that come later were drawn for those forecasts.
-    """
+    """Corrections, and whose errors they come from: the jobs and the predictor of runtimes."""
 
     corrections: Corrections
     source: str
     predictor: str
     forecasts: int
-    arrivals: bool = False
     format: Literal[3] = FORMAT
 
 
@@ -61,9 +57,7 @@ def load_calibration(path: Path) -> CalibrationFile:
     return calibration
 
 
-def why_not_corrected(
-    calibration: CalibrationFile | None, spec: str, learnt: int, arrivals: bool = False
-) -> tuple[str, ...]:
+def why_not_corrected(calibration: CalibrationFile | None, spec: str, learnt: int) -> tuple[str, ...]:
     """Why the calibration does not apply to these forecasts, one sentence; empty if it does or there is none."""
     if calibration is None:
         return ()
@@ -71,8 +65,6 @@ def why_not_corrected(
         reason = "the calibration is for learnt runtimes, and no job was learnt: give --log LOGS"
     elif not _same(spec, calibration.predictor):
         reason = f"the calibration was measured with --predictor {calibration.predictor}, not {spec}"
-    elif calibration.arrivals != arrivals:
-        reason = f"the calibration was measured {'with' if calibration.arrivals else 'without'} --arrivals"
     else:
         return ()
     return (f"forecasts are not corrected: {reason}",)

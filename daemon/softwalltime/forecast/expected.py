@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import ModelledQueue, limit
@@ -43,14 +42,12 @@ class ExpectedStart:
 class Learnt:
     """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured.
 
-    ``arrivals`` are what jobs that come later are drawn from, ``None`` where none are to come.  ``keeps_raw``: whether
-    forecasts hold what was forecast before any correction.
+    ``keeps_raw``: whether forecasts hold what was forecast before any correction.
     """
 
     runtimes: RuntimeModel
     waits: LikeWaits
     corrections: Corrections | None = None
-    arrivals: ArrivalModel | None = None
     keeps_raw: bool = False
 
 
@@ -73,13 +70,12 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
-        plain = later is None and learnt.corrections is None and not learnt.keeps_raw
+        plain = learnt.corrections is None and not learnt.keeps_raw
         if plain and all(distribution.values.min() == distribution.values.max() for distribution in distributions):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
             progress(runs)
             runs = 0
-        starts = forecast(model, distributions, runs, seed, until, progress, later)
+        starts = forecast(model, distributions, runs, seed, until, progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
         ranges = starts.ranges()

@@ -148,14 +148,14 @@ class StartPublisher:
         """Learn the history of the store, for forecasts of this server's jobs."""
         spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
         predictor = make(spec)
-        learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals, server=server)
+        learning = ForecastLearning(predictor, teaching)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             since_last = partial(last_ended_since, connection, now=now)
             wanted = needed(predictor.history, now, since_last)
             learning.history(read_history(connection, *wanted, now, teaching), now)
         calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
-        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs, self._options.arrivals))
+        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs))
         base = None if calibration is None or self._remark else calibration.corrections
         learning.learnt = replace(learning.learnt, corrections=base, keeps_raw=self._options.calibrate)
         self._calibration = SelfCalibration(base)

@@ -15,7 +15,6 @@ from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import Calibration
 from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.judgement import BOUND, COMBINED, METHODS, GivenSchedule, StartScores, judge, sampled, scores
@@ -70,8 +69,6 @@ class ReplayStartsDocument:
     """simulated, or recorded."""
     predictor: str
     """Predictor of runtimes."""
-    arrivals: bool
-    """Whether jobs that come later were drawn."""
     forecasts: dict[str, dict[str, StartScores]]
     """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
 
@@ -82,7 +79,7 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 
 def judge_forecasts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, arriving: bool, by: tuple[str, ...], file: Path | None, walltimes: dict[str, int],
+    seed: int, by: tuple[str, ...], file: Path | None, walltimes: dict[str, int],
     selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Forecast, compare and print; return the exit status."""
@@ -100,12 +97,11 @@ def judge_forecasts(
         raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
         calibration = SelfCalibration()
-        arrivals = ArrivalModel() if arriving else None
-        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress, arrivals)
+        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress)
         judged = list(made)
     if file is not None:
         learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
-        save_calibration(file, CalibrationFile(learnt, " ".join(sources), spec, len(judged), arriving))
+        save_calibration(file, CalibrationFile(learnt, " ".join(sources), spec, len(judged)))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     judged = [forecast for forecast in judged if forecast.job in first]
     parts = {
@@ -121,7 +117,6 @@ def judge_forecasts(
         size,
         "recorded" if recorded else "simulated",
         spec,
-        arriving,
         by_part,
     )
     if output.form == "json":
@@ -135,7 +130,7 @@ def judge_forecasts(
         kind = "as recorded" if recorded else "simulated: first come, first served, EASY, walltimes"
         output.paragraph(
             f"{document.source}: {plural(len(jobs), 'job')} on {plural(size, 'processor')}, {kind}; runtimes by "
-            f"{spec}, {plural(runs, 'run')}{', with jobs that come later' if arriving else ''}"
+            f"{spec}, {plural(runs, 'run')}"
         )
         for name, by_method in by_part.items():
             some = next(iter(by_method.values()))

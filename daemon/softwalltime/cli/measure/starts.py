@@ -28,7 +28,7 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
 def forecast_starts(
     jobs: tuple[str, ...], file: Path | None, from_store: bool, user: str, group: str, project: str, queue_name: str,
     probes: tuple[str, ...], logs: tuple[str, ...], spec: str, runs: int | None, seed: int,
-    arriving: bool, calibrated: Path | None, timeout: float, output: Output, settings: LazySettings,
+    calibrated: Path | None, timeout: float, output: Output, settings: LazySettings,
 ) -> None:  # fmt: skip
     """Forecast the starts and print them."""
     of = StartSelection(user, group, project, queue_name)
@@ -46,9 +46,9 @@ def forecast_starts(
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(server_snapshot, running=running)
     models = [model_of(server_snapshot, [probe_job(probe, server_snapshot)], running) for probe in wanted]
-    learnt, basis, uncorrected = learn(logs, spec, settings, server_snapshot, calibration, arriving)
+    learnt, basis, uncorrected = learn(logs, spec, settings, server_snapshot, calibration)
     if runs is None:
-        runs = min(modelled.model.affordable_runs(arriving) for modelled in (queue, *models))
+        runs = min(modelled.model.affordable_runs() for modelled in (queue, *models))
     rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, seed, progress)
