@@ -14,9 +14,6 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
-from softwalltime.forecast.calibration import GROUPS, Corrections
-from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
-from softwalltime.forecast.self_calibration import SelfCalibration
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.service.forecast_thread import COMMAND
@@ -167,10 +164,6 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
                 start=started, server="pbs1",
             )  # fmt: skip
             add_jobs(connection, [ended])
-    off = site.publisher(calibrate=False).step(site.now - 1)
-    assert (off.judged, off.range_factor) == (0, 1.0)
-    # It kept forecasts of a second ago, without what they were before any correction.
-    _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
 
     def given(now: int) -> tuple[int, int]:
         """The 90% range that a process gives that starts."""
@@ -197,24 +190,6 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
     known = given(later)
     _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
     assert known[1] > given(later)[1] > later + 3000
-
-
-def test_with_a_file_alone_forecasts_are_corrected_and_none_is_watched(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched: list[str] = []
-    monkeypatch.setattr(SelfCalibration, "watch", lambda self, job_id, *_: watched.append(job_id))
-    file = tmp_path / "starts.json"
-    corrections = Corrections(((0.0, 0.0),) * GROUPS, ((-1.0, -0.5, 0.5, 1.0),) * GROUPS)
-    save_calibration(file, CalibrationFile(corrections, "LOGS", "v1", 100))
-    site.publisher(calibrate=False, calibration=file).step(site.now)
-    with site.engine.connect() as connection:
-        found = {each.start.job_id: each.start for each in read_expected(connection)}
-    assert (found["2.pbs1"].high90 or 0) > site.now + 3600 > (found["2.pbs1"].low90 or 0)
-    # Nobody would learn from them, and so forget them.
-    assert not watched
-    site.publisher(calibration=file).step(site.now + 3600)
-    assert watched
 
 
 def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:

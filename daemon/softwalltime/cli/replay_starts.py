@@ -1,6 +1,5 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -49,10 +48,6 @@ from softwalltime.forecast.defaults import KINDS
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option("--by", multiple=True, type=click.Choice(KINDS), help="Figures by class of jobs too; may be given again.")
-@click.option(
-    "--save-calibration", "file", type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what the errors teach to this file, for softwalltime starts --calibration.",
-)  # fmt: skip
 @walltimes_option
 @selection_options
 @output_options

@@ -40,11 +40,6 @@ from softwalltime.forecast.defaults import FEWER_RUNS, LOOK, RUNS
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the drawn runtimes.")
 @click.option(
-    "--calibration", "calibrated", type=click.Path(dir_okay=False, path_type=Path),
-    help="Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
-    "predictor.  It needs a history.",
-)  # fmt: skip
-@click.option(
     "--timeout", type=click.FloatRange(1), default=LOOK, show_default=True, metavar="SECONDS",
     help="Seconds that PBS's commands may take together.",
 )  # fmt: skip
@@ -56,11 +51,11 @@ def starts(**given: Any) -> None:
     The command simulates the scheduler many times from the state of the server on, with runtimes drawn from the
     predicted distributions.  The expected start is the median of these runs.  With --runs 0 there is one run with
     median runtimes, and there are no ranges.  The reason why a job waits comes from the run with median runtimes.  The
-    forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.
-    --calibration corrects both by the errors of past forecasts.  The output names each property of the server that is
-    only approximated.
+    forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.  The
+    output names each property of the server that is only approximated.
 
-    --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts.
+    --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts, which are corrected by the
+    errors of past ones.
 
     --if adds a job that has not been submitted, behind all others of its queue, to compare walltimes, sizes or queues.
 

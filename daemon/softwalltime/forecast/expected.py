@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,13 @@ class ExpectedStart:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured.
+    """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
 
-    ``keeps_raw``: whether forecasts hold what was forecast before any correction.
+    ``keeps_raw``: whether forecasts are corrected, and hold what was forecast before any correction.
     """
 
     runtimes: RuntimeModel
-    waits: LikeWaits
+    waits: LikeWaits = field(default_factory=LikeWaits)
     corrections: Corrections | None = None
     keeps_raw: bool = False
 
@@ -70,8 +70,9 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        plain = learnt.corrections is None and not learnt.keeps_raw
-        if plain and all(distribution.values.min() == distribution.values.max() for distribution in distributions):
+        if not learnt.keeps_raw and all(
+            distribution.values.min() == distribution.values.max() for distribution in distributions
+        ):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
             progress(runs)
             runs = 0
@@ -127,9 +128,9 @@ def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
 ) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
-    """The five values of each job, corrected, and what they were; those of a job that starts at once may stay."""
+    """The five values of each job, corrected, and what they were."""
     model, corrections = queue.model, learnt.corrections
-    if corrections is None and not learnt.keeps_raw:
+    if not learnt.keeps_raw:
         return rows, {}
     corrected, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
@@ -142,8 +143,6 @@ def _corrected(
         place = index - model.running
         # A delayed job waits from its time on.
         begin = max(model.now, model.jobs.submitted[index])
-        if rows[POINT, place] <= begin and not learnt.keeps_raw:
-            continue
         waited = begin - model.jobs.submitted[index]
         like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
         expected = float(rows[POINT, place]) - begin

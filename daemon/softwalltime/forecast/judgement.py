@@ -74,18 +74,19 @@ class _Moment:
 
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
-    calibration: SelfCalibration | None = None, progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield what each method predicted for the jobs of a sample, in order of time.
+
+    Forecasts are corrected as the daemon corrects its own: each teaches when its job has started, and when the end of a
+    range has passed before.
 
     :param runtimes: has learnt nothing yet.
     :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
-    :param calibration: corrects the forecasts, and learns from each as the daemon does: when its job has started, and
-        when the end of a range has passed before; from all of them at the end.
     :param progress: called with the number of jobs whose submission is behind.
     """
-    calibration = calibration or SelfCalibration()
+    calibration = SelfCalibration()
     waiting: dict[str, list[JudgedForecast]] = {}
     for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
         now, job = moment.model.now, str(moment.job)
@@ -107,12 +108,11 @@ def judge(
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
         }, now, _enough_free(moment))  # fmt: skip
-    calibration.learn(_started(waiting, None))
 
 
-def _started(waiting: dict[str, list[JudgedForecast]], now: int | None) -> list[JudgedForecast]:
-    """Take out the forecasts of the jobs that have started by ``now``; ``None``: of all."""
-    started = [job for job, (first, *_) in waiting.items() if now is None or first.started <= now]
+def _started(waiting: dict[str, list[JudgedForecast]], now: int) -> list[JudgedForecast]:
+    """Take out the forecasts of the jobs that have started by ``now``."""
+    started = [job for job, (first, *_) in waiting.items() if first.started <= now]
     return [moment for job in started for moment in waiting.pop(job)]
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history
-from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
@@ -35,7 +34,7 @@ class ForecastLearning:
     """
 
     def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
-        self.learnt = Learnt(RuntimeModel(predictor), LikeWaits())
+        self.learnt = Learnt(RuntimeModel(predictor), keeps_raw=True)
         self.jobs = 0
         """Jobs that have taught."""
         self._teaching = frozenset(teaching)

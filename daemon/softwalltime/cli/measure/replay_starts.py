@@ -1,8 +1,6 @@
 """Compare forecasts of starts with the starts: the work of ``softwalltime replay-starts``."""
 
-import os
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 
 import click
 import numpy as np
@@ -15,11 +13,8 @@ from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns
 from softwalltime.errors import SourceError
-from softwalltime.forecast.calibration import Calibration
-from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
 from softwalltime.forecast.judgement import BOUND, COMBINED, METHODS, GivenSchedule, StartScores, judge, sampled, scores
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.self_calibration import SelfCalibration
 from softwalltime.forecast.start_classes import by_class
 from softwalltime.formatting import duration, percent, plural
 from softwalltime.predictors.registry import make
@@ -79,13 +74,11 @@ COLUMNS = ("time", "method", *(field.name for field in fields(StartScores)))
 
 def judge_forecasts(
     sources: tuple[str, ...], processors: int | None, recorded: bool, spec: str, sample: int, every: int, runs: int,
-    seed: int, by: tuple[str, ...], file: Path | None, walltimes: dict[str, int],
+    seed: int, by: tuple[str, ...], walltimes: dict[str, int],
     selection: JobSelection, output: Output, settings: LazySettings,
 ) -> int:  # fmt: skip
     """Forecast, compare and print; return the exit status."""
     predictor = make(spec)
-    if file is not None and not os.access(file.parent, os.W_OK):
-        raise SourceError(f"{file}: cannot be written: its folder does not exist, or is not writable")
     completed, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     jobs = jobs_of(completed, settings().teaching)
     require_scored(jobs, sources)
@@ -96,12 +89,7 @@ def judge_forecasts(
     if not chosen:
         raise SourceError(f"no job waits on {plural(size, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
-        calibration = SelfCalibration()
-        made = judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, calibration, progress)
-        judged = list(made)
-    if file is not None:
-        learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
-        save_calibration(file, CalibrationFile(learnt, " ".join(sources), spec, len(judged)))
+        judged = list(judge(schedule, RuntimeModel(predictor), chosen, runs, every, seed, progress))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     judged = [forecast for forecast in judged if forecast.job in first]
     parts = {

@@ -14,7 +14,6 @@ from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
 from softwalltime.cli.progress import progress_bar
 from softwalltime.errors import UsageError
-from softwalltime.forecast.calibration_file import load_calibration
 from softwalltime.forecast.expected import expected_starts
 from softwalltime.forecast.probes import PROBE, probe_job, probe_of
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
@@ -28,7 +27,7 @@ from softwalltime.simulation.policies import SOFT_WALLTIME
 def forecast_starts(
     jobs: tuple[str, ...], file: Path | None, from_store: bool, user: str, group: str, project: str, queue_name: str,
     probes: tuple[str, ...], logs: tuple[str, ...], spec: str, runs: int | None, seed: int,
-    calibrated: Path | None, timeout: float, output: Output, settings: LazySettings,
+    timeout: float, output: Output, settings: LazySettings,
 ) -> None:  # fmt: skip
     """Forecast the starts and print them."""
     of = StartSelection(user, group, project, queue_name)
@@ -39,14 +38,13 @@ def forecast_starts(
         return
     wanted = [probe_of(text, getpass.getuser()) for text in probes]
     make(spec)
-    calibration = load_calibration(calibrated) if calibrated is not None else None
     server_snapshot = load_snapshot(file) if file is not None else look(timeout)
     chosen = of.jobs(_chosen(jobs, server_snapshot), server_snapshot) if jobs or not wanted else frozenset()
     policy = site_policy(settings().policy)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(server_snapshot, running=running)
     models = [model_of(server_snapshot, [probe_job(probe, server_snapshot)], running) for probe in wanted]
-    learnt, basis, uncorrected = learn(logs, spec, settings, server_snapshot, calibration)
+    learnt, basis = learn(logs, spec, settings, server_snapshot)
     if runs is None:
         runs = min(modelled.model.affordable_runs() for modelled in (queue, *models))
     rows: list[StartDocument] = []
@@ -56,7 +54,7 @@ def forecast_starts(
         for probe, model in zip(wanted, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, seed, progress)
             rows += [start_document(f"if {probe.text}", start) for start in answers]
-    remarks = (*server_snapshot.remarks, *queue.remarks, *uncorrected)
+    remarks = (*server_snapshot.remarks, *queue.remarks)
     if output.form == "json":
         output.document(
             StartsDocument(server_snapshot.taken, server_snapshot.server, runs, basis, remarks, tuple(rows))
