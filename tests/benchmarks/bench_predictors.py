@@ -34,13 +34,6 @@ SPECS = (
     "percentile:keys=user", "percentile:keys=user+project", "percentile", "percentile:p=95",
     "memorizer", "templates", "adaboost", "trip", "random-forest", "svr",
     "gaussier", "gaussier:over=linear,under=squared",
-    "calibrated:weights=plain,target=0.02",
-    "calibrated:weights=plain,target=0.05",
-    "calibrated:weights=plain,target=0.1",
-    "calibrated:weights=plain,objective=absolute-error",
-    "calibrated:weights=plain,objective=node-seconds",
-    "calibrated:weights=plain,statistic=mean",
-    "calibrated:weights=plain,statistic=median",
 )  # fmt: skip
 LEARNED = (
     "target=0.02", "target=0.05", "target=0.1", "objective=absolute-error", "objective=node-seconds",

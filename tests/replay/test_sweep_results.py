@@ -97,7 +97,7 @@ def test_rows_of_other_weights_in_the_same_file_are_replaced(
     monkeypatch.chdir(tmp_path)
     path, file, shipped = tmp_path / "results.csv", Path("weights.json"), load(SHIPPED)
     file.write_text(dump(shipped))
-    learned, plain = (with_spec(task, f"calibrated:weights={name}") for name in (file, "plain"))
+    learned, plain = (with_spec(task, spec) for spec in (f"calibrated:weights={file}", "v1"))
     sweep(path, learned, plain)
     assert sweep(path, learned, plain) == []
     file.write_text(dump(replace(shipped, layers=(shipped.layers[0] + np.float32(0.5), *shipped.layers[1:]))))

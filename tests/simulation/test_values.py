@@ -308,7 +308,7 @@ def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypat
     ("specs", "found"),
     [
         (["calibrated:statistic=mean", "calibrated"], {"calibrated:statistic=mean": "calibrated"}),
-        (["calibrated:statistic=mean", "calibrated:weights=plain,statistic=mean", "v1"], {}),
+        (["calibrated:statistic=mean", "calibrated:compiled=no,target=0.1", "v1"], {}),
         (["calibrated:target=0.1", "calibrated"], {}),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_trial_counts_for_the_same_weights_only_whatever_the_name_of_their_fil
     file.write_text(dump(shipped))
     specs = (
         f"calibrated:weights={file}",
-        "calibrated:weights=plain",
+        "percentile",
         "v1",
     )
 
@@ -138,10 +138,8 @@ def test_weights_are_named_in_place_of_those_of_the_package() -> None:
     assert with_weights("calibrated", "/w.json") == "calibrated:weights=/w.json"
     assert with_weights("calibrated:weights=learned,q=0.9", "/w.json") == "calibrated:q=0.9,weights=/w.json"
     assert with_weights("calibrated", "") == "calibrated"
-    assert [weights_of(spec) for spec in ("calibrated", "calibrated:weights=plain", "calibrated:q=1,weights=a")] == [
-        "", "", "a"
-    ]  # fmt: skip
-    tried = ["v1", "calibrated:target=0.1", "calibrated:weights=plain", "calibrated:weights=learned"]
+    assert [weights_of(spec) for spec in ("calibrated", "calibrated:q=1,weights=a")] == ["", "a"]
+    tried = ["v1", "calibrated:target=0.1", "calibrated:weights=learned"]
     assert with_shipped_weights(tried, 0.05) == ["calibrated:target=0.1", "calibrated:weights=learned"]
     assert with_shipped_weights(["v1"], 0.02) == ["calibrated:target=0.02"]
     spaced = "calibrated: weights=/w.json, q=0.9"
