@@ -1,6 +1,5 @@
 """The daemon's forecasts of starts: published from an emulated server, and what stops them."""
 
-import json
 import logging
 import os
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from pydantic import TypeAdapter
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
@@ -317,7 +317,7 @@ def test_the_process_leaves_signals_to_the_daemon_and_is_the_first_to_be_killed_
         assert process.stdout is not None
         process.stdin.write(settings.model_dump_json().encode() + b"\n")
         process.stdin.flush()
-        assert str(tmp_path) in StartsStatus.from_json(json.loads(process.stdout.readline())).problem
+        assert str(tmp_path) in TypeAdapter(StartsStatus).validate_json(process.stdout.readline()).problem
         assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == f"{OUT_OF_MEMORY}\n"
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process.send_signal(number)
