@@ -42,7 +42,6 @@ TITLE = "Report on soft walltimes"
 )
 @predictors_options
 @max_broken_option
-@click.option("--no-settings", is_flag=True, help="Do not compare settings of the percentile predictor; much faster.")
 @click.option("--no-simulation", is_flag=True, help="Do not simulate waits; faster, but nothing can be switched on.")
 @site_options
 @click.option(
@@ -86,7 +85,7 @@ TITLE = "Report on soft walltimes"
 @store_options
 @rare_collections()
 def report(
-    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float, no_settings: bool,
+    sources: tuple[str, ...], file: Path, specs: tuple[str, ...], max_broken: float,
     no_simulation: bool, site: SiteOptions, seeds: tuple[int, ...], simulated_jobs: int,
     processes: int | None, split: datetime | None, compare: tuple[tuple[int, int], tuple[int, int]] | None,
     title: str, pseudonyms: Path | None, pseudonymous_queues: bool, limit: int | None, plan: Path | None,
@@ -96,7 +95,7 @@ def report(
     """Write a page that says whether to switch soft walltimes on.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
-    are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on
+    are, and how accurate each predictor would have been and for whom.  Waits are simulated on
     the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
     policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
     contains user names unless --pseudonyms replaces them.  With --write a recommended policy is also written as a plan
@@ -140,7 +139,7 @@ def report(
     decisions = _decisions(settings) if STORE in sources else []
     workload = Workload(jobs, limit)
     options = reports.ReportOptions(
-        specs, max_broken / 100, minimum, not no_settings,
+        specs, max_broken / 100, minimum,
         int(split.replace(tzinfo=UTC).timestamp()) if split else None,
         None if no_simulation else SimulationOptions(
             site.baseline(minimum), site.processors or tally.machine or None, seeds, simulated_jobs, processes
