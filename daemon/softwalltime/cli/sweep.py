@@ -15,7 +15,7 @@ from softwalltime.cli.selection import selection_options
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=complete_source)
 @click.option(
     "-o", "--output", "file", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="File for the results, .csv or .parquet.",
+    help="CSV file for the results.",
 )  # fmt: skip
 @list_of_predictors(
     "Predictors or grids, separated by commas.",

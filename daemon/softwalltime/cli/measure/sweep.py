@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,8 @@ def sweep_sources(
 ) -> int:  # fmt: skip
     """Measure the predictors on each source; return the exit status."""
     specs = _grid(listed, single)
-    table = _table(file)
+    if file.suffix != ".csv":
+        raise UsageError(f"{file}: the file name must end in .csv")
     if processes is not None and scheduler is not None:
         raise UsageError(
             "--processes sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
@@ -59,8 +59,8 @@ def sweep_sources(
     with ExitStack() as stack:
         # Check workers and output before minutes of reading.
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
-        results = stack.enter_context(Results(table, again=again))
-        folder = stack.enter_context(_scratch(table))
+        results = stack.enter_context(Results(file, again=again))
+        folder = stack.enter_context(_scratch(file))
         tasks, whole = _tasks(list(dict.fromkeys(sources)), specs, minimum, settings, selection, folder)
         todo, dropped = results.prepare(tasks, _options(specs))
         if dropped:
@@ -71,8 +71,6 @@ def sweep_sources(
         try:
             _do(workers, todo, results, failures)
         finally:
-            if file != table:
-                results.write_parquet(file)
             new = len(results) - begin
             say(f"{file}: {len(results):,} rows, {new:,} of them new")
             for line in _failure_lines(failures):
@@ -95,17 +93,6 @@ def _grid(listed: str | None, single: tuple[str, ...]) -> list[str]:
 def _options(specs: list[str]) -> list[str]:
     """Return the options of all predictors, without duplicates."""
     return list(dict.fromkeys(option for spec in specs for option in type(make(spec).options).model_fields))
-
-
-def _table(output: Path) -> Path:
-    """Return the CSV file for the rows; beside a Parquet file, because Parquet cannot be appended to."""
-    if output.suffix == ".csv":
-        return output
-    if output.suffix != ".parquet":
-        raise UsageError(f"{output}: the file name must end in .csv or .parquet")
-    if find_spec("duckdb") is None:
-        raise UsageError("Parquet needs DuckDB: pip install 'pbs-softwalltime[parquet]', or name a .csv file")
-    return output.with_suffix(".csv")
 
 
 @contextmanager
