@@ -58,7 +58,7 @@ def render(report: Report, origin: Origin) -> str:
         "breakable": _breakable, "change": recommendation.change,
         "seconds_interval": _seconds_interval, "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
-    found = to_document(report, origin.title, list(origin.sources), origin.selection)
+    document = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
@@ -70,7 +70,7 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        numbers=Markup(to_embedded_json(found)),  # noqa: S704  # every < is written as \u003c
+        numbers=Markup(to_embedded_json(document)),  # noqa: S704  # every < is written as \u003c
         outcomes=prediction_figures.OUTCOMES,
         extension_classes=_extension_classes(),
         published=compare_published_order(report.scores),
@@ -162,11 +162,11 @@ def _settings(report: Report) -> Sequence[SettingWaits]:
     if not isinstance(report.simulation, SimulationFigures):
         return ()
     recommended = report.recommendation.waits
-    return sorted(report.simulation.settings, key=lambda one: one is not recommended)
+    return sorted(report.simulation.settings, key=lambda setting: setting is not recommended)
 
 
 def _of_predictors(report: Report) -> list[Picture]:
-    look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
+    look = select_styles([figures.spec for figures in report.predictions], report.recommendation.predictor)
     scores = {spec: warm for spec, (_, warm) in report.scores.items()}
     rates = prediction_figures.draw_rates_by_week(report.predictions, look, report.options.target)
     return [
@@ -198,9 +198,9 @@ def _population_of_periods(report: Report) -> str:
     return f"{before.jobs:,} before and {after.jobs:,} after, all that ran and whose start is known"
 
 
-def _with_enough_jobs(found: Sequence[groups.Group]) -> Sequence[groups.Group]:
+def _with_enough_jobs(all_groups: Sequence[groups.Group]) -> Sequence[groups.Group]:
     """Return the groups whose means say something."""
-    return [group for group in found if group.jobs >= groups.LEAST_JOBS]
+    return [group for group in all_groups if group.jobs >= groups.LEAST_JOBS]
 
 
 def _breakable(spec: str) -> Markup:

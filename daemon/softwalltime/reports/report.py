@@ -144,7 +144,7 @@ def make_report(
         progress(_simulation_work(options, len(workload.jobs)))
     if focus and focus not in soft:
         soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
-    judged = {spec: evaluate(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
+    judged = {spec: evaluate(table, spec, values) for spec, values in soft.items()} if len(submitted) else {}
     progress(len(workload.jobs))
     return Report(
         options=options,
@@ -156,11 +156,15 @@ def make_report(
         until=int(table.submitted.max()),
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
-        scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
+        scores={spec: (score(workload, values), score(workload, values, WARM_UP)) for spec, values in soft.items()},
         floor=find_lower_bound(workload),
         memorizer=_memorizer(workload, soft, options.minimum),
-        predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
-        shares={spec: _summarize_users(table, one, options.target) for spec, one in judged.items() if spec != BASELINE},
+        predictions=tuple(analyze_predictions(table, evaluation) for evaluation in judged.values()),
+        shares={
+            spec: _summarize_users(table, evaluation, options.target)
+            for spec, evaluation in judged.items()
+            if spec != BASELINE
+        },
         for_whom=_group_figures(table, judged[focus], options.target) if focus in judged else None,
         happened=_since(workload, table, options, decisions),
         simulation=simulation,
@@ -237,10 +241,10 @@ def _since(
     both = periods.split_spans(table, predicted, options.split)
     if options.compare is not None:
         both = Span(*options.compare[0]), Span(*options.compare[1])
-    found = [periods.summarize_period(table, span, predicted) for span in both or ()]
-    pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
+    waits = [periods.summarize_period(table, span, predicted) for span in both or ()]
+    pair = (waits[0], waits[1]) if len(waits) == 2 and waits[0] is not None and waits[1] is not None else None
     return ProductionFigures(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
         predicted.raised, periods.summarize_weeks(table, predicted), pair,
-        tuple(span for span, waits in zip(both or (), found, strict=True) if waits is None),
+        tuple(span for span, of_span in zip(both or (), waits, strict=True) if of_span is None),
     )  # fmt: skip
