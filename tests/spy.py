@@ -89,11 +89,6 @@ class FailingSpy(FileSpy):
         self._fail("history")
         return super().history
 
-    @property
-    def notice(self) -> str:
-        self._fail("notice")
-        return ""
-
     def learn(self, job: CompletedJob) -> None:
         super().learn(job)
         self._fail("learn")

@@ -16,7 +16,7 @@ from softwalltime.cli import run
 from softwalltime.jobs import CompletedJob
 from tests.reports.fixtures import Elements, numbers
 
-FAST = ["--no-settings", "--no-simulation"]
+FAST = ["--no-simulation"]
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def test_the_verdict_is_about_the_scheduler_of_the_site(
     command: str, logs: Path, snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = {
-        "report": ["--no-settings", "--predictors", "v3", "-o", str(tmp_path / "report.html")],
+        "report": ["--predictors", "v3", "-o", str(tmp_path / "report.html")],
         "policy compare": [],
         "tune": ["--predictors", "v3", "--simulated-jobs", "1300"],
     }[command]
@@ -72,7 +72,7 @@ def test_options_replace_parts_of_the_snapshot(
     logs: Path, snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = str(tmp_path / "report.html")
-    arguments = ["report", str(logs), "--no-settings", "--predictors", "v3", *SEEDS, "-o", page, "--format", "json"]
+    arguments = ["report", str(logs), "--predictors", "v3", *SEEDS, "-o", page, "--format", "json"]
     assert run([*arguments, "--site", str(snapshot), "--processors", "256", "--baseline", "WFP"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["processors"] == 256

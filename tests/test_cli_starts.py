@@ -103,30 +103,6 @@ def test_runtimes_are_learnt_from_the_store_that_the_settings_name(
     assert found[0]["jobs"][0]["expected"] < NOW + 3 * 3600
 
 
-def test_later_jobs_from_a_store_of_several_servers_are_those_of_the_own_server(
-    queue: str, engine: Engine, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A small job an hour comes to another server; here such jobs overtake those that wait for the whole machine.
-    times = range(NOW - 21 * 86400, NOW - 7200, 3600)
-    jobs = [job("eve", submitted=at, start=at, runtime=3600, walltime=3600, job_id=f"{at}.pbs2") for at in times]
-    with engine.begin() as connection:
-        add_jobs(connection, [replace(each, server="pbs2") for each in jobs])
-    found = []
-    for more in ([], ["--arrivals"]):
-        arguments = ["starts", "--snapshot", queue, "--runs", "20", "--format", "json", "--dsn", database, *more]
-        assert run(arguments) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    without, with_others = found
-    assert with_others["jobs"] == without["jobs"]
-    assert "no later jobs are drawn: less than a day of history of pbs1 is known" in with_others["remarks"]
-    with engine.begin() as connection:
-        add_jobs(connection, [replace(each, server="pbs1") for each in jobs])
-    assert run(arguments) == 0
-    with_own = json.loads(capsys.readouterr().out)
-    assert not any("no later jobs" in each for each in with_own["remarks"])
-    assert with_own["jobs"] != without["jobs"]
-
-
 def test_probe_jobs_are_compared(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--if", "ncpus=4,walltime=10:00,user=carol", "--if", "ncpus=16,walltime=2:00:00,queue=long,user=carol"]
     assert run(["starts", "--snapshot", queue, "--runs", "5", "--format", "json", *arguments]) == 0
@@ -165,12 +141,9 @@ def test_without_pbs_the_snapshot_says_what_to_do(
     assert "no qmgr on the PATH" in capsys.readouterr().err
 
 
-def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_ones(
-    accounting: str, queue: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    calibration = str(tmp_path / "calibration.json")
+def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = f"replay-starts {accounting} --processors 128 --sample 50 --runs 3 --every 20000".split()
-    assert run([*arguments, "--save-calibration", calibration]) == 0
+    assert run(arguments) == 0
     text = capsys.readouterr().out
     for name in ("walltimes", "like jobs", "predicted runtimes", "drawn runtimes", "combined"):
         assert f"| {name} " in text
@@ -181,30 +154,6 @@ def test_replay_starts_compares_forecasts_with_baselines_and_calibrates_live_one
     assert document["schedule"] == "recorded"
     assert any(name.startswith("at submission, queue ") for name in document["forecasts"])
     assert document["forecasts"]["at submission"]["combined"]["forecasts"] > 0
-    live = ["starts", "--snapshot", queue, "--log", accounting, "--runs", "20", "--format", "json"]
-    rows = []
-    for more in ((), ("--calibration", calibration)):
-        assert run([*live, *more]) == 0
-        rows.append({row["job"]: row for row in json.loads(capsys.readouterr().out)["jobs"]})
-    plain, corrected = rows
-    assert plain["4.pbs1"] == corrected["4.pbs1"], "it starts at once"
-    assert plain["3.pbs1"]["range90"] != corrected["3.pbs1"]["range90"]
-    spelled_out = ("--predictor", "calibrated:statistic=median,target=0.05")
-    assert run([*live, *spelled_out, "--calibration", calibration]) == 0
-    assert "not corrected" not in capsys.readouterr().out
-    for more, reason in (
-        ((*live, "--predictor", "v1"), "measured with --predictor calibrated:statistic=median, not v1"),
-        (("starts", "--snapshot", queue, "--runs", "20", "--format", "json"), "no job was learnt: give --log LOGS"),
-    ):
-        documents = []
-        for last in ((), ("--calibration", calibration)):
-            assert run([*more, *last]) == 0
-            documents.append(json.loads(capsys.readouterr().out))
-        plain, uncorrected = documents
-        assert plain["jobs"] == uncorrected["jobs"]
-        (remark,) = set(uncorrected["remarks"]) - set(plain["remarks"])
-        assert remark.startswith("forecasts are not corrected: ")
-        assert remark.endswith(reason)
 
 
 def test_jobs_are_selected_by_user_group_project_and_queue(queue: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from softwalltime.cli import cli
 
 MEANINGS = {
     "--apply": "make the changes instead of printing them",
-    "--arrivals": "draw jobs that come later",
     "--by": "figures by class",
     "--config": "the settings file",
     "--force": "go on although a check speaks against it",

@@ -30,7 +30,7 @@ class PredictorFailure:
     predictor: str
     """Specification of the predictor."""
     step: str
-    """Method that raised: history, fit, predict, observe, learn or notice."""
+    """Method that raised: history, fit, predict, observe or learn."""
     count: int
     """Number of errors since the history was loaded."""
     last: str
@@ -186,15 +186,6 @@ class PredictorDriver:
                 predictor.learn(job)
             except Exception as error:
                 self._failed(spec, "learn", job.submission.job_id, error)
-
-    def notices(self) -> tuple[tuple[str, str], ...]:
-        """Return what the predictors say about their own state, by specification."""
-        notices = []
-        for spec, predictor in self.predictors.items():
-            with self._isolated(spec, "notice"):
-                if notice := predictor.notice:
-                    notices.append((spec, notice))
-        return tuple(notices)
 
     @contextmanager
     def _isolated(self, spec: str, step: str) -> Iterator[None]:

@@ -1,4 +1,7 @@
-"""Tables of text: aligned Markdown, which people and scripts can read, and what a terminal needs to fit them."""
+"""Tables of text: aligned Markdown, which people and scripts can read, and what a terminal needs to fit them.
+
+rich, which only ``softwalltime top`` needs, would add 14 MB (with pygments) to every installation.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

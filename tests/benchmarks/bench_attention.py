@@ -1,4 +1,4 @@
-"""The weights of calibrated: set by hand, and learned on the logs of other institutions, on the recorded traces.
+"""The weights of calibrated, learned on the logs of other institutions, on the recorded traces.
 
 Four tables: accuracy and share underestimated at submission and at start; the greatest share underestimated in a
 month; the users of whom more than twice the target is underestimated; what the middle ranges hold, and errors.
@@ -21,7 +21,6 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
 from softwalltime.jobs import Prediction
-from softwalltime.predictors.calibrated import PLAIN
 from softwalltime.predictors.learned.distribution import Floats
 from softwalltime.predictors.learned.network import SHIPPED, load
 from softwalltime.replay.workload import Workload
@@ -44,27 +43,27 @@ BY_TARGET = tuple(f"{target:.0%}" for target in sorted(TARGETS))
 RANGES = {"50%": (4, 14), "90%": (0, 18)}
 """Places of the bounds of the middle ranges among ``QUANTILES``."""
 HEADERS = {
-    "accuracy": ("trace", "weights", *(f"{when} {at}" for when in ("submission", "start") for at in BY_TARGET)),
-    "worst month": ("trace", "weights", *BY_TARGET),
-    "users over twice the target": ("trace", "weights", *BY_TARGET),
+    "accuracy": ("trace", *(f"{when} {at}" for when in ("submission", "start") for at in BY_TARGET)),
+    "worst month": ("trace", *BY_TARGET),
+    "users over twice the target": ("trace", *BY_TARGET),
     "ranges and errors": (
-        "trace", "weights", *(f"{share}{how}" for share in RANGES for how in ("", " rounded")),
+        "trace", *(f"{share}{how}" for share in RANGES for how in ("", " rounded")),
         "MAE median", "MAE mean", "pinball",
     ),
 }  # fmt: skip
 
 
 def main() -> None:
-    """Print one row for each trace and kind of weights."""
+    """Print one row for each trace."""
     folder = weights_folder()
     rows: dict[str, list[list[str]]] = {title: [] for title in HEADERS}
     for name in NAMES:
         for file in sorted(TRACES.glob(f"{name}*.swf.gz")):
             workload = Workload(list(read_jobs([file], Tally())))
-            for weights in (PLAIN, *held_out(file.name, folder)):
+            for weights in held_out(file.name, folder):
                 found = _figures(workload, weights)
                 for title, cells in found.items():
-                    rows[title].append([name, "plain" if weights == PLAIN else "learned", *cells])
+                    rows[title].append([name, *cells])
                     print(title, rows[title][-1], flush=True)
     for title, header in HEADERS.items():
         print(f"\n{title}\n{table(header, rows[title])}")

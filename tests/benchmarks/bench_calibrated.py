@@ -27,8 +27,7 @@ def main() -> None:
     kth = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
     jobs = list(read_jobs([Path(kth)], Tally())) if kth.exists() else generate(JOBS, seed=1)
     workload = Workload(jobs, JOBS)
-    ways = ["no", "yes"] if find_spec("numba") else ["no"]
-    specs = [f"calibrated:weights={weights},compiled={way}" for weights in ("plain", "learned") for way in ways]
+    specs = [f"calibrated:compiled={way}" for way in (("no", "auto") if find_spec("numba") else ("no",))]
     rows = [row for spec in specs for row in _times(workload, spec)]
     print(table(["predictor", "step", "mean, us", "99th percentile, us"], rows))
     print(f"\nstate of {USERS:,} users with 300 jobs each: {_state() / 1e6:.0f} MB pickled")

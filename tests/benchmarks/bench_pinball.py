@@ -25,7 +25,6 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.events import Kind
 from softwalltime.jobs import Prediction
-from softwalltime.predictors.calibrated import PLAIN
 from softwalltime.predictors.registry import contents_of, make
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
@@ -45,7 +44,6 @@ OTHERS = (
 )  # fmt: skip
 YEAR = 365 * 86400
 """Walltime in seconds above which jobs are left out of the first loss: one of LLNL-Atlas has 23 years."""
-PLAIN_SPEC = f"calibrated:weights={PLAIN}"
 OURS = "calibrated"
 SECONDS, ALL_SECONDS, LOG = "walltimes up to a year, s", "all jobs, s", "ln t, x 1000"
 NOISE = 1.96
@@ -69,11 +67,11 @@ def _print(path: Path) -> dict[str, list[str]]:
     """Print the losses on a trace; return the changes of calibrated's loss against others'."""
     workload = Workload(JobColumns.of(read_values([path], Tally())))
     learned = [(OURS, f"calibrated:weights={weights}") for weights in held_out(path.name, weights_folder())]
-    specs = dict(learned) | {spec: spec for spec in (PLAIN_SPEC, *OTHERS, *([LIGHTGBM] if INSTALLED else []))}
+    specs = dict(learned) | {spec: spec for spec in (*OTHERS, *([LIGHTGBM] if INSTALLED else []))}
     found = {label: _quantiles(workload, path, spec) for label, spec in specs.items()}
     scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
     part = scored & predicted_part(workload)
-    comparisons = {PLAIN_SPEC: (PLAIN_SPEC,), "the best of percentile and memorizer": OTHERS}
+    comparisons: dict[str, Sequence[str]] = {"the best of percentile and memorizer": OTHERS}
     if LIGHTGBM not in found or part.sum() == scored.sum():
         return _compare(path, workload, found, scored, "", comparisons | {LIGHTGBM: (LIGHTGBM,)})
     whole = {label: each for label, each in found.items() if label != LIGHTGBM}

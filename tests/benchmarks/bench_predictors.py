@@ -33,14 +33,7 @@ SPECS = (
     "request", "factor:0.5", "v1", "v2", "v3", "v4",
     "percentile:keys=user", "percentile:keys=user+project", "percentile", "percentile:p=95",
     "memorizer", "templates", "adaboost", "trip", "random-forest", "svr",
-    "gaussier", "gaussier:over=linear,under=squared", "champion:switch=yes",
-    "calibrated:weights=plain,target=0.02",
-    "calibrated:weights=plain,target=0.05",
-    "calibrated:weights=plain,target=0.1",
-    "calibrated:weights=plain,objective=absolute-error",
-    "calibrated:weights=plain,objective=node-seconds",
-    "calibrated:weights=plain,statistic=mean",
-    "calibrated:weights=plain,statistic=median",
+    "gaussier", "gaussier:over=linear,under=squared",
 )  # fmt: skip
 LEARNED = (
     "target=0.02", "target=0.05", "target=0.1", "objective=absolute-error", "objective=node-seconds",

@@ -16,8 +16,6 @@ import numpy as np
 from sqlalchemy import Engine, text
 
 from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.calibrated import PLAIN
-from softwalltime.predictors.learned.network import SHIPPED
 from softwalltime.store.jobs import read_jobs
 from softwalltime.text_table import table
 from tests.acceptance.conftest import DEFAULTS
@@ -36,11 +34,11 @@ FOLDER = "/tmp/softwalltime-scripts"
 SLEEP = """#!/bin/sh
 exec sleep $(awk -v seed=$$ 'BEGIN {{ srand(seed); print {seconds:.1f} * (0.7 + 0.7 * rand()) }}')
 """
-HEADER = ("weights", "script", "jobs", "accuracy of median", "MAE of median, s")
+HEADER = ("script", "jobs", "accuracy of median", "MAE of median, s")
 
 
 def main() -> None:
-    """Run the jobs and print a row for each kind of weights, without and with the scripts."""
+    """Run the jobs and print a row without and one with the scripts."""
     lab = Lab.configured()
     if lab is None:
         print(f"{RUNNER} names no command that runs things on a PBS server for tests; not measured")
@@ -52,12 +50,9 @@ def main() -> None:
             until(lambda: not lab.must("qselect", "-s", "EHQRTW"), 600)
         jobs = recorded(engine, daemon, lab, ids)
     rows = []
-    for weights in (PLAIN, SHIPPED):
-        for known in (False, True):
-            taken = jobs if known else without_scripts(jobs)
-            accuracy, _, error = figures(taken, weights, "statistic=median")
-            label = ("plain" if weights == PLAIN else "learned") if not known else ""
-            rows.append([label, "known" if known else "unknown", f"{len(jobs)}", f"{accuracy:.3f}", f"{error:.2f}"])
+    for known in (False, True):
+        accuracy, _, error = figures(jobs if known else without_scripts(jobs), "statistic=median")
+        rows.append(["known" if known else "unknown", f"{len(jobs)}", f"{accuracy:.3f}", f"{error:.2f}"])
     print(f"{sum(bool(job.submission.script) for job in jobs)} of {len(jobs)} jobs have a recorded script")
     print(table(HEADER, rows))
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.calibrated import PLAIN
-from softwalltime.predictors.learned.network import SHIPPED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
@@ -32,24 +30,22 @@ from softwalltime.workloads.synthetic import generate
 
 SEEDS = (1, 2, 3)
 JOBS = 6_000
-HEADER = ("workload", "weights", "script", "accuracy", "change", "underestimated", "MAE of median, s")
+HEADER = ("workload", "script", "accuracy", "change", "underestimated", "MAE of median, s")
 
 
 def main() -> None:
-    """Print one row for each workload and kind of weights, without and with the scripts."""
+    """Print one row for each workload, without and with the scripts."""
     seeds = [generate(JOBS, seed=seed, scripts=True) for seed in SEEDS]
     names = list(workloads(seeds[0]))
     rows = []
     for name in names:
         known = [workloads(jobs)[name] for jobs in seeds]
-        for weights in (PLAIN, SHIPPED):
-            without = np.array([figures(without_scripts(jobs), weights) for jobs in known])
-            with_them = np.array([figures(jobs, weights) for jobs in known])
-            change = with_them[:, 0] - without[:, 0]
-            label = "plain" if weights == PLAIN else "learned"
-            rows.append([name, label, "unknown", *_cells(without, "")])
-            rows.append(["", "", "known", *_cells(with_them, f"{change.min():+.3f} to {change.max():+.3f}")])
-            print(rows[-2], rows[-1], flush=True)
+        without = np.array([figures(without_scripts(jobs)) for jobs in known])
+        with_them = np.array([figures(jobs) for jobs in known])
+        change = with_them[:, 0] - without[:, 0]
+        rows.append([name, "unknown", *_cells(without, "")])
+        rows.append(["", "known", *_cells(with_them, f"{change.min():+.3f} to {change.max():+.3f}")])
+        print(rows[-2], rows[-1], flush=True)
     print(table(HEADER, rows))
 
 
@@ -88,10 +84,10 @@ def without_scripts(jobs: Iterable[CompletedJob]) -> list[CompletedJob]:
     return [replace(job, submission=replace(job.submission, script="")) for job in jobs]
 
 
-def figures(jobs: Sequence[CompletedJob], weights: str, options: str = "target=0.05") -> tuple[float, float, float]:
+def figures(jobs: Sequence[CompletedJob], options: str = "target=0.05") -> tuple[float, float, float]:
     """Return mean accuracy and share underestimated of predictions at submission, and the median's error in seconds."""
     workload = Workload(list(jobs))
-    model = make(f"calibrated:weights={weights},{options}")
+    model = make(f"calibrated:{options}")
     predicted, median = np.full((2, len(jobs)), np.nan)
     for stride in workload.stream(everything=True):
         for kind, number, job in zip(*stride, strict=True):

@@ -1,16 +1,12 @@
 """Start times: processor seconds for the point and for the ranges, by the number of waiting and running jobs.
 
-Later jobs are half as many a day as wait.
-
 ``python -m tests.benchmarks starts``
 """
 
-from dataclasses import replace
 from time import process_time
 
 import numpy as np
 
-from softwalltime.forecast.arrivals import DAY, ArrivalDraws, ArrivalModel
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution
 from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
@@ -37,22 +33,20 @@ def main() -> None:
             built = process_time() - begin
             distributions = spread(model)
             point = seconds(model, distributions, 0)
-            runs, fewer = model.affordable_runs(), model.affordable_runs(later=True)
-            ranges = later = "-"
+            runs = model.affordable_runs()
+            ranges = "-"
             if waiting <= RANGES_UP_TO:
                 ranges = f"{seconds(model, distributions, runs):.1f} s"
-                later = f"{seconds(model, distributions, fewer, arriving(waiting // 2)):.1f} s"
             some = [
                 f"{waiting:,}",
                 f"{running:,}",
                 f"{built:.2f} s",
                 f"{point:.2f} s",
-                f"{runs}, {fewer}",
+                f"{runs}",
                 ranges,
-                later,
             ]
             rows.append([name, *some])
-    print(table(["scheduler", "waiting", "running", "model", "point", "runs", "ranges", "with later jobs"], rows))
+    print(table(["scheduler", "waiting", "running", "model", "point", "runs", "ranges"], rows))
 
 
 LONG = ("arrival, depth 1", "arrival, depth 5")
@@ -94,22 +88,10 @@ def spread(model: QueueModel) -> list[RuntimeDistribution]:
     ]
 
 
-def arriving(per_day: int) -> ArrivalDraws:
-    """Later jobs as in the last two weeks, in which so many jobs came a day, of the sizes of :func:`server`."""
-    past = server(per_day * 14, 0, SchedulerSettings()).jobs
-    model = ArrivalModel()
-    for number, live in enumerate(past):
-        at = NOW - 14 * DAY + number * DAY // per_day
-        model.submitted(replace(live.submission, submitted=at), at)
-    return model.drawn_from(NOW)
-
-
-def seconds(
-    model: QueueModel, distributions: list[RuntimeDistribution], runs: int, later: ArrivalDraws | None = None
-) -> float:
+def seconds(model: QueueModel, distributions: list[RuntimeDistribution], runs: int) -> float:
     """Seconds of one forecast."""
     begin = process_time()
-    forecast(model, distributions, runs, later=later)
+    forecast(model, distributions, runs)
     return process_time() - begin
 
 

@@ -1,14 +1,11 @@
 """Forecasts held against what happened, and the ranges that their past errors correct."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softwalltime.errors import SourceError
 from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
-from softwalltime.forecast.calibration_file import CalibrationFile, load_calibration, save_calibration
 from softwalltime.forecast.defaults import KINDS
 from softwalltime.forecast.judgement import (
     BOUND,
@@ -182,22 +179,6 @@ def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
     )
     assert found.tolist() == sorted(found.tolist())
     assert found[2] == 5000
-
-
-def test_a_calibration_is_the_same_from_its_file_and_another_file_is_refused(tmp_path: Path) -> None:
-    corrections = Corrections(((0.3, 0.1),) * GROUPS, ((0.1, 0.2, 0.3, 0.4), *[()] * (GROUPS - 1)))
-    path = tmp_path / "calibration.json"
-    kept = CalibrationFile(corrections, "logs", "last2", 100)
-    save_calibration(path, kept)
-    assert load_calibration(path) == kept
-    saved = path.read_text()
-    # Format 2 had no group of jobs that start at once.
-    for text in ("", "{}", saved.replace("0.4", "0.4, 0.5"), saved.replace('"format": 3', '"format": 2')):
-        path.write_text(text)
-        with pytest.raises(SourceError, match="--save-calibration"):
-            load_calibration(path)
-    with pytest.raises(SourceError, match="No such file"):
-        load_calibration(tmp_path / "none")
 
 
 def test_forecasts_are_made_at_submission_and_every_hour_until_the_start(jobs: Jobs) -> None:

@@ -102,8 +102,6 @@ def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
     # Nothing is known of jobs that wait for others.
     waiting = raw(60).wait
     assert corrections.corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
-    # What was measured on jobs that waited only is not applied to them.
-    assert corrections.of_waiting().corrected(AT_ONCE).tolist() == [0.0] * 5
 
 
 def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
@@ -113,20 +111,6 @@ def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
         other.learn([JudgedForecast(f"{number}.srv", 500, 1150 + number, raw(100.0, delay=500.0))])
     assert one.corrections() is not None
     assert one.corrections() == other.corrections()
-
-
-def test_while_too_few_were_judged_the_corrections_of_a_file_hold() -> None:
-    base = Corrections(((0.3, 0.1),) * GROUPS, ((0.1, 0.2, 0.3, 0.4),) * GROUPS)
-    calibration = SelfCalibration(base)
-    found = calibration.corrections()
-    assert found is not None
-    waiting = raw(60).wait
-    assert found.corrected(waiting).tolist() == base.corrected(waiting).tolist()
-    for batch in repeated(MIN_JUDGED_JOBS, seed=4):
-        calibration.learn(batch)
-    changed = calibration.corrections()
-    assert changed is not None
-    assert changed.corrected(waiting).tolist() != base.corrected(waiting).tolist()
 
 
 def levels(calibration: SelfCalibration, found: WaitForecast) -> list[float]:

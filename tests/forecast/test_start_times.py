@@ -9,7 +9,6 @@ import pytest
 from softwalltime.errors import UsageError
 from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.expected import Learnt, expected_starts
-from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.pbs_state import snapshot_of
 from softwalltime.forecast.probes import probe_job, probe_of
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
@@ -130,7 +129,7 @@ def test_a_start_that_depends_on_a_job_without_a_walltime_is_forecast_from_past_
     endless = running(1, 8, 0, elapsed=100)
     queue = model_of(server(16, endless, running(2, 4, 900, elapsed=0), waiting(3, 4, 60), waiting(4, 12, 60)))
     runtimes = RuntimeModel(None)
-    found = list(expected_starts(queue, Learnt(runtimes, LikeWaits()), frozenset(("3.srv", "4.srv")), runs=5))
+    found = list(expected_starts(queue, Learnt(runtimes), frozenset(("3.srv", "4.srv")), runs=5))
     assert [(one.job.submission.job_id, one.expected) for one in found] == [("3.srv", NOW), ("4.srv", None)]
     assert found[1].waits_for == (
         "its start depends on 1.srv, of unknown runtime: no walltime, and no past job without one is known"
@@ -140,7 +139,7 @@ def test_a_start_that_depends_on_a_job_without_a_walltime_is_forecast_from_past_
     # Neither is the scheduler's assumption of 5 years a forecast by walltimes, of which corrections are made.
     by_walltimes = Corrections(((1.0, 0.0),) * GROUPS, ((),) * GROUPS)
     for corrections in (None, by_walltimes):
-        learnt = Learnt(runtimes, LikeWaits(), corrections)
+        learnt = Learnt(runtimes, corrections=corrections, keeps_raw=True)
         (found,) = expected_starts(queue, learnt, frozenset(("4.srv",)), runs=5)
         assert found.expected == NOW + 1900
 
@@ -150,7 +149,7 @@ def test_the_expected_start_is_as_likely_early_as_late_and_not_the_mean_of_a_lon
     runtimes = RuntimeModel(None)
     for number in range(20):
         runtimes.ended(job("bob", runtime=1 if number < 14 else 1000, walltime=1000, job_id=f"{number}.srv"))
-    (found,) = expected_starts(queue, Learnt(runtimes, LikeWaits()), frozenset(("2.srv",)), runs=200)
+    (found,) = expected_starts(queue, Learnt(runtimes), frozenset(("2.srv",)), runs=200)
     # The mean is about 30,000 s.
     assert found.expected is not None
     assert found.expected < NOW + 1000

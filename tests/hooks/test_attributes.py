@@ -6,8 +6,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from softwalltime.emulation.pbs import recordings
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
+from tests.hooks import recordings
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, assert_harmless, submission
 from tests.hooks.peer import Peer
 from tests.hooks.test_recordings import EVENTS

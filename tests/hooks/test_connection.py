@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +12,7 @@ import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HUNG, STATE
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.listening import open_sockets
@@ -90,8 +90,9 @@ def test_the_alarm_leaves_no_connection_open(
 ) -> None:
     peer.behave(hang=True)
     before = sockets()
-    event = replace(postqueued(submission(), site=site), alarm=1)
-    outcome = script.run(event, configured(socket=str(peer.socket), deadline_ms=5000), alarm=True)
+    event, file = postqueued(submission(), site=site), configured(socket=str(peer.socket), deadline_ms=5000)
+    with alarm(1):
+        outcome = script.run(event, file)
     assert "KeyboardInterrupt" in outcome.log[-1][1]
     assert sockets() == before
 

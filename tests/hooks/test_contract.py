@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.emulation.pbs import recordings
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
 from softwalltime.service import protocol
+from tests.hooks import recordings
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.peer import Peer
 from tests.hooks.test_recordings import RECORDED

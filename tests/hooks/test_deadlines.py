@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from softwalltime.emulation.pbs.events import Site, postqueued
 from softwalltime.emulation.pbs.hook import HookScript
+from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
 from tests.hooks.jobs import Run, assert_harmless, events, submission
 from tests.hooks.listening import full_backlog, listener
@@ -72,8 +72,9 @@ def test_pbs_alarm_does_not_reject_the_request(
 ) -> None:
     """An unhandled KeyboardInterrupt would reject it."""
     peer.behave(hang=True)
-    event = replace(events(site)[index], alarm=1)
-    outcome = script.run(event, configured(socket=str(peer.socket), deadline_ms=PATIENT), alarm=True)
+    event, file = events(site)[index], configured(socket=str(peer.socket), deadline_ms=PATIENT)
+    with alarm(1):
+        outcome = script.run(event, file)
     assert outcome.accepted
     assert not outcome.error
     assert "KeyboardInterrupt" in outcome.log[-1][1]

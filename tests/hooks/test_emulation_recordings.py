@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.values import clock
-from softwalltime.emulation.pbs import recordings
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, started
 from softwalltime.errors import SourceError
+from tests.hooks import recordings
 from tests.hooks.emulated import SET, Do
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.test_recordings import EVENTS
@@ -25,7 +25,7 @@ def test_a_resource_list_printed_again_with_another_name_is_ignored() -> None:
 
 def test_a_recording_is_read_completely() -> None:
     event = recordings.read(EVENTS / "modifyjob-held-2.in")
-    assert (event.name, event.job_id, event.requestor, event.alarm) == ("modifyjob", "17.pbs1", "root", 30)
+    assert (event.name, event.job_id, event.requestor) == ("modifyjob", "17.pbs1", "root")
     assert event.job == {"Resource_List": {"soft_walltime": "00:08:00"}}
     assert event.original is not None
     assert event.original["job_state"] == "H"

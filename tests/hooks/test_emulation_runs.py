@@ -11,6 +11,7 @@ import pytest
 from softwalltime.emulation.pbs.events import Site, postqueued, queued
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.errors import SourceError
+from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HUNG
 from tests.hooks.emulated import Do, all_events, shown
 from tests.hooks.jobs import submission
@@ -54,9 +55,10 @@ def test_a_hook_that_neither_accepts_nor_rejects_accepts(do: Do, site: Site) -> 
 
 
 def test_the_alarm_interrupts_and_rejects(do: Do, site: Site) -> None:
-    event = replace(queued(submission(), site=site), alarm=1)
+    event = queued(submission(), site=site)
     begin = time.monotonic()
-    outcome = do(event, "import time", "time.sleep(3600)", alarm=True)
+    with alarm(1):
+        outcome = do(event, "import time", "time.sleep(3600)")
     assert time.monotonic() - begin < HUNG
     assert outcome.message.endswith("got an alarm call. Please inform Admin")
 

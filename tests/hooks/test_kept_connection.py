@@ -3,13 +3,13 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import NOW, Run, submission
 from tests.hooks.keeping import KeepingPeer, Reaction, answer, closes, hangs, says, sets
@@ -207,7 +207,8 @@ def test_the_alarm_closes_it(
     ask()
     keeping.script = [hangs]
     file = configured(socket=str(keeping.path), deadline_ms=PATIENT)
-    outcome = script.run(replace(event, alarm=1), file, alarm=True)
+    with alarm(1):
+        outcome = script.run(event, file)
     assert "KeyboardInterrupt" in outcome.log[-1][1]
     assert keeping.ended[0].wait(PATIENT)
     assert ask().soft_walltime == 600

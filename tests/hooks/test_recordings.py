@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs import recordings
 from softwalltime.emulation.pbs.events import Event
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from tests.hooks import recordings
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT
 from tests.hooks.peer import Peer
 from tests.hooks.test_breaker import PAUSE

@@ -17,10 +17,10 @@ from softwalltime.predictors.learned import attention
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
 from softwalltime.predictors.learned.gather import gather
+from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.options import CalibratedOptions
-from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
@@ -148,17 +148,6 @@ def test_features_hold_only_what_was_known_at_the_submission() -> None:
     assert [known.now for known in before] == [known.now for known in after]
     for one, other in zip(map(gather, before), map(gather, after), strict=True):
         assert all(np.array_equal(*parts) for parts in zip(one, other, strict=True))
-
-
-def test_untrained_weights_leave_the_weights_set_by_hand(knowns: list[Known]) -> None:
-    for known in knowns[::10]:
-        learned, plain = attention.estimate_runtime(known, untrained()), estimate_runtime(known)
-        by_job = dict(zip(plain.jobs.tolist(), plain.weights.tolist(), strict=True))
-        found_weights = zip(learned.jobs.tolist(), learned.weights.tolist(), strict=True)
-        both = [(by_job[place], weight) for place, weight in found_weights if place in by_job]
-        assert len(both) >= min(len(by_job), 24)
-        for expected, found in both:
-            assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_smearing_keeps_the_mass_within_the_grid() -> None:

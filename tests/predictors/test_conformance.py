@@ -13,7 +13,6 @@ from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import History, Predictor
-from softwalltime.predictors.champion import ChampionOptions
 from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.registry import available, make
 from softwalltime.replay.workload import Workload
@@ -247,10 +246,8 @@ def test_learning_is_cheap_and_stays_cheap(predictor: type[Predictor]) -> None:
     for each in jobs[4000:-4000]:
         model.learn(each)
     late = lines_executed(model, jobs[-4000:])
-    # One that chooses among others teaches each of them twice and asks it once.
     # One that estimates the first jobs again, at submission and at start, does so with numpy, in up to 1000 lines each.
-    champion, estimates = isinstance(model.options, ChampionOptions), isinstance(model.options, CalibratedOptions)
-    steps = 3 * len(model.options.of) if champion else 6 if estimates else 1
+    steps = 6 if isinstance(model.options, CalibratedOptions) else 1
     assert max(early + late) < 500 * steps, "some lines a job"
     assert sum(late) / len(late) < 100 * steps
     assert sum(late) <= 2 * sum(early[1000:]) / 3 * 4 + 4000, "the last jobs take no longer than the first"

@@ -12,7 +12,7 @@ from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
 from softwalltime.reasons import Reason
 from tests.samples import job
 
-STEPS = ("history", "fit", "predict", "observe", "learn", "notice")
+STEPS = ("history", "fit", "predict", "observe", "learn")
 
 
 class Steps(Predictor):
@@ -36,11 +36,6 @@ class Steps(Predictor):
     def history(self) -> History:
         self._step("history")
         return History(per_user=2)
-
-    @property
-    def notice(self) -> str:
-        self._step("notice")
-        return "well"
 
     def fit(self, now: int) -> None:
         self._step("fit")
@@ -67,7 +62,6 @@ def run(driver: PredictorDriver, count: int = 3) -> list[Prediction | NoPredicti
             answers.extend(driver.predict(spec, submission, now) for spec in driver.predictors)
 
         driver.step(ended.end, ask, Ended(ended.end, ended), ended, ended.submission, ended.end)
-    driver.notices()
     return answers
 
 
@@ -75,7 +69,7 @@ def test_at_each_event_predictors_are_fitted_if_due_asked_shown_the_event_and_ta
     driven = Steps()
     run(PredictorDriver({"a": driven}))
     first, later = ["fit", "predict", "observe", "learn"], ["predict", "observe", "learn"]
-    assert driven.steps == ["history", *first, *later, *later, "notice"]
+    assert driven.steps == ["history", *first, *later, *later]
 
 
 def test_predictors_are_fitted_after_their_own_interval() -> None:

@@ -15,7 +15,6 @@ from tests.samples import job
 HOUR = 3600
 NOW = 200 * HOUR
 RUNTIMES = {"a.sh": 120, "b.sh": 4000}
-WEIGHTS = pytest.mark.parametrize("weights", ["plain", "learned"])
 
 
 def mixed(count: int = 40, **changes: object) -> list[CompletedJob]:
@@ -33,8 +32,8 @@ def mixed(count: int = 40, **changes: object) -> list[CompletedJob]:
     return [replace(each, submission=replace(each.submission, **changes)) for each in jobs]
 
 
-def taught(jobs: list[CompletedJob], weights: str) -> Predictor:
-    model = make(f"calibrated:statistic=median,compiled=no,weights={weights}")
+def taught(jobs: list[CompletedJob]) -> Predictor:
+    model = make("calibrated:statistic=median,compiled=no")
     for each in jobs:
         model.learn(each)
     return model
@@ -51,34 +50,31 @@ def distribution(answer: Prediction) -> list[float]:
     return answer.quantiles([number / 50 for number in range(1, 50)])
 
 
-@WEIGHTS
-def test_a_known_script_decides_between_jobs_that_are_alike_in_all_else(weights: str) -> None:
-    model = taught(mixed(), weights)
+def test_a_known_script_decides_between_jobs_that_are_alike_in_all_else() -> None:
+    model = taught(mixed())
     found = {script: asked(model, script=script) for script in RUNTIMES}
     for script, runtime in RUNTIMES.items():
         assert found[script].seconds == pytest.approx(runtime, rel=0.25)
         assert "20 with the same script (" in found[script].basis
-    blind = taught(mixed(script=""), weights)
+    blind = taught(mixed(script=""))
     assert len({asked(blind, script=script).seconds for script in RUNTIMES}) == 1
 
 
-@WEIGHTS
-def test_a_script_that_no_past_job_has_changes_nothing(weights: str) -> None:
-    model = taught(mixed(), weights)
+def test_a_script_that_no_past_job_has_changes_nothing() -> None:
+    model = taught(mixed())
     new, unknown = asked(model, script="new.sh"), asked(model)
     assert distribution(new) == distribution(unknown)
     assert new.basis == unknown.basis
     assert "same script" not in new.basis
 
 
-@WEIGHTS
-def test_the_answer_does_not_depend_on_the_order_in_which_jobs_became_known(weights: str) -> None:
+def test_the_answer_does_not_depend_on_the_order_in_which_jobs_became_known() -> None:
     jobs = mixed()
     chance = Random(3)
     # Within half a day.
     late = sorted(jobs, key=lambda each: each.end + chance.randrange(10 * HOUR))
     assert late != jobs
-    found = [asked(taught(each, weights), script="a.sh") for each in (jobs, late)]
+    found = [asked(taught(each), script="a.sh") for each in (jobs, late)]
     assert distribution(found[0]) == distribution(found[1])
 
 

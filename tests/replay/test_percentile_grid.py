@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,19 +14,16 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.reports.analysis.settings import (
-    KEYS,
-    PERCENTILES,
-    THRESHOLDS,
-    WINDOWS,
-    best_setting,
-    different_keys,
-    spec,
-)
-from softwalltime.reports.analysis.settings import evaluate_settings as grid
-from softwalltime.reports.columns import make_columns
-from tests.reports.fixtures import DAY, steady_jobs
 from tests.samples import job, trace
+
+DAY = 86400
+THRESHOLDS = (None, 0.5)
+KEYS = (("user",), ("project",), ("user", "project"), ("user", "project", "walltime"))
+
+
+def spec(keys: tuple[str, ...], percentile: int, days: int, threshold: float | None) -> str:
+    last = "" if threshold is None else f",threshold={threshold:g}"
+    return f"percentile:p={percentile},keys={'+'.join(keys)},window={days}d{last}"
 
 
 def assert_equal_to_each_by_itself(workload: Workload, keys: tuple[str, ...], days: int) -> int:
@@ -68,24 +64,3 @@ def test_jobs_that_are_not_scored_teach_too_and_those_that_never_ran_teach_nothi
 def test_a_recorded_trace_gets_the_same_soft_walltimes(keys: tuple[str, ...]) -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 6000)
     assert assert_equal_to_each_by_itself(workload, keys, 7) > 1000
-
-
-def test_the_grid_holds_every_setting_once_and_tells_of_its_progress() -> None:
-    workload = Workload(steady_jobs(400))
-    told: list[int] = []
-    found = grid(workload, make_columns(workload), progress=told.append)
-    specs = [setting.halves.spec for setting in found]
-    assert len(specs) == len(set(specs)) == len(KEYS) * len(WINDOWS) * len(PERCENTILES) * len(THRESHOLDS)
-    assert sum(told) == len(KEYS) * len(WINDOWS) * 400
-    chosen = best_setting(found, 0.2)
-    assert chosen is not None
-    alone = drive(workload, make(chosen.halves.spec)).soft_walltimes
-    scored = np.flatnonzero(workload.scored)[4:]
-    soft = np.where(alone >= 0, alone, workload.walltime)[scored]
-    assert chosen.halves.whole.underestimated == pytest.approx((soft < workload.runtime[scored]).mean())
-    assert best_setting(found, -0.1) is None
-
-
-def test_projects_that_do_not_differ_are_not_tried_as_keys() -> None:
-    assert different_keys(make_columns(Workload(steady_jobs(10, project="p")))) == (KEYS[0], KEYS[-1])
-    assert different_keys(make_columns(Workload(steady_jobs(10)))) == KEYS

@@ -76,7 +76,8 @@ def test_a_snapshot_gives_the_same_workload_back(
     snapshot = take(jobs, teaching, path)
     workload, again = Workload(jobs, teaching=teaching), load(path)
     assert snapshot.jobs == len(jobs)
-    assert list(again.jobs) == workload.jobs
+    assert again.jobs == workload.jobs
+    assert list(again.jobs) == sorted(jobs, key=lambda completed: completed.submission.submitted)
     assert again.ends().tolist() == workload.ends().tolist()
 
 

@@ -97,7 +97,7 @@ def test_rows_of_other_weights_in_the_same_file_are_replaced(
     monkeypatch.chdir(tmp_path)
     path, file, shipped = tmp_path / "results.csv", Path("weights.json"), load(SHIPPED)
     file.write_text(dump(shipped))
-    learned, plain = (with_spec(task, f"calibrated:weights={name}") for name in (file, "plain"))
+    learned, plain = (with_spec(task, spec) for spec in (f"calibrated:weights={file}", "v1"))
     sweep(path, learned, plain)
     assert sweep(path, learned, plain) == []
     file.write_text(dump(replace(shipped, layers=(shipped.layers[0] + np.float32(0.5), *shipped.layers[1:]))))
@@ -222,32 +222,3 @@ def test_a_full_disk_is_told_and_costs_no_row(task: SweepTask, tmp_path: Path, m
     monkeypatch.undo()
     assert not path.read_bytes().endswith(b"\n")
     assert sweep(path, task, other) == ["v1"]
-
-
-def test_parquet_holds_the_same_as_the_csv_with_numbers_as_numbers(task: SweepTask, tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="DuckDB, which writes Parquet, is not installed")
-    path, parquet = tmp_path / "it's [1]*.csv", tmp_path / "it's [1].parquet"
-    # A source that looks like a number, as accounting logs do, and one that needs quotes.
-    tasks = [
-        replace(task, source=source, spec=spec)
-        for source in ("20261120", 'a, "b"')
-        for spec in ("v1", "percentile:keys=user", "percentile:p=33.3,keys=user")
-    ]
-    sweep(path, *tasks)
-    with Results(path) as results:
-        results.write_parquet(parquet)
-        with pytest.raises(SourceError, match="cannot be written"):
-            results.write_parquet(tmp_path / "nowhere" / "x.parquet")
-    with duckdb.connect() as connection:
-        found = connection.read_parquet(str(tmp_path / "it's [[]1].parquet"))
-        columns, types, values = (
-            found.columns,
-            dict(zip(found.columns, map(str, found.types), strict=True)),
-            found.fetchall(),
-        )
-    assert types["source"] == types["option_keys"] == types["digest"] == "VARCHAR"
-    assert types["jobs"] == types["option_window"] == "BIGINT"
-    assert types["accuracy_mean"] == types["option_p"] == types["seconds"] == "DOUBLE"
-    for row, line in zip(rows(path), values, strict=True):
-        assert row == {name: "" if value is None else str(value) for name, value in zip(columns, line, strict=True)}
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["it's [1]*.csv", "it's [1].parquet", "jobs"]

@@ -22,9 +22,9 @@ def table(jobs: Sequence[CompletedJob]) -> Columns:
     return make_columns(Workload(jobs))
 
 
-def made(jobs: Sequence[CompletedJob], *, grid: bool = False, **more: Any) -> Report:
+def made(jobs: Sequence[CompletedJob], **more: Any) -> Report:
     """The report on these jobs."""
-    return make_report(Workload(jobs), ReportOptions(SPECS, grid=grid, **more))
+    return make_report(Workload(jobs), ReportOptions(SPECS, **more))
 
 
 def page(found: Report, title: str = "Site", **more: Any) -> str:

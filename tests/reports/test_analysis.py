@@ -14,7 +14,6 @@ from softwalltime.reports.analysis.groups import (
     most_improved,
     summarize_users,
 )
-from softwalltime.reports.analysis.halves import evaluate_halves
 from softwalltime.reports.analysis.periods import Span, bounded_slowdown
 from softwalltime.reports.analysis.predictions import analyze_predictions, evaluate
 from softwalltime.reports.analysis.walltimes import analyze_walltimes
@@ -97,7 +96,6 @@ def test_the_figures_of_a_predictor_agree_with_those_of_the_replay() -> None:
     assert badly == pytest.approx(scores.badly_underestimated)
     assert judged.errors.accuracy.mean() == pytest.approx(scores.accuracy_mean)
     assert np.abs(judged.errors.error).mean() == pytest.approx(scores.mean_absolute_error)
-    assert evaluate_halves(found, "x", soft).whole.jobs == 198
 
 
 def test_errors_are_sorted_and_boxes_are_by_runtime() -> None:

@@ -48,7 +48,7 @@ def test_report_and_compare_write_the_same_plan(
     monkeypatch.chdir(tmp_path)
     assert run(["generate", "logs", "--jobs", "1200", "--seed", "1"]) == 0
     shared = ["logs", "--processors", "128", "--seeds", "31-33", "--processes", "1", "--max-broken", "50", "--write"]
-    assert run(["report", "--no-settings", "--predictors", "v1", *shared, "plan.toml"]) == 0
+    assert run(["report", "--predictors", "v1", *shared, "plan.toml"]) == 0
     said = capsys.readouterr().out
     assert "plan.toml: written; softwalltime policy set plan.toml lists what it changes" in said
     assert run(["policy", "compare", *shared, "compared.toml"]) == 0
@@ -64,7 +64,7 @@ def test_without_a_recommendation_there_is_no_plan(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output, plan = tmp_path / "report.html", tmp_path / "plan.toml"
-    arguments = ["--no-settings", "--no-simulation", "--predictors", "v1", "-o", str(output), "--write"]
+    arguments = ["--no-simulation", "--predictors", "v1", "-o", str(output), "--write"]
     capsys.readouterr()
     assert run(["report", str(accounting), *arguments, str(plan), "--format", "json"]) == 0
     assert capsys.readouterr().err == f"{plan}: not written: no policy is recommended\n"
@@ -73,23 +73,22 @@ def test_without_a_recommendation_there_is_no_plan(
     assert "the folder does not exist" in capsys.readouterr().err
 
 
-def test_predictors_target_and_settings_follow_the_options(accounting: Path, tmp_path: Path) -> None:
+def test_predictors_and_target_follow_the_options(accounting: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--max-broken", "2.5"]
-    arguments += ["--no-settings", "--no-simulation", "--change-date", "2026-02-01"]
+    arguments += ["--no-simulation", "--change-date", "2026-02-01"]
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(output.read_text())
     assert list(document["scores"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
     assert document["options"]["target"] == 0.025
     assert document["options"]["split"] == 1769904000
-    assert document["settings"] == []
 
 
 def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: Path, tmp_path: Path) -> None:
     plain, hidden, again = (tmp_path / f"{name}.html" for name in ("plain", "hidden", "again"))
-    assert run(["report", str(accounting), "-o", str(plain), "--no-settings", "--no-simulation"]) == 0
+    assert run(["report", str(accounting), "-o", str(plain), "--no-simulation"]) == 0
     for output in (hidden, again):
-        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-settings", "--no-simulation"]
+        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-simulation"]
         assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = numbers(plain.read_text())["for_whom"]
     names = {group["name"] for kind in ("users", "projects") for group in document[kind]}
@@ -164,7 +163,7 @@ def test_the_store_supplies_predictors_and_actions(
         add_decisions(connection, decisions)
         assert {decision.event for decision in read_decisions(connection)} == {"postqueuejob", "queuejob"}
     output = tmp_path / "report.html"
-    assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-settings", "--no-simulation"]) == 0
+    assert run(["report", "store", "--dsn", database, "-o", str(output), "--no-simulation"]) == 0
     html = output.read_text()
     happened = numbers(html)["happened"]
     assert (happened["adjusted"], happened["shadow"]) == (60 - set_from, set_from - 30)
@@ -186,7 +185,7 @@ def test_the_store_supplies_predictors_and_actions(
 
 def test_a_recorded_trace_shows_the_published_order(tmp_path: Path) -> None:
     output = tmp_path / "report.html"
-    assert run(["report", str(trace("KTH")), "-o", str(output), "--no-settings", "--no-simulation"]) == 0
+    assert run(["report", str(trace("KTH")), "-o", str(output), "--no-simulation"]) == 0
     html = output.read_text()
     assert "Here: v1 39.6%, v2 22.6%, v3 2.0%, the same order." in html
     assert len(html) < 3_000_000

@@ -26,15 +26,14 @@ HEADINGS = [
     "2. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
     "3. How accurate would each predictor have been?",
     "4. Which users, projects and queues?",
-    "5. Which settings of the percentile predictor?",
-    "6. Results since soft walltimes are set",
-    "7. Recommendation",
-    "8. About these figures",
+    "5. Results since soft walltimes are set",
+    "6. Recommendation",
+    "7. About these figures",
 ]
 PICTURES = {
     "r-distribution", "runtimes", "r-by-period", "popular", "heat-runtime", "heat-walltime", "heat-cpu",
     "plane", "rates-by-week", "errors", "boxes-runtime", "boxes-queue", "outcomes", "accuracies",
-    "users", "by-project", "by-queue", "settings-plane", "by-percentile", "by-window", "by-week", "waits",
+    "users", "by-project", "by-queue", "by-week", "waits",
 }  # fmt: skip
 
 
@@ -44,7 +43,7 @@ def full() -> Report:
     jobs = steady_jobs(1500)
     adjusted = steady_jobs(1500, soft_walltime=1900)
     later = [one for one in adjusted if one.submission.submitted > 30 * DAY]
-    return made([one for one in jobs if one.submission.submitted <= 30 * DAY] + later, grid=True)
+    return made([one for one in jobs if one.submission.submitted <= 30 * DAY] + later)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +115,7 @@ def test_tables_have_captions_and_scoped_headers(html: str) -> None:
 
 def test_the_same_jobs_give_the_same_page_byte_for_byte() -> None:
     jobs = steady_jobs(300)
-    assert page(made(jobs, grid=True)) == page(made(jobs, grid=True))
+    assert page(made(jobs)) == page(made(jobs))
 
 
 def test_the_figures_are_one_valid_json_object(full: Report, html: str) -> None:
@@ -124,7 +123,6 @@ def test_the_figures_are_one_valid_json_object(full: Report, html: str) -> None:
     assert document["schema"] == 1
     assert list(document["scores"])[:6] == list(SPECS)
     assert document["scores"]["v1"]["all"]["jobs"] == document["scored"] == 1500
-    assert len(document["settings"]) == len(full.settings) > 100
     assert {user["name"] for user in document["for_whom"]["users"]} == {f"user{number}" for number in range(5)}
     assert document["recommendation"]["verdict"] == full.recommendation.verdict.name.lower()
     assert document["recommendation"]["policy"] == full.recommendation.policy == ""
@@ -153,7 +151,7 @@ def test_hostile_names_are_escaped() -> None:
         for n, name in enumerate(HOSTILE)
         for k in range(30)
     ]  # fmt: skip
-    html = page(made(jobs, grid=True), title="</title><script>", sources=("/tmp/<b>",))
+    html = page(made(jobs), title="</title><script>", sources=("/tmp/<b>",))
     elements = Elements(html)
     assert [script["type"] for script in elements.named("script")] == ["application/json"]
     assert elements.named("img") == []
@@ -177,7 +175,7 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
         for n, one in enumerate(jobs)
     ]  # fmt: skip
     pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
-    options = ReportOptions(SPECS, grid=False, simulation=SimulationOptions(processors=10, seeds=(31, 32), processes=1))
+    options = ReportOptions(SPECS, simulation=SimulationOptions(processors=10, seeds=(31, 32), processes=1))
     found = make_report(Workload(hidden), options, pseudonyms)
     assert isinstance(found.simulation, SimulationFigures)
     html = page(found, pseudonyms=True)
@@ -212,7 +210,7 @@ FEW: dict[str, Callable[[], list[CompletedJob]]] = {
 
 @pytest.mark.parametrize("jobs", FEW.values(), ids=FEW)
 def test_missing_figures_are_explained(jobs: Callable[[], list[CompletedJob]]) -> None:
-    html = page(made(jobs(), grid=True))
+    html = page(made(jobs()))
     elements = Elements(html)
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", html) == HEADINGS
     assert "Cannot tell whether soft walltimes would help" in elements.text
@@ -354,7 +352,6 @@ def test_the_next_steps_name_commands_and_the_guard(crowded: Report) -> None:
 def test_each_figure_names_its_jobs(html: str) -> None:
     assert html.count('class="population"') == len(PICTURES)
     assert "Jobs: all 1,500 scored jobs." in html
-    assert "Jobs: the older half of the scored jobs" in html
 
 
 def test_waits_that_were_not_simulated_are_left_out_with_the_reason(html: str) -> None:
@@ -385,7 +382,7 @@ def test_rates_by_week_add_up_to_the_rate_of_all_jobs() -> None:
 
 
 def test_without_predictors_the_page_still_shows_the_walltimes() -> None:
-    html = page(make_report(Workload(steady_jobs(1200)), ReportOptions(("request",), grid=False)))
+    html = page(make_report(Workload(steady_jobs(1200)), ReportOptions(("request",))))
     text = Elements(html).text
     assert "Waits were not simulated" in text
     assert "There is no predictor" in text
@@ -407,7 +404,7 @@ def test_without_processors_nothing_is_said_of_cpu_hours() -> None:
 def test_means_of_few_jobs_are_in_no_figure_and_no_table() -> None:
     few = [job("rare", submitted=n, project="rare", queue="rare", job_id=f"{n}.rare") for n in range(9)]
     html = page(made([*steady_jobs(1200), *few]))
-    section = html[html.index('id="whom"') : html.index('id="settings"')]
+    section = html[html.index('id="whom"') : html.index('id="since"')]
     assert "rare" not in section
     assert "every queue with at least 10 jobs" in section
     assert {group["name"] for group in numbers(html)["for_whom"]["queues"]} == {"q0", "q1", "rare"}
@@ -417,7 +414,7 @@ def test_two_periods_are_compared_and_one_without_jobs_is_named() -> None:
     jobs = steady_jobs(1200, days=120)
     halves = (0, 60 * DAY), (60 * DAY, 120 * DAY)
     text = Elements(page(made(jobs, compare=halves))).text
-    assert "6. Comparison of two periods" in text
+    assert "5. Comparison of two periods" in text
     assert "no job in them had a soft walltime" in text
     assert re.search(r"mean wait\s*\d+ s\s*\d+ s\s*0 s \(0 s to 0 s\)", text)
     empty = (500 * DAY, 560 * DAY)

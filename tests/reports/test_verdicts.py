@@ -108,7 +108,7 @@ def verdicts(source: str, processors: int, folder: Path, capsys: pytest.CaptureF
     common = [source, "--processors", str(processors), "--seeds", "31-32", "--processes", "1", "--format", "json"]
     found = {}
     for command, more, key in (
-        (["report"], ["--no-settings", "--predictors", "v1", "-o", str(folder / "page.html")], None),
+        (["report"], ["--predictors", "v1", "-o", str(folder / "page.html")], None),
         (["tune"], ["--predictors", "v1"], "advice"),
         (["policy", "compare"], [], "recommendation"),
     ):

@@ -4,7 +4,6 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.predictors.base import EVERYTHING, History
-from softwalltime.predictors.registry import make
 from softwalltime.service.worker import together
 from tests.samples import job
 from tests.store.stored import add_jobs
@@ -29,11 +28,3 @@ def test_it_is_what_all_of_them_need_and_of_the_jobs_by_time_no_more_than_are_en
         assert found(few, both) == (5, NOW - 20 * DAY)
         assert found(History(5, 25 * DAY, most=100), both) == (5, NOW - 25 * DAY)
         assert found(few, EVERYTHING) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("of", "most"),
-    [("calibrated/v1", 300_000), ("calibrated/percentile", None), ("v1/v3", None)],
-)
-def test_the_champion_needs_as_many_jobs_as_those_it_chooses_among(of: str, most: int | None) -> None:
-    assert make(f"champion:of={of}").history.most == most

@@ -18,7 +18,7 @@ from tests.service.running import Daemon, until
 from tests.service.statuses import working_status
 from tests.spy import file_spy_environment, read_entries
 
-STEPS = ("history", "observe", "learn", "fit", "predict", "notice")
+STEPS = ("history", "observe", "learn", "fit", "predict")
 
 
 @pytest.fixture

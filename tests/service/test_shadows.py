@@ -5,13 +5,12 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
-from softwalltime.jobs import DecisionRecord, Prediction, Submission
+from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.predictors.constant import Constant
 from softwalltime.service.prediction_service import PredictionService
@@ -83,51 +82,24 @@ def test_a_shadow_that_fails_costs_its_own_value_only(
     assert "predictor constant failed in predict" in caplog.text
 
 
-@pytest.mark.parametrize("method", ["learn", "fit", "notice"])
+@pytest.mark.parametrize("method", ["learn", "fit"])
 def test_a_shadow_that_fails_in_the_workers_thread_does_not_keep_the_others_from_learning(
     method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(self: Constant, *_: object) -> str:
+    def fail(self: Constant, *_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Constant, method, property(fail) if method == "notice" else fail)
+    monkeypatch.setattr(Constant, method, fail)
     monkeypatch.setattr(Constant, "fits", True)
     with caplog.at_level(logging.ERROR):
-        predictions = service(shadows=("constant", "v2", "champion:of=v1/v2"))
+        predictions = service(shadows=("constant", "v2"))
         predictions.fit(1000)
-        assert [spec for spec, _ in predictions.notices()] == ["champion:of=v1/v2"]
     assert predictions.shadows is not None
     assert predictions.learnt == predictions.shadows.learnt == 2
     assert predictions.shadow_values(job("alice", walltime=3600).submission, 1000)["v2"] == 1500
     assert caplog.text.count(f"predictor constant failed in {method}") == 1
     (failure,) = predictions.failures
     assert (failure.predictor, failure.step) == ("constant", method)
-
-
-def test_the_status_does_not_wait_for_a_shadow_predictor_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    predictions = service(shadows=("constant", "champion:of=v1/v2"))
-    before = predictions.notices()
-    began, go_on = Event(), Event()
-
-    def wait(self: Constant, submission: Submission, now: int, elapsed: int = 0) -> Prediction:
-        began.set()
-        assert go_on.wait(PATIENT)
-        return Prediction(600.0, "")
-
-    monkeypatch.setattr(Constant, "predict", wait)
-    shadows = predictions.shadows
-    assert shadows is not None
-    at_work = Thread(target=predictions.shadow_values, args=(job().submission, 1000))
-    at_work.start()
-    assert began.wait(PATIENT)
-    found: list[object] = []
-    asking = Thread(target=lambda: found.append(predictions.notices()), daemon=True)
-    asking.start()
-    asking.join(1)
-    go_on.set()
-    at_work.join()
-    assert before
-    assert found == [before]
 
 
 def test_where_too_many_wait_decisions_are_stored_without_shadows() -> None:
@@ -151,18 +123,15 @@ def test_at_the_end_all_decisions_are_passed_on_in_time() -> None:
 
 
 def test_shadows_learn_what_the_policys_predictors_learn() -> None:
-    predictions = service(waiting="factor:0.5", shadows=("v1", "champion:of=v1/v2", "adaboost", "calibrated"))
+    predictions = service(waiting="factor:0.5", shadows=("v1", "adaboost", "calibrated"))
     shadows = predictions.shadows
     assert shadows is not None
     assert predictions.learnt == shadows.learnt == 2
-    assert len(predictions.histories) == 5
+    assert len(predictions.histories) == 4
     assert predictions.observes
     assert predictions.fit_seconds == 3600
     predictions.fit(1000)
     assert predictions.fresh().shadows is not None
-    (notice,) = predictions.notices()
-    assert notice[0] == "champion:of=v1/v2"
-    assert "v1 answers: too few jobs" in notice[1]
 
 
 @pytest.mark.parametrize("shadows", [["v9"], ["walltime"], ["v1"] * 9])
@@ -173,7 +142,7 @@ def test_wrong_shadows_are_refused(shadows: list[str]) -> None:
 
 @pytest.fixture
 def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
-    policy = 'mode = "shadow"\nwaiting = "v1"\nshadows = ["factor:0.5", "champion:of=v1/v2"]\n'
+    policy = 'mode = "shadow"\nwaiting = "v1"\nshadows = ["factor:0.5", "v1"]\n'
     daemon = Daemon(tmp_path, database, policy)
     yield daemon
     if daemon.process is not None and daemon.process.poll() is None:
@@ -181,7 +150,7 @@ def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
 
 
 @pytest.mark.postgres
-def test_the_daemon_records_shadows_and_reports_notices(daemon: Daemon, engine: Engine) -> None:
+def test_the_daemon_records_shadows(daemon: Daemon, engine: Engine) -> None:
     daemon.start()
     assert daemon.predict()["action"] == "none"
 
@@ -190,8 +159,5 @@ def test_the_daemon_records_shadows_and_reports_notices(daemon: Daemon, engine: 
             return list(connection.execute(text("SELECT shadows FROM softwalltime.predictions")).scalars())
 
     until(stored)
-    assert stored() == [{"factor:0.5": 1800, "champion:of=v1/v2": None}]
-    assert daemon.status()["policy"]["shadows"] == ["factor:0.5", "champion:of=v1/v2"]
-    ((spec, notice),) = daemon.status()["notices"]
-    assert spec == "champion:of=v1/v2"
-    until(lambda: f"{spec}: {notice}" in daemon.output.read_text())
+    assert stored() == [{"factor:0.5": 1800, "v1": None}]
+    assert daemon.status()["policy"]["shadows"] == ["factor:0.5", "v1"]

@@ -1,6 +1,5 @@
 """The daemon's forecasts of starts: published from an emulated server, and what stops them."""
 
-import json
 import logging
 import os
 import signal
@@ -11,13 +10,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from pydantic import TypeAdapter
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import UsageError
-from softwalltime.forecast.arrivals import ArrivalModel
-from softwalltime.forecast.calibration import GROUPS, Corrections
-from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
-from softwalltime.forecast.self_calibration import SelfCalibration
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.service.forecast_thread import COMMAND
@@ -168,10 +164,6 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
                 start=started, server="pbs1",
             )  # fmt: skip
             add_jobs(connection, [ended])
-    off = site.publisher(calibrate=False).step(site.now - 1)
-    assert (off.judged, off.range_factor) == (0, 1.0)
-    # It kept forecasts of a second ago, without what they were before any correction.
-    _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
 
     def given(now: int) -> tuple[int, int]:
         """The 90% range that a process gives that starts."""
@@ -198,47 +190,6 @@ def test_judged_forecasts_correct_the_next_ones_also_after_a_restart(site: Site)
     known = given(later)
     _execute(site.engine, "DELETE FROM softwalltime.start_times WHERE started IS NULL")
     assert known[1] > given(later)[1] > later + 3000
-
-
-def test_with_a_file_alone_forecasts_are_corrected_and_none_is_watched(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched: list[str] = []
-    monkeypatch.setattr(SelfCalibration, "watch", lambda self, job_id, *_: watched.append(job_id))
-    file = tmp_path / "starts.json"
-    corrections = Corrections(((0.0, 0.0),) * GROUPS, ((-1.0, -0.5, 0.5, 1.0),) * GROUPS)
-    save_calibration(file, CalibrationFile(corrections, "LOGS", "v1", 100))
-    site.publisher(calibrate=False, calibration=file).step(site.now)
-    with site.engine.connect() as connection:
-        found = {each.start.job_id: each.start for each in read_expected(connection)}
-    assert (found["2.pbs1"].high90 or 0) > site.now + 3600 > (found["2.pbs1"].low90 or 0)
-    # Nobody would learn from them, and so forget them.
-    assert not watched
-    site.publisher(calibration=file).step(site.now + 3600)
-    assert watched
-
-
-def test_with_arrivals_starts_are_later_or_the_same_and_the_history_is_learnt(site: Site) -> None:
-    with_arrivals, without = (site.publisher(arrivals=each, runs=5).step(site.now) for each in (True, False))
-    assert (with_arrivals.forecast, with_arrivals.learnt) == (without.forecast, without.learnt) == (2, 39)
-    # First come, first served: who comes later starts later.
-    assert with_arrivals.queues == without.queues
-    assert site.publisher(arrivals=True, runs=5).step(site.now + 60).problem == ""
-
-
-def test_later_jobs_are_drawn_from_those_of_this_server_only(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: set[str] = set()
-    monkeypatch.setattr(ArrivalModel, "submitted", lambda self, job, now: drawn.add(job.job_id))
-    publisher = site.publisher(arrivals=True)
-    others = [job("bob", end=site.now - age, job_id=f"{age}.pbs2", server="pbs2") for age in (500, 400)]
-    with site.engine.begin() as connection:
-        add_jobs(connection, others[:1])
-    assert publisher.step(site.now).learnt == 40, "runtimes are learnt from all servers"
-    with site.engine.begin() as connection:
-        add_jobs(connection, others[1:])
-    assert publisher.step(site.now + 60).learnt == 41
-    assert len(drawn) == 39
-    assert all(each.endswith(".pbs1") for each in drawn)
 
 
 def test_only_the_first_jobs_of_the_queue_are_forecast(site: Site) -> None:
@@ -366,7 +317,7 @@ def test_the_process_leaves_signals_to_the_daemon_and_is_the_first_to_be_killed_
         assert process.stdout is not None
         process.stdin.write(settings.model_dump_json().encode() + b"\n")
         process.stdin.flush()
-        assert str(tmp_path) in StartsStatus.from_json(json.loads(process.stdout.readline())).problem
+        assert str(tmp_path) in TypeAdapter(StartsStatus).validate_json(process.stdout.readline()).problem
         assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == f"{OUT_OF_MEMORY}\n"
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             process.send_signal(number)

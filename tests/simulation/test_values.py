@@ -1,6 +1,7 @@
 """Values: what the scheduler plans with, by specification; predictors learn only what has ended."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.learned.network import dump, untrained
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
 from softwalltime.replay.drive import drive
@@ -308,9 +310,15 @@ def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypat
     ("specs", "found"),
     [
         (["calibrated:statistic=mean", "calibrated"], {"calibrated:statistic=mean": "calibrated"}),
-        (["calibrated:statistic=mean", "calibrated:weights=plain,statistic=mean", "v1"], {}),
         (["calibrated:target=0.1", "calibrated"], {}),
     ],
 )
 def test_what_is_calibrated_to_a_target_restates_nothing(specs: list[str], found: dict[str, str]) -> None:
     assert sources({spec: make(spec) for spec in specs}) == found
+
+
+def test_predictors_with_other_weights_restate_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "weights.json"
+    file.write_text(dump(untrained()))
+    specs = ("calibrated:statistic=mean", f"calibrated:weights={file},statistic=mean", "v1")
+    assert sources({spec: make(spec) for spec in specs}) == {}

@@ -123,7 +123,6 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
             "minimum": f"{policy['minimum']} s",
             **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
-            **dict(status.notices),
             **{
                 f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
                 for failure in status.failures

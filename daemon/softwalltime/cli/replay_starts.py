@@ -1,9 +1,7 @@
 """``softwalltime replay-starts``: how good would forecasts of start times have been?"""
 
-import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -60,12 +58,8 @@ class ReplayStartsOptions:
     every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
     runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
     seed: int = option("Seed of the drawn runtimes.", default=0)
-    arriving: bool = option("Draw jobs that come later from those of the last weeks.", "--arrivals")
     by: tuple[str, ...] = option(
         "Figures by class of jobs too; may be given again.", type=click.Choice(KINDS), multiple=True
-    )
-    file: Path | None = option(
-        "Write what the errors teach to this file, for softwalltime starts --calibration.", "--save-calibration"
     )
     walltimes: Mapping[str, int] = WALLTIMES
     selection: JobSelection
@@ -89,15 +83,13 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
-      softwalltime replay-starts LOGS --since 2026-01-01 --arrivals --by wait
+      softwalltime replay-starts LOGS --since 2026-01-01 --by wait
     """
     from softwalltime.forecast.judgement import GivenSchedule
     from softwalltime.forecast.start_scores import ReplayStartsDocument
     from softwalltime.predictors.registry import make
 
     make(options.spec)
-    if options.file is not None and not os.access(options.file.parent, os.W_OK):
-        raise SourceError(f"{options.file}: cannot be written: its folder does not exist, or is not writable")
     jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
     size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
@@ -109,40 +101,26 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
         processors=size,
         schedule="recorded" if options.recorded else "simulated",
         predictor=options.spec,
-        arrivals=options.arriving,
         forecasts=_scores(_judged(schedule, options), jobs, options),
     )
     return Result(document, partial(_text, runs=options.runs), 1 if tally.broken else 0, problems(tally))
 
 
 def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Judged]":
-    """Forecast a sample of the starts, save what the errors teach, and return the forecasts that do not only calibrate.
+    """Forecast a sample of the starts, and return the forecasts that do not only calibrate.
 
-    :raises SourceError: if no job waits, or the file cannot be written.
+    :raises SourceError: if no job waits.
     """
-    from softwalltime.forecast.arrivals import ArrivalModel
-    from softwalltime.forecast.calibration import Calibration
-    from softwalltime.forecast.calibration_file import CalibrationFile, save_calibration
     from softwalltime.forecast.judgement import judge, sampled
     from softwalltime.forecast.runtimes import RuntimeModel
-    from softwalltime.forecast.self_calibration import SelfCalibration
     from softwalltime.predictors.registry import make
 
     chosen = sampled(schedule, options.sample)
     if not chosen:
         raise SourceError(f"no job waits on {plural(schedule.processors, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
-        calibration = SelfCalibration()
-        judged = list(
-            judge(
-                schedule, RuntimeModel(make(options.spec)), chosen, options.runs, options.every, options.seed,
-                calibration, progress, ArrivalModel() if options.arriving else None,
-            )
-        )  # fmt: skip
-    if options.file is not None:
-        learnt = (calibration.corrections() or Calibration().corrections()).of_waiting()
-        source = " ".join(options.sources)
-        save_calibration(options.file, CalibrationFile(learnt, source, options.spec, len(judged), options.arriving))
+        model = RuntimeModel(make(options.spec))
+        judged = list(judge(schedule, model, chosen, options.runs, options.every, options.seed, progress))
     first = set(chosen[int(len(chosen) * WARM_UP) :])
     return [forecast for forecast in judged if forecast.job in first]
 
@@ -165,7 +143,6 @@ def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:
     output.paragraph(
         f"{document.source}: {plural(document.jobs, 'job')} on {plural(document.processors, 'processor')}, {kind}; "
         f"runtimes by {document.predictor}, {plural(runs, 'run')}"
-        f"{', with jobs that come later' if document.arrivals else ''}"
     )
     for name, by_method in document.forecasts.items():
         some = next(iter(by_method.values()))

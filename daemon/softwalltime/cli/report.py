@@ -48,7 +48,6 @@ class ReportPageOptions:
     )  # fmt: skip
     predictors: PredictorOptions
     max_broken: float = MAX_BROKEN
-    no_settings: bool = option("Do not compare settings of the percentile predictor; much faster.")
     no_simulation: bool = option("Do not simulate waits; faster, but nothing can be switched on.")
     site: SiteOptions
     seeds: tuple[int, ...] = option(
@@ -101,7 +100,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     """Write a page that says whether to switch soft walltimes on.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
-    are, how accurate each predictor would have been and for whom, and which settings are best.  Waits are simulated on
+    are, and how accurate each predictor would have been and for whom.  Waits are simulated on
     the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
     policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
     contains user names unless --pseudonyms replaces them.  With --write a recommended policy is also written as a plan
@@ -171,7 +170,7 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
             options.simulated_jobs, options.processes,
         )  # fmt: skip
     return ReportOptions(
-        options.predictors.specs, options.max_broken / 100, options.minimum, not options.no_settings,
+        options.predictors.specs, options.max_broken / 100, options.minimum,
         int(day.replace(tzinfo=UTC).timestamp()) if day else None, simulation, options.compare,
     )  # fmt: skip
 

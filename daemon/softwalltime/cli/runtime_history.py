@@ -6,53 +6,35 @@ from functools import partial
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs
-from softwalltime.forecast.arrivals import ArrivalModel
-from softwalltime.forecast.calibration_file import CalibrationFile, why_not_corrected
 from softwalltime.forecast.expected import Learnt
-from softwalltime.forecast.history import learn_history, needed, note_live, server_of
-from softwalltime.forecast.like_waits import LikeWaits
+from softwalltime.forecast.history import learn_history, needed, note_live
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.formatting import plural, printable
+from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.base import History
 from softwalltime.predictors.registry import make
 
 
-def learn(
-    sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot: ServerSnapshot,
-    calibration: CalibrationFile | None, arriving: bool = False,
-) -> tuple[Learnt, str, tuple[str, ...]]:  # fmt: skip
-    """Return what the history before the snapshot taught, one sentence about it, and remarks.
+def learn(sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot: ServerSnapshot) -> tuple[Learnt, str]:
+    """Return what the history before the snapshot taught, and one sentence about it.
 
     :param sources: logs, traces or the word store; empty for the store if the settings name one, else for nothing.
-    :param calibration: used only where runtimes are learnt and predicted as in the forecasts that it was measured on.
-    :param arriving: also learn when jobs are submitted, to draw later ones: of a store, those of the own server.
     :raises SourceError: if a source cannot be read.
     :raises StoreError: if the store cannot be used.
     """
-    waits = LikeWaits()
     if not sources and settings().dsn is None:
         sentence = "runtimes: walltimes, without ranges: give a history with --log, or a store with --dsn"
-        unforeseen = ("no later jobs are drawn: neither a store nor --log is given",) if arriving else ()
-        return Learnt(RuntimeModel(None), waits), sentence, (*why_not_corrected(calibration, spec, 0), *unforeseen)
+        return Learnt(RuntimeModel(None)), sentence
     predictor = make(spec)
     logs = sources and sources != (STORE,)
     completed = load_jobs(sources, settings)[0] if logs else _stored(settings, predictor.history, snapshot.taken)
     model = RuntimeModel(predictor)
-    arrivals = ArrivalModel() if arriving else None
     with progress_bar("learning", len(completed)) as progress:
-        server = "" if logs else server_of(snapshot, settings().server)
-        count = learn_history(model, completed, snapshot.taken, settings().teaching, waits, progress, arrivals, server)
+        count = learn_history(model, completed, snapshot.taken, settings().teaching, progress=progress)
     note_live(model, snapshot.jobs)
     where = " ".join(sources) or "the store"
-    remarks = why_not_corrected(calibration, spec, count, arriving)
-    corrections = calibration.corrections if calibration is not None and not remarks else None
-    if arrivals is not None and not arrivals.drawn_from(snapshot.taken).periods:
-        of = f" of {printable(server)}" if server else ""
-        remarks = (*remarks, f"no later jobs are drawn: less than a day of history{of} is known")
-    sentence = f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
-    return Learnt(model, waits, corrections, arrivals), sentence, remarks
+    return Learnt(model), f"runtimes: {spec}, learnt from {plural(count, 'job')} of {where}"
 
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:

@@ -14,7 +14,7 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, matches, print_table
 from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
+from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.formatting import local_time, plural, printable
 
 if TYPE_CHECKING:
@@ -66,18 +66,10 @@ class StartsOptions:
     )  # fmt: skip
     spec: str = RUNTIMES
     runs: int | None = option(
-        f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
-        f"with --arrivals {FEWEST_RUNS}.",
+        f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}.",
         least=0, metavar="N",
     )  # fmt: skip
     seed: int = option("Seed of the drawn runtimes.", default=0)
-    arriving: bool = option(
-        "Draw jobs that come later from those of the last weeks, for the ranges.  It needs a history.", "--arrivals"
-    )
-    calibration: Path | None = option(
-        "Correct forecasts by past errors: a file of softwalltime replay-starts --save-calibration with the same "
-        "predictor.  It needs a history."
-    )
     timeout: float = TIMEOUT
     output: Output
     settings: StoreOptions
@@ -90,11 +82,11 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
     The command simulates the scheduler many times from the state of the server on, with runtimes drawn from the
     predicted distributions.  The expected start is the median of these runs.  With --runs 0 there is one run with
     median runtimes, and there are no ranges.  The reason why a job waits comes from the run with median runtimes.  The
-    forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.
-    --calibration corrects both by the errors of past forecasts, and --arrivals draws later jobs as the site's users
-    submit them.  The output names each property of the server that is only approximated.
+    forecast does not know jobs that are submitted later: starts are too early on average and ranges too narrow.  The
+    output names each property of the server that is only approximated.
 
-    --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts.
+    --from-store asks neither PBS nor the simulator: it prints the daemon's newest forecasts, which are corrected by the
+    errors of past ones.
 
     --if adds a job that has not been submitted, behind all others of its queue, to compare walltimes, sizes or queues.
 
@@ -114,7 +106,6 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
 
     from softwalltime.cli.live import look
     from softwalltime.cli.runtime_history import learn
-    from softwalltime.forecast.calibration_file import load_calibration
     from softwalltime.forecast.expected import expected_starts
     from softwalltime.forecast.probes import PROBE, probe_job, probe_of
     from softwalltime.forecast.queue_model import model_of
@@ -125,19 +116,16 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
 
     wanted = [probe_of(text, getpass.getuser()) for text in options.probes]
     make(options.spec)
-    calibration = load_calibration(options.calibration) if options.calibration is not None else None
     snapshot = load_snapshot(options.file) if options.file is not None else look(options.timeout)
     chosen = options.of.jobs(options.jobs, snapshot) if options.jobs or not wanted else frozenset()
     policy = site_policy(options.settings().policy)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(snapshot, running=running)
     models = [model_of(snapshot, [probe_job(probe, snapshot)], running) for probe in wanted]
-    learnt, basis, uncorrected = learn(
-        options.logs, options.spec, options.settings, snapshot, calibration, options.arriving
-    )
+    learnt, basis = learn(options.logs, options.spec, options.settings, snapshot)
     runs = options.runs
     if runs is None:
-        runs = min(modelled.model.affordable_runs(options.arriving) for modelled in (queue, *models))
+        runs = min(modelled.model.affordable_runs() for modelled in (queue, *models))
     rows: list[StartDocument] = []
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, options.seed, progress)
@@ -145,7 +133,7 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
         for probe, model in zip(wanted, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, options.seed, progress)
             rows += [StartDocument.of(f"if {probe.text}", start) for start in answers]
-    remarks = (*snapshot.remarks, *queue.remarks, *uncorrected)
+    remarks = (*snapshot.remarks, *queue.remarks)
     document = StartsDocument(snapshot.taken, snapshot.server, runs, basis, remarks, tuple(rows))
     return Result(document, partial(_text, queue=queue), remarks=remarks if options.output.form == "table" else ())
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +75,7 @@ class SweepDocument:
 @options
 class SweepOptions:
     sources: tuple[str, ...] = SOURCES
-    file: Path = option("File for the results, .csv or .parquet.", "-o", "--output", metavar="FILE")
+    file: Path = option("CSV file for the results.", "-o", "--output", metavar="FILE")
     listed: str | None = predictors("Predictors or grids, separated by commas.")
     single: tuple[str, ...] = predictor("One predictor or grid; repeatable.")
     processes: int | None = PROCESSES
@@ -117,7 +116,8 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
 
     file, output = options.file, options.output
     specs = expand_all([BASELINE, *(named_specs(options.listed, options.single) or GRID)])
-    table = _table_file(file)
+    if file.suffix != ".csv":
+        raise UsageError(f"{file}: the file name must end in .csv")
     if options.processes is not None and options.scheduler is not None:
         raise UsageError(
             "--processes sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
@@ -133,8 +133,8 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
             if options.scheduler
             else local_workers(options.processes)
         )
-        results = stack.enter_context(Results(table, again=options.again))
-        folder = stack.enter_context(_scratch(table))
+        results = stack.enter_context(Results(file, again=options.again))
+        folder = stack.enter_context(_scratch(file))
         tasks, whole = _tasks(options, specs, folder)
         todo, dropped = results.prepare(tasks, _option_names(specs))
         if dropped:
@@ -145,8 +145,6 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
         try:
             _do(workers, todo, results, failures)
         finally:
-            if file != table:
-                results.write_parquet(file)
             new = len(results) - begin
             say(f"{file}: {len(results):,} rows, {new:,} of them new")
             for line in _failure_lines(failures):
@@ -161,17 +159,6 @@ def _option_names(specs: list[str]) -> list[str]:
     from softwalltime.predictors.registry import make
 
     return list(dict.fromkeys(option for spec in specs for option in type(make(spec).options).model_fields))
-
-
-def _table_file(output: Path) -> Path:
-    """Return the CSV file for the rows; beside a Parquet file, because Parquet cannot be appended to."""
-    if output.suffix == ".csv":
-        return output
-    if output.suffix != ".parquet":
-        raise UsageError(f"{output}: the file name must end in .csv or .parquet")
-    if find_spec("duckdb") is None:
-        raise UsageError("Parquet needs DuckDB: pip install 'pbs-softwalltime[parquet]', or name a .csv file")
-    return output.with_suffix(".csv")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Lines of keys in TOML and JSON files: what parses them does not tell where a value was."""
+"""Lines of keys in TOML and JSON files: neither tomllib, tomlkit nor json tells on which line a value is."""
 
 import tomllib
 from collections.abc import Iterator

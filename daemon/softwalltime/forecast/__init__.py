@@ -10,7 +10,7 @@
 :mod:`.waits_for`    what a job waits for, in one sentence
 :mod:`.probes`       jobs that are not yet submitted
 :mod:`.history`      what completed jobs teach; :mod:`.like_waits` is the statistical baseline
-:mod:`.calibration`  forecasts corrected by the errors of past ones; :mod:`.calibration_file` keeps that
+:mod:`.calibration`  forecasts corrected by the errors of past ones
 :mod:`.judgement`    forecasts over a schedule, held against what happened
 ===================  ==========================================================================================
 

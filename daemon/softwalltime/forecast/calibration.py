@@ -91,13 +91,6 @@ class Corrections:
     shifts: tuple[tuple[float, ...], ...]
     most: float = math.inf
 
-    def of_waiting(self) -> "Corrections":
-        """Return these without those of jobs that start at once, where they were measured on jobs that waited only."""
-        groups = range(GROUPS)
-        weights = tuple((0.0, 0.0) if group % OF_PHASE == AT_ONCE else self.weights[group] for group in groups)
-        shifts = tuple(() if group % OF_PHASE == AT_ONCE else self.shifts[group] for group in groups)
-        return Corrections(weights, shifts, self.most)
-
     def mixed(self, wait: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
         walltimes, like = self.weights[_group(wait)]

@@ -2,8 +2,8 @@
 
 PREDICTOR = "calibrated:statistic=median"
 """The predictor of runtimes by default: softwalltime replay-starts found the least errors with it."""
-RUNS, FEWER_RUNS, FEWEST_RUNS = 150, 60, 35
-"""Runs with drawn runtimes; fewer where a run is expensive, and fewer still if later jobs come in it."""
+RUNS, FEWER_RUNS = 150, 60
+"""Runs with drawn runtimes; fewer where a run is expensive."""
 KINDS = ("wait", "waited", "processors", "queue")
 """What forecasts may be divided by: the wait that the combined forecast expected, the time waited before, and two
 things that the job asked for."""

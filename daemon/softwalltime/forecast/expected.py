@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import ModelledQueue, limit
@@ -41,16 +40,14 @@ class ExpectedStart:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What past jobs taught: of runtimes, of waits, and of the errors of past forecasts, if they were measured.
+    """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
 
-    ``arrivals`` are what jobs that come later are drawn from, ``None`` where none are to come.  ``keeps_raw``: whether
-    forecasts hold what was forecast before any correction.
+    ``keeps_raw``: whether forecasts are corrected, and hold what was forecast before any correction.
     """
 
     runtimes: RuntimeModel
-    waits: LikeWaits
+    waits: LikeWaits = field(default_factory=LikeWaits)
     corrections: Corrections | None = None
-    arrivals: ArrivalModel | None = None
     keeps_raw: bool = False
 
 
@@ -73,13 +70,13 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        later = None if learnt.arrivals is None else learnt.arrivals.drawn_from(model.now)
-        plain = later is None and learnt.corrections is None and not learnt.keeps_raw
-        if plain and all(distribution.values.min() == distribution.values.max() for distribution in distributions):
+        if not learnt.keeps_raw and all(
+            distribution.values.min() == distribution.values.max() for distribution in distributions
+        ):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
             progress(runs)
             runs = 0
-        starts = forecast(model, distributions, runs, seed, until, progress, later)
+        starts = forecast(model, distributions, runs, seed, until, progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
         ranges = starts.ranges()
@@ -131,9 +128,9 @@ def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
 ) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
-    """The five values of each job, corrected, and what they were; those of a job that starts at once may stay."""
+    """The five values of each job, corrected, and what they were."""
     model, corrections = queue.model, learnt.corrections
-    if corrections is None and not learnt.keeps_raw:
+    if not learnt.keeps_raw:
         return rows, {}
     corrected, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
@@ -146,8 +143,6 @@ def _corrected(
         place = index - model.running
         # A delayed job waits from its time on.
         begin = max(model.now, model.jobs.submitted[index])
-        if rows[POINT, place] <= begin and not learnt.keeps_raw:
-            continue
         waited = begin - model.jobs.submitted[index]
         like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
         expected = float(rows[POINT, place]) - begin

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from softwalltime.events import Kind
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import MAX_ERRORS, MAX_USER_ERRORS, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
@@ -38,8 +37,6 @@ def learn_history(
     teaching: Collection[State] = TEACHING,
     waits: LikeWaits | None = None,
     progress: Callable[[int], None] = lambda _: None,
-    arrivals: ArrivalModel | None = None,
-    server: str = "",
 ) -> int:
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
@@ -48,8 +45,6 @@ def learn_history(
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
     :param progress: called with the number of jobs done since the last call.
-    :param arrivals: learns when each job was submitted.
-    :param server: whose jobs ``arrivals`` learns; empty: those of all servers.
     """
     workload = Workload(completed, teaching=teaching)
     teaches = workload.teaches.tolist()
@@ -63,8 +58,6 @@ def learn_history(
             match kind:
                 case Kind.SUBMITTED:
                     model.submitted(job.submission, time, compare=compared[number])
-                    if arrivals is not None and server in ("", job.server):
-                        arrivals.submitted(job.submission, time)
                 case Kind.STARTED:
                     model.started(job.submission, time)
                     if waits is not None:
@@ -73,8 +66,6 @@ def learn_history(
                     model.deleted(job.submission, time)
                 case _:
                     model.ended(job, teaches=teaches[number])
-                    if arrivals is not None and server in ("", job.server):
-                        arrivals.ended(job)
                     learnt += teaches[number]
     return learnt
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.arrivals import ArrivalDraws, ArrivalModel
 from softwalltime.forecast.calibration import POINT, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
@@ -86,27 +85,25 @@ class _Moment:
     position: int
     distributions: tuple[RuntimeDistribution, ...]
     known: tuple[int, ...]
-    later: ArrivalDraws | None
 
 
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
-    calibration: SelfCalibration | None = None, progress: Callable[[int], None] = lambda _: None,
-    arrivals: ArrivalModel | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield what each method predicted for the jobs of a sample, in order of time.
+
+    Forecasts are corrected as the daemon corrects its own: each teaches when its job has started, and when the end of a
+    range has passed before.
 
     :param runtimes: has learnt nothing yet.
     :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
-    :param calibration: corrects the forecasts, and learns from each as the daemon does: when its job has started, and
-        when the end of a range has passed before; from all of them at the end.
     :param progress: called with the number of jobs whose submission is behind.
-    :param arrivals: has learnt nothing yet; jobs that come later are drawn from it, ``None`` for none.
     """
-    calibration = calibration or SelfCalibration()
+    calibration = SelfCalibration()
     waiting: dict[str, list[JudgedForecast]] = {}
-    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress, arrivals)):
+    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
         now, job = moment.model.now, str(moment.job)
         calibration.learn(_started(waiting, now))
         calibration.still_waiting(waiting.keys(), now)
@@ -126,12 +123,11 @@ def judge(
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
         }, now, _enough_free(moment))  # fmt: skip
-    calibration.learn(_started(waiting, None))
 
 
-def _started(waiting: dict[str, list[JudgedForecast]], now: int | None) -> list[JudgedForecast]:
-    """Take out the forecasts of the jobs that have started by ``now``; ``None``: of all."""
-    started = [job for job, (first, *_) in waiting.items() if now is None or first.started <= now]
+def _started(waiting: dict[str, list[JudgedForecast]], now: int) -> list[JudgedForecast]:
+    """Take out the forecasts of the jobs that have started by ``now``."""
+    started = [job for job, (first, *_) in waiting.items() if first.started <= now]
     return [moment for job in started for moment in waiting.pop(job)]
 
 
@@ -152,8 +148,7 @@ def sampled(schedule: GivenSchedule, count: int) -> list[int]:
 
 
 def _moments(
-    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None],
-    arrivals: ArrivalModel | None,
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None]
 ) -> Iterator[_Moment]:  # fmt: skip
     """The moments at which something is forecast, in order of time, with the state of the queue then."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
@@ -174,13 +169,9 @@ def _moments(
             running.pop(job, None)
             ended = replace(completed[job], start=start[job], end=now, runtime=duration[job])
             runtimes.ended(ended, teaches=jobs.teaches[job])
-            if arrivals is not None:
-                arrivals.ended(ended)
         elif kind == 1:
             waiting[job] = None
             runtimes.submitted(completed[job].submission, now)
-            if arrivals is not None:
-                arrivals.submitted(completed[job].submission, now)
             progress(1)
         elif kind == 2:
             waiting.pop(job, None)
@@ -189,8 +180,7 @@ def _moments(
             like.started(completed[job].submission, now - submitted[job])
             runtimes.started(completed[job].submission, now)
         else:
-            later = None if arrivals is None else arrivals.drawn_from(now)
-            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now, later)
+            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now)
 
 
 def _moment(
@@ -201,7 +191,6 @@ def _moment(
     running: int,
     job: int,
     now: int,
-    later: ArrivalDraws | None,
 ) -> _Moment:
     jobs = schedule.jobs
     starts = tuple(int(schedule.start[member]) for member in members[:running])
@@ -217,7 +206,7 @@ def _moment(
     beyond = like.remaining(submission, waited)
     expected = like.expected(submission, waited)
     known = tuple(max(int(schedule.duration[member]), 1) for member in members)
-    return _Moment(job, waited, actual, beyond, expected, model, members.index(job), distributions, known, later)
+    return _Moment(job, waited, actual, beyond, expected, model, members.index(job), distributions, known)
 
 
 def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float, float]:
@@ -229,7 +218,7 @@ def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, flo
         float(model.run(runtimes, until).start[moment.position]) - model.now
         for runtimes in (model.jobs.walltime, moment.known)
     )
-    starts = forecast(model, moment.distributions, runs, seed, until, later=moment.later)
+    starts = forecast(model, moment.distributions, runs, seed, until)
     median = float(np.median(starts.sampled[:, place])) - model.now
     like = median if moment.expected is None else moment.expected
     ranges = tuple((starts.ranges()[:, place] - model.now).tolist())

@@ -3,10 +3,8 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from softwalltime.forecast.arrivals import ArrivalModel
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history
-from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.jobs import CompletedJob, Submission
@@ -33,64 +31,46 @@ class ForecastLearning:
     """Learns from the history once, and then from each look at the server and the jobs that ended since.
 
     :param teaching: states of the jobs that teach.
-    :param arrivals: whether also to learn when jobs are submitted, to draw later ones.
-    :param server: the server of the looks; runtimes and waits are learnt from the jobs of all servers, later jobs are
-        drawn from those of this one only.  Empty: from all.
     """
 
-    def __init__(
-        self, predictor: Predictor, teaching: Collection[State], *, arrivals: bool = False, server: str = ""
-    ) -> None:
-        self.learnt = Learnt(RuntimeModel(predictor), LikeWaits(), None, ArrivalModel() if arrivals else None)
+    def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
+        self.learnt = Learnt(RuntimeModel(predictor), keeps_raw=True)
         self.jobs = 0
         """Jobs that have taught."""
-        self._server = server
         self._teaching = frozenset(teaching)
         self._seen: dict[Key, _Seen] = {}
-        self._looked = False
 
     def history(self, completed: Iterable[CompletedJob], now: int) -> None:
         """Learn the jobs that ended by ``now`` (epoch seconds)."""
         jobs = JobColumns.of(completed)
         learnt = self.learnt
-        self.jobs = learn_history(
-            learnt.runtimes, jobs, now, self._teaching, learnt.waits, arrivals=learnt.arrivals, server=self._server
-        )  # fmt: skip
+        self.jobs = learn_history(learnt.runtimes, jobs, now, self._teaching, learnt.waits)
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
         """Learn the jobs that ended since the last look, and note what waits and runs now."""
-        runtimes, waits, arrivals = self.learnt.runtimes, self.learnt.waits, self.learnt.arrivals
+        runtimes, waits = self.learnt.runtimes, self.learnt.waits
         now = snapshot.taken
         for job in ended:
-            ours = self._server in ("", job.server)
             seen = self._seen.pop(_key(job.submission), None)
             if seen is None:
                 # It was submitted after the last look.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
-                if arrivals is not None and ours:
-                    arrivals.submitted(job.submission, now)
             if job.start is not None and (seen is None or not seen.started):
                 runtimes.started(job.submission, job.start)
                 waits.started(job.submission, max(job.start - (job.etime or job.submission.submitted), 0))
             teaches = job.state in self._teaching
             runtimes.ended(job, teaches=teaches)
             self.jobs += teaches
-            if arrivals is not None and ours:
-                arrivals.ended(job)
         before, self._seen = self._seen, {}
         for live in snapshot.jobs:
             seen = before.pop(_key(live.submission), None)
             if seen is None:
                 runtimes.submitted(live.submission, now, compare=not live.occupies)
-                # What is there at the first look came over hours or days.
-                if arrivals is not None and self._looked:
-                    arrivals.submitted(live.submission, now)
             if live.occupies and live.start is not None and (seen is None or not seen.started):
                 runtimes.started(live.submission, live.start)
                 since = live.etime or live.qtime or live.submission.submitted
                 waits.started(live.submission, max(live.start - since, 0))
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
-        self._looked = True
         for key, seen in before.items():
             if seen.started and now - seen.at < FORGOTTEN:
                 # The record of its end is still to come.

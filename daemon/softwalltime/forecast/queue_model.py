@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from softwalltime.forecast.defaults import FEWER_RUNS, FEWEST_RUNS, RUNS
+from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.site_scheduler import scheduler_policy
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
@@ -55,24 +55,10 @@ class QueueModel:
         """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
 
-    def processors_of(self, submission: Submission) -> int:
-        """Processors that a job takes when it starts."""
-        return submission.ncpus or 1 if self.pooling is None else self.pooling.needed_by(submission)
-
-    def shares_of(self, submission: Submission) -> Shares:
-        """What a job takes of the pools when it starts."""
-        processors = self.processors_of(submission)
-        return ((0, processors),) if self.pooling is None else self.pooling.shares(submission, processors)
-
-    def affordable_runs(self, later: bool = False) -> int:
-        """Runs with drawn runtimes that take some seconds.
-
-        :param later: later jobs come in them.
-        """
+    def affordable_runs(self) -> int:
+        """Runs with drawn runtimes that take some seconds."""
         plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
-        if plain or len(self.jobs) < EXPENSIVE:
-            return RUNS
-        return FEWEST_RUNS if later else FEWER_RUNS
+        return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
         """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""

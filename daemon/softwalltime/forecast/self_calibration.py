@@ -1,4 +1,4 @@
-"""Forecasts corrected by earlier ones of the same source that were judged: nobody need measure a calibration before.
+"""Forecasts corrected by earlier ones of the same source that were judged.
 
 The daemon and ``replay-starts`` correct in this one way, so that what is measured is what is published.  Each forecast
 that is kept holds what was forecast before any correction.  When its job has started, it teaches
@@ -62,15 +62,11 @@ class JudgedForecast:
 
 
 class SelfCalibration:
-    """Learns from judged forecasts.
+    """Learns from judged forecasts."""
 
-    :param base: corrections where too few were judged.
-    """
-
-    def __init__(self, base: Corrections | None = None) -> None:
+    def __init__(self) -> None:
         self.jobs = 0
         """Jobs whose forecasts were learnt."""
-        self._base = base
         self._calibration = Calibration()
         self._open: list[_RangeEnd] = []
         self._given: dict[str, _Given] = {}
@@ -177,11 +173,11 @@ class SelfCalibration:
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
         """Return what is known now of forecasts such as this one; the others are left as they are."""
-        return _filled(self._calibration.corrections_for(wait), self._base)
+        return self._calibration.corrections_for(wait)
 
     def corrections(self) -> Corrections | None:
-        """Return what is known now; ``None`` while too little is, and there is no base."""
-        corrections = _filled(self._calibration.corrections(), self._base)
+        """Return what is known now; ``None`` while too little is."""
+        corrections = self._calibration.corrections()
         return corrections if any(corrections.shifts) else None
 
 
@@ -233,13 +229,3 @@ def _thinned(numbers: Sequence[int]) -> Sequence[int]:
     """At most :data:`OF_JOB` of them, chosen evenly."""
     last = len(numbers) - 1
     return numbers if last < OF_JOB else [numbers[place * last // (OF_JOB - 1)] for place in range(OF_JOB)]
-
-
-def _filled(corrections: Corrections, base: Corrections | None) -> Corrections:
-    """The corrections, with those of the base where too few forecasts were judged."""
-    if base is None:
-        return corrections
-    rows = zip(corrections.weights, corrections.shifts, base.weights, base.shifts, strict=True)
-    chosen = [(weights, shift) if shift else (of_base, by_base) for weights, shift, of_base, by_base in rows]
-    weights, shifts = zip(*chosen, strict=True)
-    return Corrections(weights, shifts, max(corrections.most, base.most))

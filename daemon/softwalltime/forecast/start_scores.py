@@ -25,8 +25,6 @@ class ReplayStartsDocument:
     """simulated, or recorded."""
     predictor: str
     """Predictor of runtimes."""
-    arrivals: bool
-    """Whether jobs that come later were drawn."""
     forecasts: dict[str, dict[str, StartScores]]
     """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
 

@@ -2,28 +2,23 @@
 
 The point: the scheduler is run forward once, each job with the median of its predicted runtimes (Li et al. 2004,
 section 3).  The ranges: it is run many times with runtimes drawn from the predicted distributions, and a range holds
-the middle 50% or 90% of the starts.  No further job comes, as in the paper, unless arrivals are given for the runs.
+the middle 50% or 90% of the starts.  No further job comes, as in the paper.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.forecast.arrivals import DAY, ArrivalDraws
 from softwalltime.forecast.defaults import RUNS
-from softwalltime.forecast.later_jobs import ExtendedQueue, extended
 from softwalltime.forecast.queue_model import QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.simulation.engine import ScheduleOutcome
 
 Integers = NDArray[np.int64]
-__all__ = ["FUTURES", "LEVELS", "RUNS", "StartForecast", "forecast"]
+__all__ = ["LEVELS", "RUNS", "StartForecast", "forecast"]
 
-FUTURES = 20
-"""Different draws of later jobs; further runs repeat them with other runtimes of the jobs that are there."""
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 """Quantiles of the starts: the ends of the 90% and of the 50% range."""
 
@@ -51,14 +46,13 @@ class StartForecast:
 
 def forecast(
     model: QueueModel, distributions: Sequence[RuntimeDistribution], runs: int = RUNS, seed: int = 0,
-    until: Sequence[int] = (), progress: Callable[[int], None] = lambda _: None, later: ArrivalDraws | None = None,
+    until: Sequence[int] = (), progress: Callable[[int], None] = lambda _: None,
 ) -> StartForecast:  # fmt: skip
     """Forecast the starts of the waiting jobs.
 
     :param distributions: of each job's runtime in all.
     :param runs: with drawn runtimes; 0 for the point alone.
     :param until: only these jobs matter: the runs stop when they have started, and the starts of others are -1.
-    :param later: jobs that come later are drawn from these in the runs with drawn runtimes; the point is without them.
     """
     first = model.running
     medians = np.array([distribution.median for distribution in distributions])
@@ -69,34 +63,11 @@ def forecast(
         users = list(model.jobs.completed.values("user"))
         drawn = samples(distributions, users, runs, seed)
         quick = model.quick()
-        for run, extension in enumerate(_extensions(quick, later, runs, seed, int(point.start.max()) - model.now)):
-            runtimes = _whole(model, drawn[run])
-            if extension is None:
-                outcome = quick.run(runtimes, until)
-                starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
-            else:
-                places = extension.places
-                every = extension.runtimes.copy()
-                every[places] = runtimes
-                outcome = extension.model.run(every.tolist(), places[list(until) or slice(first, None)].tolist())
-                starts[run], ends[run] = outcome.start[places[first:]], _ends(outcome)[:first]
+        for run in range(runs):
+            outcome = quick.run(_whole(model, drawn[run]), until)
+            starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
             progress(1)
     return StartForecast(point.start[first:], _ends(point), starts, ends)
-
-
-def _extensions(
-    model: QueueModel, later: ArrivalDraws | None, runs: int, seed: int, last: int
-) -> Iterator[ExtendedQueue | None]:
-    """Yield the model with later jobs for each run; ``None`` without later jobs.
-
-    :param last: seconds from now to the last start without later jobs; they come for half as long again and 6 h more.
-    """
-    if later is None or not later.periods:
-        yield from repeat(None, runs)
-        return
-    random = np.random.default_rng((seed, 1))
-    futures = [later.draw(random, last + last // 2 + DAY // 4) for _ in range(min(runs, FUTURES))]
-    yield from islice(cycle(list(extended(model, futures))), runs)
 
 
 def _ends(outcome: ScheduleOutcome) -> Integers:

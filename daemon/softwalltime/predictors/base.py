@@ -95,11 +95,6 @@ class Predictor(ABC):
         return ""
 
     @property
-    def notice(self) -> str:
-        """A sentence about the predictor's own state for ``status`` and the daemon's log; empty: nothing to say."""
-        return ""
-
-    @property
     def observes(self) -> bool:
         """Whether the predictor implements :meth:`observe`; drivers make events only for such predictors."""
         return type(self).observe is not Predictor.observe

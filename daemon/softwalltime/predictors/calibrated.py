@@ -5,6 +5,7 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable
 from heapq import nlargest
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.learned import attention, compiled, sequence, sequence_kernel
+from softwalltime.predictors.learned import attention, sequence, sequence_kernel
 from softwalltime.predictors.learned.bursts import RecentShare
 from softwalltime.predictors.learned.distribution import (
     SIZE,
@@ -24,6 +25,7 @@ from softwalltime.predictors.learned.distribution import (
     remaining,
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
+from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.levels import Levels
 from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import best_seconds, first_log_price
@@ -31,7 +33,6 @@ from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
-from softwalltime.predictors.learned.similarity import Estimate, Known, estimate_runtime
 from softwalltime.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -64,8 +65,6 @@ PRESENT = 1000
 """Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
 PROJECTS = 8192
 """Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
-PLAIN = "plain"
-"""Name of the weights set by hand."""
 UNSAMPLED_JOBS, JOBS_PER_SAMPLE, JOBS_PER_LATER_SAMPLE = 2000, 3, 6
 """Jobs that all adjust the prices; after them, the number of jobs of which one adjusts the price at submission, and the
 later one.  Counted anew each day, to be the same after a restart."""
@@ -104,9 +103,6 @@ class Calibrated(Predictor):
         "target=0.01|0.02|0.05|0.1|0.2",
         "objective=absolute-error,target=0.02|0.05|0.1|0.2",
         "statistic=mean|median",
-        "weights=plain,target=0.02|0.05|0.1",
-        "weights=plain,objective=absolute-error",
-        "weights=plain,statistic=median",
     )
     censoring: ClassVar[bool] = True
 
@@ -121,8 +117,8 @@ class Calibrated(Predictor):
         self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
         self._minimum = options.minimum
-        self._compiled = compiled.wanted(options.compiled)
-        self._weights = load(options.weights) if weights is None and options.weights != PLAIN else weights
+        self._compiled = options.compiled == "auto" and find_spec("numba") is not None
+        self._weights = load(options.weights) if weights is None else weights
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
         self._queues: OrderedDict[Key, ProjectJobs] = OrderedDict()
@@ -146,7 +142,7 @@ class Calibrated(Predictor):
     @property
     def contents(self) -> str:
         """The digest of the learned weights."""
-        return "" if self._weights is None else self._weights.digest
+        return self._weights.digest
 
     def observe(self, event: Event) -> None:
         """Note which jobs wait and run."""
@@ -183,8 +179,7 @@ class Calibrated(Predictor):
         (self._users.get(submission.user) or self._new_user(submission.user)).add(row, submission.job_id)
         key = (submission.group, submission.queue, walltime)
         _add(self._projects, key, end, share)
-        if self._weights is not None:
-            _add(self._queues, ("", *key[1:]), end, share)
+        _add(self._queues, ("", *key[1:]), end, share)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
         if self._pending[0][0] <= self._newest - SETTLED:
@@ -259,20 +254,16 @@ class Calibrated(Predictor):
         if runs_known_script(row, ended):
             ended, running, row = like_script(row, ended), like_script(row, running), named_by_script(row)
         project = self._project(key, now)
-        if self._weights is None:
-            return Known(now, row, ended, running, times, project, self._everybody)
         queue_jobs = self._queues.get(("", *key[1:]))
         queue = NO_BINS if queue_jobs is None else queue_jobs.until(now)
         return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
-        if self._weights is not None:
-            return (attention.estimate_compiled if self._compiled else attention.estimate_runtime)(known, self._weights)
-        return compiled.estimate_runtime(known) if self._compiled else estimate_runtime(known)
+        return (attention.estimate_compiled if self._compiled else attention.estimate_runtime)(known, self._weights)
 
     @property
     def _choose(self) -> Callable[[Floats, float], int]:
-        return attention.compiled("best_bin") if self._compiled and self._weights is not None else best_bin
+        return attention.compiled("best_bin") if self._compiled else best_bin
 
     def _number(
         self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None, log_price: float
@@ -367,11 +358,7 @@ class Calibrated(Predictor):
     def _new_user(self, name: str) -> UserJobs:
         if self._compiled and not self._users:
             # Now, and not when a request waits.
-            if self._weights is None:
-                compiled.compile_estimate()
-                attention.compile_functions(sequence_kernel.SIGNATURES)
-            else:
-                attention.compile_functions()
+            attention.compile_functions()
         user = self._users[name] = UserJobs()
         return user
 

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice, repeat
-from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -29,7 +28,6 @@ _TEXTS = frozenset(
 )  # fmt: skip
 _RUN = ("server", "job_id", "start")
 """The key of a run of a job."""
-_OF_SUBMISSION = frozenset(field.name for field in fields(Submission))
 _SMALLEST = {"i": -(2**31), "q": -(2**63)}
 """The value for ``None`` in an array of this type."""
 
@@ -167,7 +165,9 @@ class JobColumns(Sequence[CompletedJob]):
 
     @classmethod
     def of(cls, rows: Iterable[Values | CompletedJob]) -> "JobColumns":
-        """Build the columns from jobs, given as objects or as their values."""
+        """Return the columns of jobs, given as objects or as their values; columns are returned as they are."""
+        if isinstance(rows, JobColumns):
+            return rows
         iterator = iter(rows)
         columns: dict[str, _Column] = {}
         count = 0
@@ -279,42 +279,6 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the values of one field."""
         for first in range(0, len(self), CHUNK):
             yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
-
-
-class JobObjects:
-    """Jobs as objects, with the interface of :class:`JobColumns`."""
-
-    def __init__(self, jobs: Sequence[CompletedJob]) -> None:
-        self.jobs = jobs
-
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-    def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
-        """Return all values of a field, with ``missing`` for ``None``."""
-        numbers = (missing if value is None else value for value in self.values(name))
-        return np.fromiter(numbers, np.int64, len(self.jobs))
-
-    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Return the values of these fields, one tuple per job."""
-        return zip(*map(self.values, names), strict=True)
-
-    def values(self, name: str) -> Iterator[Any]:
-        """Return the values of one field."""
-        return map(attrgetter(f"submission.{name}" if name in _OF_SUBMISSION else name), self.jobs)
-
-    def take(self, which: Integers) -> list[CompletedJob]:
-        """Return the jobs with these indexes, in this order."""
-        return [self.jobs[index] for index in which.tolist()]
-
-    def select(self, which: Integers) -> "JobObjects":
-        """Return the jobs with these indexes in this order."""
-        return JobObjects(self.take(which))
-
-
-def fields_of(jobs: Sequence[CompletedJob]) -> JobColumns | JobObjects:
-    """Wrap the jobs, so that the values of a field can be read."""
-    return jobs if isinstance(jobs, JobColumns) else JobObjects(jobs)
 
 
 def _column(name: str, values: Sequence[Any]) -> _Column:

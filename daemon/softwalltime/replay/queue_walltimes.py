@@ -11,7 +11,7 @@ OTHERS = "*"
 
 def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, int]) -> JobColumns:
     """Return the jobs, those without a walltime with the walltime of their queue in seconds, if it is known."""
-    columns = jobs if isinstance(jobs, JobColumns) else JobColumns.of(jobs)
+    columns = JobColumns.of(jobs)
     others = walltimes.get(OTHERS)
     values = [walltime or walltimes.get(queue, others) for walltime, queue in columns.rows("walltime", "queue")]
     return columns.replaced("walltime", values)

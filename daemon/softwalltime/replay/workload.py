@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from softwalltime.events import Deleted, Ended, Event, Kind, Started, Submitted
 from softwalltime.jobs import CompletedJob
-from softwalltime.replay.job_columns import JobColumns, fields_of
+from softwalltime.replay.job_columns import JobColumns
 from softwalltime.states import TEACHING, State, state_of
 
 NEVER_RAN = "never ran (no runtime)"
@@ -62,14 +62,13 @@ class Workload:
         :param teaching: how jobs must have ended to teach.
         :param scoring: which jobs are scored.
         """
-        source = fields_of(jobs)
+        source = JobColumns.of(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
         # Jobs with equal ends are in file order, so the sort by submission must keep it.
         self._in_file_order: NDArray[np.int32] = np.argsort(first, kind="stable").astype(np.int32)
         chosen = source.select(first)
-        self.jobs: Sequence[CompletedJob] = chosen if isinstance(chosen, JobColumns) else chosen.jobs
-        self._chosen = chosen
+        self.jobs = chosen
         self.submitted: Integers = submitted[first]
         starts = chosen.numbers("start")
         self.ended: Integers = np.maximum(chosen.numbers("end"), self.submitted + 1)
@@ -89,15 +88,15 @@ class Workload:
 
     def numbers(self, name: str, missing: int = -1) -> Integers:
         """Return the values of a numeric field of all jobs, with ``missing`` for ``None``."""
-        return self._chosen.numbers(name, missing)
+        return self.jobs.numbers(name, missing)
 
     def values(self, name: str) -> Iterator[Any]:
         """Return the values of a field of all jobs; no job becomes an object."""
-        return self._chosen.values(name)
+        return self.jobs.values(name)
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Return the values of these fields, one tuple for each job; no job becomes an object."""
-        return self._chosen.rows(*names)
+        return self.jobs.rows(*names)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
@@ -122,7 +121,7 @@ class Workload:
         begin = 0
         for some, which in self._strides(kinds, numbers, progress):
             new = which[some == Kind.SUBMITTED]
-            there.update(zip(new.tolist(), self._chosen.take(new), strict=True))
+            there.update(zip(new.tolist(), self.jobs.take(new), strict=True))
             indexes = which.tolist()
             yield Stride(some.tolist(), indexes, [there[index] for index in indexes])
             for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():

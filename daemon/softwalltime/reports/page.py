@@ -11,13 +11,12 @@ from markupsafe import Markup
 from softwalltime import __version__, formatting
 from softwalltime.policy.presets import HOUR, UNDO
 from softwalltime.reports import likeness, recommendation, waits_by_class
-from softwalltime.reports.analysis import groups, periods, predictions, settings
+from softwalltime.reports.analysis import groups, periods, predictions
 from softwalltime.reports.cautions import shorter_classes
 from softwalltime.reports.document import to_document, to_embedded_json
 from softwalltime.reports.figures import groups as group_figures
 from softwalltime.reports.figures import periods as period_figures
 from softwalltime.reports.figures import predictions as prediction_figures
-from softwalltime.reports.figures import settings as setting_figures
 from softwalltime.reports.figures import walltimes as walltime_figures
 from softwalltime.reports.figures.picture import Picture, select_styles
 from softwalltime.reports.figures.waits import draw_changes
@@ -59,7 +58,7 @@ def render(report: Report, origin: Origin) -> str:
         "breakable": _breakable, "change": recommendation.change,
         "seconds_interval": _seconds_interval, "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
-    found = to_document(report, origin.title, list(origin.sources), origin.selection)
+    document = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
@@ -71,7 +70,7 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        numbers=Markup(to_embedded_json(found)),  # noqa: S704  # every < is written as \u003c
+        numbers=Markup(to_embedded_json(document)),  # noqa: S704  # every < is written as \u003c
         outcomes=prediction_figures.OUTCOMES,
         extension_classes=_extension_classes(),
         published=compare_published_order(report.scores),
@@ -100,7 +99,6 @@ def render(report: Report, origin: Origin) -> str:
         changes_of_waits=_changes_of_waits(report),
         least_weeks=periods.LEAST_BLOCKS,
         bounds=list(enumerate(periods.BOUNDS)),
-        frontier=[(each, settings.best_setting(report.settings, each)) for each in _targets(report.options.target)],
         **_gains(report),
     )  # fmt: skip
 
@@ -128,7 +126,6 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
         "walltimes": [],
         "predictors": [],
         "whom": [],
-        "settings": [],
         "since": [],
     }
     if isinstance(report.simulation, SimulationFigures):
@@ -153,13 +150,6 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
             ),
             group_figures.draw_dumbbells(whom.queues, "by-queue", "queue", whom.spec, whom.most_underestimated),
         ]
-    if report.settings and report.walltimes is not None:
-        baseline = report.scores[next(iter(report.scores))][1].accuracy_mean or 0.0
-        drawn["settings"] = [
-            setting_figures.draw_settings_plane(report.settings, baseline, report.options.target, report.best),
-            setting_figures.draw_percentiles(report.settings),
-            setting_figures.draw_windows_and_thresholds(report.settings),
-        ]
     if report.happened.weeks:
         drawn["since"].append(period_figures.draw_weeks(report.happened.weeks))
     if report.happened.periods is not None:
@@ -172,21 +162,15 @@ def _settings(report: Report) -> Sequence[SettingWaits]:
     if not isinstance(report.simulation, SimulationFigures):
         return ()
     recommended = report.recommendation.waits
-    return sorted(report.simulation.settings, key=lambda one: one is not recommended)
+    return sorted(report.simulation.settings, key=lambda setting: setting is not recommended)
 
 
 def _of_predictors(report: Report) -> list[Picture]:
-    look = select_styles([one.spec for one in report.predictions], report.recommendation.predictor)
+    look = select_styles([figures.spec for figures in report.predictions], report.recommendation.predictor)
     scores = {spec: warm for spec, (_, warm) in report.scores.items()}
-    # Settings that differ from the default only in the percentile.
-    curve = [
-        (one.percentile, one.halves.whole.underestimated, one.halves.whole.accuracy)
-        for one in report.settings
-        if one.window == setting_figures.DEFAULT_WINDOW and one.threshold is None and len(one.keys) == 3
-    ]
     rates = prediction_figures.draw_rates_by_week(report.predictions, look, report.options.target)
     return [
-        prediction_figures.draw_plane(scores, look, curve, report.options.target),
+        prediction_figures.draw_plane(scores, look, report.options.target),
         *([rates] if rates is not None else []),
         prediction_figures.draw_error_curves(report.predictions, look),
         prediction_figures.draw_boxes_by_runtime(report.predictions, look),
@@ -202,7 +186,6 @@ def _populations(report: Report) -> dict[str, str]:
     return {
         "simulated": f"the {formatting.plural(simulated, 'simulated job')}",
         "scored": f"all {formatting.plural(report.scored, 'scored job')}",
-        "older": f"the older half of the scored jobs, {formatting.plural(report.older, 'job')}",
         "periods": _population_of_periods(report),
         "since": f"all {formatting.plural(report.jobs, 'job')}",
     }
@@ -215,9 +198,9 @@ def _population_of_periods(report: Report) -> str:
     return f"{before.jobs:,} before and {after.jobs:,} after, all that ran and whose start is known"
 
 
-def _with_enough_jobs(found: Sequence[groups.Group]) -> Sequence[groups.Group]:
+def _with_enough_jobs(all_groups: Sequence[groups.Group]) -> Sequence[groups.Group]:
     """Return the groups whose means say something."""
-    return [group for group in found if group.jobs >= groups.LEAST_JOBS]
+    return [group for group in all_groups if group.jobs >= groups.LEAST_JOBS]
 
 
 def _breakable(spec: str) -> Markup:
@@ -259,11 +242,6 @@ def _changes_of_waits(report: Report) -> dict[str, Interval]:
         for name, both in pairs
         if both[0] is not None and both[1] is not None
     }
-
-
-def _targets(target: float) -> list[float]:
-    """Return the targets for the table of best settings."""
-    return sorted({0.01, 0.02, 0.05, 0.1, 0.2, target})
 
 
 def _extension_classes() -> Sequence[str]:

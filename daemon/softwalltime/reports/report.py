@@ -11,12 +11,10 @@ from softwalltime.replay.drive import drive, drive_specs
 from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis import groups, periods, settings
+from softwalltime.reports.analysis import groups, periods
 from softwalltime.reports.analysis.groups import Group, Shares
-from softwalltime.reports.analysis.halves import Halves, evaluate_halves, has_both_halves, older_half
 from softwalltime.reports.analysis.periods import PeriodWaits, Span, Week
 from softwalltime.reports.analysis.predictions import Evaluation, Predictions, analyze_predictions, evaluate
-from softwalltime.reports.analysis.settings import PASSES, PercentileSetting
 from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
@@ -31,6 +29,8 @@ from softwalltime.reports.simulation import (
     simulate_settings,
 )
 
+MIN_COMPARED_JOBS = 2
+"""Scored jobs after the warm-up without which no predictor stands for the others."""
 MEMORIZER = "memorizer"
 """The predictor whose error stands beside the least possible one."""
 
@@ -39,17 +39,15 @@ MEMORIZER = "memorizer"
 class ReportOptions:
     """Options of a report.
 
-    ``target``: greatest share of promised starts that a recommended policy may break in the simulation, and of jobs
-    that the best percentile setting may underestimate.  ``minimum``: least soft walltime in seconds.
-    ``split``: epoch second between before and after, ``None`` for the first soft walltime.  ``grid``: whether to
-    evaluate the settings of the percentile predictor.  ``simulation``: ``None`` to simulate no waits.  ``compare``: two
-    periods to compare instead, each from its first epoch second to before its last.
+    ``target``: greatest share of promised starts that a recommended policy may break in the simulation.  ``minimum``:
+    least soft walltime in seconds.  ``split``: epoch second between before and after, ``None`` for the first soft
+    walltime.  ``simulation``: ``None`` to simulate no waits.  ``compare``: two periods to compare instead, each from
+    its first epoch second to before its last.
     """
 
     specs: tuple[str, ...]
     target: float = 0.05
     minimum: int = MINIMUM
-    grid: bool = True
     split: int | None = None
     simulation: SimulationOptions | None = None
     compare: tuple[tuple[int, int], tuple[int, int]] | None = None
@@ -89,16 +87,11 @@ class ProductionFigures:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty.
-
-    ``older`` and ``newer`` are the numbers of scored jobs in the two halves.
-    """
+    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty."""
 
     options: ReportOptions
     jobs: int
     scored: int
-    older: int
-    newer: int
     skipped: dict[str, int]
     users: int
     since: int
@@ -111,8 +104,6 @@ class Report:
     predictions: tuple[Predictions, ...]
     shares: dict[str, Shares]
     for_whom: GroupFigures | None
-    settings: list[PercentileSetting]
-    best: PercentileSetting | None
     happened: ProductionFigures
     simulation: SimulationFigures | SimulationSkipped
     recommendation: Recommendation
@@ -120,7 +111,7 @@ class Report:
 
 def total_work(options: ReportOptions, jobs: int) -> int:
     """Return the total of the progress that :func:`make_report` reports."""
-    return jobs * (len(options.specs) + (PASSES if options.grid else 0) + 1) + _simulation_work(options, jobs)
+    return jobs * (len(options.specs) + 1) + _simulation_work(options, jobs)
 
 
 def make_report(
@@ -139,13 +130,8 @@ def make_report(
     table = make_columns(workload, rename)
     replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
     soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
-    grid = settings.evaluate_settings(workload, table, options.minimum, progress) if options.grid else []
-
-    tried = {
-        spec: evaluate_halves(table, spec, each)
-        for spec, each in soft.items()
-        if has_both_halves(table) and spec != BASELINE
-    }
+    warmed_up = {spec: score(workload, values, WARM_UP) for spec, values in soft.items() if spec != BASELINE}
+    tried = {spec: scores for spec, scores in warmed_up.items() if scores.jobs >= MIN_COMPARED_JOBS}
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
     focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
@@ -158,28 +144,28 @@ def make_report(
         progress(_simulation_work(options, len(workload.jobs)))
     if focus and focus not in soft:
         soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
-    judged = {spec: evaluate(table, spec, each) for spec, each in soft.items()} if len(submitted) else {}
+    judged = {spec: evaluate(table, spec, values) for spec, values in soft.items()} if len(submitted) else {}
     progress(len(workload.jobs))
     return Report(
         options=options,
         jobs=len(workload.jobs),
         scored=int(table.scored.sum()),
-        older=_length(older_half(table)),
-        newer=int(table.scored.sum()) - older_half(table).stop,
         skipped=workload.skipped(),
         users=len(table.user.names),
         since=int(table.submitted.min()),
         until=int(table.submitted.max()),
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
-        scores={spec: (score(workload, each), score(workload, each, WARM_UP)) for spec, each in soft.items()},
+        scores={spec: (score(workload, values), score(workload, values, WARM_UP)) for spec, values in soft.items()},
         floor=find_lower_bound(workload),
         memorizer=_memorizer(workload, soft, options.minimum),
-        predictions=tuple(analyze_predictions(table, one) for one in judged.values()),
-        shares={spec: _summarize_users(table, one, options.target) for spec, one in judged.items() if spec != BASELINE},
+        predictions=tuple(analyze_predictions(table, evaluation) for evaluation in judged.values()),
+        shares={
+            spec: _summarize_users(table, evaluation, options.target)
+            for spec, evaluation in judged.items()
+            if spec != BASELINE
+        },
         for_whom=_group_figures(table, judged[focus], options.target) if focus in judged else None,
-        settings=grid,
-        best=settings.best_setting(grid, options.target),
         happened=_since(workload, table, options, decisions),
         simulation=simulation,
         recommendation=advice,
@@ -226,14 +212,9 @@ def _memorizer(workload: Workload, soft: Mapping[str, Integers], minimum: int) -
     return score(workload, drive(workload, make(MEMORIZER), minimum).soft_walltimes if known is None else known)
 
 
-def _length(part: slice) -> int:
-    length: int = part.stop - part.start
-    return length
-
-
-def _distance(one: Halves, target: float) -> tuple[float, float]:
+def _distance(scores: Scores, target: float) -> tuple[float, float]:
     """Return the distance to the target: first in underestimation, then in accuracy."""
-    return max(0.0, one.whole.underestimated - target), -one.whole.accuracy
+    return max(0.0, (scores.underestimated or 0.0) - target), -(scores.accuracy_mean or 0.0)
 
 
 def _group_figures(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
@@ -260,10 +241,10 @@ def _since(
     both = periods.split_spans(table, predicted, options.split)
     if options.compare is not None:
         both = Span(*options.compare[0]), Span(*options.compare[1])
-    found = [periods.summarize_period(table, span, predicted) for span in both or ()]
-    pair = (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
+    waits = [periods.summarize_period(table, span, predicted) for span in both or ()]
+    pair = (waits[0], waits[1]) if len(waits) == 2 and waits[0] is not None and waits[1] is not None else None
     return ProductionFigures(
         int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
         predicted.raised, periods.summarize_weeks(table, predicted), pair,
-        tuple(span for span, waits in zip(both or (), found, strict=True) if waits is None),
+        tuple(span for span, of_span in zip(both or (), waits, strict=True) if of_span is None),
     )  # fmt: skip

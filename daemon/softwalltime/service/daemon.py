@@ -231,7 +231,6 @@ class PredictionDaemon:
             answer_times=handler.metrics.answers.histogram(),
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
-            notices=predictions.notices(),
             failures=predictions.failures,
             shadows_skipped=self.shadows.skipped,
             starts=self.starts.status(),

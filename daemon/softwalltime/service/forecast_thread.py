@@ -1,6 +1,5 @@
 """The thread that keeps the process that forecasts starts running, and takes in what it reports."""
 
-import json
 import logging
 import os
 import select
@@ -10,6 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Event, Thread
+
+from pydantic import TypeAdapter
 
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import StartsStatus
@@ -121,7 +122,7 @@ class ForecastThread:
                     *lines, waiting = (waiting + part).split(b"\n")
                     for line in lines:
                         reports += 1
-                        self._report(StartsStatus.from_json(json.loads(line)))
+                        self._report(TypeAdapter(StartsStatus).validate_json(line))
             finally:
                 self._process = None
                 process.kill()

@@ -140,12 +140,6 @@ class PredictionService:
             spec: soft_walltime(shadows.predict(spec, submission, now), submission, minimum) for spec in shadows.specs
         }
 
-    def notices(self) -> tuple[tuple[str, str], ...]:
-        """Return what the predictors say about their own state, by specification."""
-        # The thread of the answers asks for them too, and must not wait for a shadow predictor at work.
-        of_shadows = self.shadows.notices(wait=False) if self.shadows is not None else ()
-        return (*self.answering.notices(), *of_shadows)
-
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
         """Decide anew about a job that waits or runs.
 

@@ -29,7 +29,6 @@ class PredictorGroup:
         self._lock = Lock()
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
-        self._notices: tuple[tuple[str, str], ...] = ()
         self._being_copied: frozenset[str] = frozenset()
         """Predictors that must not change now, because they are being copied; they catch up later."""
         self._missed: list[CompletedJob | Event] | None = None
@@ -76,18 +75,6 @@ class PredictorGroup:
         with self._lock:
             self._come_to(now)
             return self._driver.predict(spec, submission, now, elapsed)
-
-    def notices(self, *, wait: bool = True) -> tuple[tuple[str, str], ...]:
-        """Return the notices of the predictors, by specification.
-
-        :param wait: false: return the previous notices if a predictor is busy.
-        """
-        if self._lock.acquire(blocking=wait):
-            try:
-                self._notices = self._driver.notices()
-            finally:
-                self._lock.release()
-        return self._notices
 
     def fit(self, now: int) -> None:
         """Fit copies of the predictors that are to be fitted, and put them in the place of the originals.

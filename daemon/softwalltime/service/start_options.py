@@ -19,13 +19,6 @@ class StartOptions(BaseModel):
     runs: int = Field(default=100, ge=0, le=10_000, description="runs with drawn runtimes for the ranges; 0: no ranges")
     jobs: int = Field(default=1000, ge=1, description="most waiting jobs to forecast, the first ones of the queue")
     predictor: str = Field(default="", description="predictor of runtimes; empty: that of softwalltime starts")
-    arrivals: bool = Field(default=False, description="draw jobs that come later, as the site's users submit them")
-    calibration: Path | None = Field(
-        default=None, description="corrections by past errors: a file of replay-starts --save-calibration"
-    )
-    calibrate: bool = Field(
-        default=True, description="correct forecasts by those that were judged, as soon as there are enough"
-    )
     sched_config: Path | None = Field(
         default=None, description="copy of PBS's sched_config that the daemon can read; default: that of PBS_HOME"
     )

@@ -21,7 +21,6 @@ from typing import Any
 from sqlalchemy import Engine
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.forecast.calibration_file import load_calibration, why_not_corrected
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.forecast.history import needed, server_of
@@ -91,7 +90,6 @@ class StartPublisher:
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
         self._last_id = 0
-        self._remark = ""
 
     def step(self, now: int) -> StartsStatus:
         """Forecast and publish once, as of ``now`` (epoch seconds).
@@ -109,27 +107,24 @@ class StartPublisher:
         with self._engine.begin() as connection:
             judged = judge_starts(connection, server, now)
             withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
-        if self._options.calibrate:
-            self._calibration.learn(_judged(judged, server))
-            self._calibration.withdraw(withdrawn)
-            waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
-            self._calibration.still_waiting(waiting, now)
+        self._calibration.learn(_judged(judged, server))
+        self._calibration.withdraw(withdrawn)
+        waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
+        self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
         queue = model_of(snapshot, running=self._running)
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
-        learnt = learning.learnt
-        if learnt.keeps_raw:
-            learnt = replace(learnt, corrections=self._calibration.corrections())
+        learnt = replace(learning.learnt, corrections=self._calibration.corrections())
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
             kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
-        for start in starts if self._options.calibrate else ():
+        for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
         with self._engine.connect() as connection:
@@ -139,33 +134,25 @@ class StartPublisher:
         return StartsStatus(
             "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
             forecast=sum(start.expected is not None for start in starts), shown=shown, refused=refused,
-            remarks=(*snapshot.remarks, *queue.remarks, *([self._remark] if self._remark else [])),
+            remarks=(*snapshot.remarks, *queue.remarks),
             queues=_by_queue(starts, queue, now), quality=quality, judged=self._calibration.jobs,
             range_factor=1.0 if factor is None else factor,
         )  # fmt: skip
 
     def _learn(self, now: int, server: str) -> ForecastLearning:
         """Learn the history of the store, for forecasts of this server's jobs."""
-        spec, teaching = self._options.predictor or PREDICTOR, self._settings.teaching
-        predictor = make(spec)
-        learning = ForecastLearning(predictor, teaching, arrivals=self._options.arrivals, server=server)
+        predictor, teaching = make(self._options.predictor or PREDICTOR), self._settings.teaching
+        learning = ForecastLearning(predictor, teaching)
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             since_last = partial(last_ended_since, connection, now=now)
             wanted = needed(predictor.history, now, since_last)
             learning.history(read_history(connection, *wanted, now, teaching), now)
-        calibration = None if self._options.calibration is None else load_calibration(self._options.calibration)
-        self._remark = " ".join(why_not_corrected(calibration, spec, learning.jobs, self._options.arrivals))
-        base = None if calibration is None or self._remark else calibration.corrections
-        learning.learnt = replace(learning.learnt, corrections=base, keeps_raw=self._options.calibrate)
-        self._calibration = SelfCalibration(base)
-        if self._options.calibrate:
-            with self._engine.connect() as connection:
-                self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
-                for start in open_starts(connection, server, OF_JOB):
-                    self._calibration.resume(
-                        start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts
-                    )
+        self._calibration = SelfCalibration()
+        with self._engine.connect() as connection:
+            self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
+            for start in open_starts(connection, server, OF_JOB):
+                self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning

@@ -1,8 +1,11 @@
 """The daemon's status: one frozen value for the protocol, the metrics and the commands."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.drive import PredictorFailure
 from softwalltime.errors import SoftwalltimeError
@@ -116,19 +119,6 @@ class StartsStatus:
     quality: tuple[StartQuality, ...] = ()
     """How good the forecasts of the last seven days were, by queue."""
 
-    @classmethod
-    def from_json(cls, response: Mapping[str, Any]) -> "StartsStatus":
-        """Read the fields.
-
-        :raises TypeError: if one has another form.
-        """
-        return cls(**{
-            **response,
-            "remarks": tuple(response.get("remarks", ())),
-            "queues": tuple(QueueStarts(**row) for row in response.get("queues", ())),
-            "quality": tuple(StartQuality(**row) for row in response.get("quality", ())),
-        })  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
@@ -220,8 +210,6 @@ class Status:
 
     live: LiveStatus = LiveStatus()
     """Live values: alters of jobs that wait and run."""
-    notices: tuple[tuple[str, str], ...] = ()
-    """What predictors say about their own state, by specification."""
     failures: tuple[PredictorFailure, ...] = ()
     """Errors of predictors since the history was loaded, by predictor and step."""
     shadows_skipped: int = 0
@@ -249,24 +237,18 @@ class Status:
 
         :raises StatusError: if a key is missing or has another form, as in another version.
         """
-        known = {field.name: field.default is MISSING for field in fields(cls)}
-        missing = [name for name, required in known.items() if required and name not in response]
-        if missing:
-            raise StatusError(_of_another_version(response, f"lacks {missing[0]}"))
-        given = {name: value for name, value in response.items() if name in known}
         try:
-            given["week"] = tuple(Quality(**row) for row in given["week"])
-            given["waits"] = tuple(WaitOfSize(**row) for row in given.get("waits", ()))
-            given["decisions"] = tuple(DecisionCount(**row) for row in given["decisions"])
-            for name in ("answer_times", "exchange_times"):
-                given[name] = Histogram(**given[name])
-            given["notices"] = tuple((spec, notice) for spec, notice in given.get("notices", ()))
-            given["failures"] = tuple(PredictorFailure(**row) for row in given.get("failures", ()))
-            given["live"] = LiveStatus(**given.get("live", {}))
-            given["starts"] = StartsStatus.from_json(given.get("starts", {}))
-        except (TypeError, ValueError) as error:
-            raise StatusError(_of_another_version(response, str(error))) from error
-        return cls(**given)
+            return _status_reader().validate_python(response)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            reason = f"lacks {key}" if first["type"] == "missing" else f"{key}: {first['msg']}"
+            raise StatusError(_of_another_version(response, reason)) from error
+
+
+@cache
+def _status_reader() -> TypeAdapter[Status]:
+    return TypeAdapter(Status)
 
 
 def _of_another_version(response: Mapping[str, Any], reason: str) -> str:

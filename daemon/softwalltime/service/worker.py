@@ -118,7 +118,6 @@ class Worker:
         self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
         self._refresh_began = 0
         self._next: PredictionService | None = None
-        self._notices: dict[str, str] = {}
         self._job_events = JobEvents()
         self._last_change: int | None = None
         """The last change of the current jobs that was observed; ``None``: the jobs were not read yet."""
@@ -186,7 +185,6 @@ class Worker:
                 self._follow(engine, self._follower)
             self._learn(engine)
             self._fit()
-            self._log_notices()
             self._prune(engine)
             self._refresh(engine)
             self._recovered()
@@ -284,14 +282,6 @@ class Worker:
             return self._job_events.load(current, now)
         self._last_change = changes.last
         return self._job_events.change(changes.jobs, now)
-
-    def _log_notices(self) -> None:
-        """Log the notices of predictors that have changed."""
-        notices = dict(self._handler.predictions.notices())
-        for spec, notice in notices.items():
-            if self._notices.get(spec) != notice:
-                log.info("%s: %s", spec, notice)
-        self._notices = notices
 
     def _fit(self) -> None:
         """Start the thread that fits predictors, if it is time."""

@@ -134,7 +134,7 @@ def jobs_of(
     :param teaching: how jobs must have ended to teach.
     :param limited_only: leave out the jobs without a walltime.
     """
-    records = completed if isinstance(completed, JobColumns) else JobColumns.of(completed)
+    records = JobColumns.of(completed)
     lacking = {
         NO_RUNTIME: records.numbers("runtime") <= 0,
         NO_WALLTIME: limited_only & (records.numbers("walltime") <= 0),

@@ -7,7 +7,6 @@ from softwalltime.tuning.trial import Trial
 _OPTION = "weights="
 SHIPPED = ("", "learned")
 """How the weights in the package are named in a specification."""
-BY_HAND = "plain"
 
 
 def is_calibrated(spec: str) -> bool:
@@ -18,7 +17,7 @@ def is_calibrated(spec: str) -> bool:
 def weights_of(spec: str) -> str:
     """Return the file of weights that a specification names; empty: none."""
     named = _named(spec)
-    return "" if named in (*SHIPPED, BY_HAND) else named
+    return "" if named in SHIPPED else named
 
 
 def with_weights(spec: str, file: str) -> str:

@@ -8,8 +8,7 @@
     outcome.accepted            # would the user's request have passed, by the hook and by PBS's own rules?
     outcome.soft_walltime       # what the job has now, in seconds, or None
 
-An :class:`Event` comes from a job (``queued``, ``postqueued``, ``altered``, ``started``) or from a recording of a real
-server (``recordings.read``), whose ``.out`` file ``recordings.write`` can write as well.  ``Event.now`` is the time
+An :class:`Event` comes from a job (``queued``, ``postqueued``, ``altered``, ``started``).  ``Event.now`` is the time
 that the hook's clock shows; the monotonic clock is always the true one.
 
 The hook file is not changed and not imported: it is compiled once and executed for each event in fresh globals, in

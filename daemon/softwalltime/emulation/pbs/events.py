@@ -40,7 +40,7 @@ class Event:
     ``job`` holds what the request says (queuejob, modifyjob) or the whole job (postqueuejob, runjob), ``original`` the
     job that a modifyjob alters.  ``now`` is what the hook's clock shows, ``None`` the true time.  ``offline`` makes the
     event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  Without ``shows_original`` it can
-    be looked up on the server only, as where a text of the request is not UTF-8.  ``alarm`` is in seconds.
+    be looked up on the server only, as where a text of the request is not UTF-8.
     """
 
     name: Name
@@ -53,7 +53,6 @@ class Event:
     hook_name: str = "softwalltime"
     hook_type: str = "site"
     user: str = "pbsadmin"
-    alarm: int = 30
     now: int | None = None
     offline: bool = False
     shows_original: bool = True

@@ -1,16 +1,13 @@
 """Run a hook file as pbs_server does."""
 
 import builtins
-import signal
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from softwalltime.emulation.pbs import rules
@@ -64,11 +61,10 @@ class HookScript:
             raise SourceError(f"cannot read the hook {self._path}: {error}") from error
         return self._compiled[1]
 
-    def run(self, event: Event, configuration: Path | None = None, *, alarm: bool = False) -> HookOutcome:
+    def run(self, event: Event, configuration: Path | None = None) -> HookOutcome:
         """Run the hook for an event.
 
         :param configuration: its configuration file, which PBS calls ``pbs.hook_config_filename``.
-        :param alarm: interrupt it after the event's alarm; only in the main thread, where Python handles signals.
         """
         code = self._code()
         run = HookRun(event)
@@ -76,8 +72,7 @@ class HookScript:
         error = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
         try:
-            with _alarm(event.alarm) if alarm else _no_alarm():
-                exec(code, names)  # noqa: S102 - that is what a hook is for
+            exec(code, names)  # noqa: S102 - that is what a hook is for
         except SystemExit:
             pass
         except KeyboardInterrupt:
@@ -150,26 +145,3 @@ def _clock(now: int) -> ModuleType:
     clock.__dict__.update(vars(time))
     clock.__dict__["time"] = lambda: float(now)
     return clock
-
-
-@contextmanager
-def _no_alarm() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt once in the block after this number of seconds."""
-    if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("a hook's alarm works in the main thread only")
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

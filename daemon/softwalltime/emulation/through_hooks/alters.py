@@ -38,15 +38,15 @@ def read_alters(paths: Iterable[Path]) -> list[RecordedAlter]:
 
     Alters of the soft walltime alone are left out: a hook or a manager made them, and here the hook does.
     """
-    found: list[RecordedAlter] = []
+    alters: list[RecordedAlter] = []
     for path in paths:
         try:
             with opened(path) as file:
                 if not is_trace(file):
-                    found += _of_log(file)
+                    alters += _of_log(file)
         except SourceError:
             continue  # The reader of the jobs has reported it.
-    return found
+    return alters
 
 
 def _of_log(file: OpenFile) -> Iterator[RecordedAlter]:

@@ -58,8 +58,8 @@ class BadAnswers:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
-        for each in (self._listener, *self._held):
-            each.close()
+        for peer in (self._listener, *self._held):
+            peer.close()
         self._held.clear()
         self._path.unlink(missing_ok=True)
 

@@ -1,6 +1,5 @@
 """``softwalltime serve`` as in production: a separate process with its settings file and accounting logs."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from softwalltime.accounting.writer import end_record
-from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import CompletedJob
+from softwalltime.policy.plan_file import toml_value
 from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.service.status import OK, Status
 from softwalltime.states import State
@@ -46,8 +46,8 @@ class Daemon:
         settings = {
             "dsn": dsn, "socket": str(self.socket), "accounting": str(self.accounting), "teaching": sorted(teaching),
         }  # fmt: skip
-        lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
-        lines += ["[policy]", *(f"{name} = {_toml(value)}" for name, value in policy.items())]
+        lines = [f"{name} = {toml_value(value)}" for name, value in settings.items()]
+        lines += ["[policy]", *(f"{name} = {toml_value(value)}" for name, value in policy.items())]
         self._config.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     @property
@@ -167,11 +167,3 @@ class Daemon:
 def _environment() -> dict[str, str]:
     """Return this environment without settings of the host's store and daemon, and without the hook's state."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("SOFTWALLTIME_", "PSYCOPG_"))}
-
-
-def _toml(value: object) -> str:
-    """Return a text, number or list of texts in TOML, which equals JSON for these."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise SourceError(f"{value!r} cannot be written into a configuration file") from error

@@ -37,12 +37,12 @@ def plan(kinds: Sequence[str], events: int, random: Random) -> list[FaultInterva
     random.shuffle(wanted)
     # Each fault has its own range of events: it begins in the first half and ends at the end of the range.
     half = events // (2 * len(wanted) or 1)
-    found: list[FaultInterval] = []
+    intervals: list[FaultInterval] = []
     for number, kind in enumerate(wanted if half else ()):
         begin = 2 * half * number + random.randrange(half)
-        found += _calm(found[-1].end if found else 0, begin)
-        found.append(FaultInterval(kind, begin, begin + random.randint(1, min(LONGEST, half))))
-    return [*found, *_calm(found[-1].end if found else 0, events)]
+        intervals += _calm(intervals[-1].end if intervals else 0, begin)
+        intervals.append(FaultInterval(kind, begin, begin + random.randint(1, min(LONGEST, half))))
+    return [*intervals, *_calm(intervals[-1].end if intervals else 0, events)]
 
 
 def _calm(begin: int, end: int) -> list[FaultInterval]:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,9 +13,9 @@ from softwalltime.predictors.learned.compiling import compile_function
 from softwalltime.predictors.learned.distribution import SIZE
 from softwalltime.predictors.learned.features import JOB, MAX_PAIRS, MAX_RUNNING_JOBS, PAIR
 from softwalltime.predictors.learned.gather import Gathered, gather
+from softwalltime.predictors.learned.known import Estimate, Integers, Known
 from softwalltime.predictors.learned.mixture import mix
 from softwalltime.predictors.learned.network import OUTPUTS, PRIOR_OUTPUTS, Weights, evaluate
-from softwalltime.predictors.learned.similarity import Estimate, Integers, Known
 from softwalltime.predictors.learned.user_jobs import GROUP, NAME, NCPUS, QUEUE, WALLTIME
 
 _F, _F2, _S, _S2, _I = "f8[:]", "f8[:,:]", "f4[::1]", "f4[:,::1]", "i8[:]"
@@ -48,9 +48,9 @@ def compiled(name: str) -> Callable[..., Any]:
     return compile_function(KERNELS[name], _SIGNATURES[name])
 
 
-def compile_functions(names: Iterable[str] = tuple(_SIGNATURES)) -> None:
-    """Compile the functions with these names, by default all that an answer needs."""
-    for name in names:
+def compile_functions() -> None:
+    """Compile all functions that an answer needs."""
+    for name in _SIGNATURES:
         compiled(name)
 
 

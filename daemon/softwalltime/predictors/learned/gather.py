@@ -23,8 +23,7 @@ from softwalltime.predictors.learned.features import (
     SHORT,
     SIMILAR_RUNTIME,
 )  # fmt: skip
-from softwalltime.predictors.learned.network import Floats32
-from softwalltime.predictors.learned.similarity import (
+from softwalltime.predictors.learned.known import (
     LAST,
     LOOK_BACK,
     OWN,
@@ -34,6 +33,7 @@ from softwalltime.predictors.learned.similarity import (
     Integers,
     Known,
 )  # fmt: skip
+from softwalltime.predictors.learned.network import Floats32
 from softwalltime.predictors.learned.user_jobs import (
     END,
     GROUP,

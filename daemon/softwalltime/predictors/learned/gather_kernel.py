@@ -22,8 +22,7 @@ from softwalltime.predictors.learned.features import (
     SHORT,
     SIMILAR_RUNTIME,
 )  # fmt: skip
-from softwalltime.predictors.learned.network import Floats32
-from softwalltime.predictors.learned.similarity import (
+from softwalltime.predictors.learned.known import (
     LAST,
     LOOK_BACK,
     OWN,
@@ -32,6 +31,7 @@ from softwalltime.predictors.learned.similarity import (
     SAME_WALLTIME,
     Integers,
 )  # fmt: skip
+from softwalltime.predictors.learned.network import Floats32
 from softwalltime.predictors.learned.user_jobs import (
     END,
     GROUP,

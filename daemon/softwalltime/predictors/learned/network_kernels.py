@@ -6,8 +6,8 @@ import numpy as np
 
 from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, SIZE, STEPS, UPPER, Floats
 from softwalltime.predictors.learned.features import CENSORED, POWERS, REACHED, WIDTHS
+from softwalltime.predictors.learned.known import Integers
 from softwalltime.predictors.learned.network import Floats32
-from softwalltime.predictors.learned.similarity import Integers
 
 _POWER_0, _POWER_1, _POWER_2 = POWERS
 _PER_MIDDLE: Floats = 1 / MIDDLE

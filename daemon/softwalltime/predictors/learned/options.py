@@ -12,7 +12,7 @@ class CalibratedOptions(Options):
     """Options of ``calibrated``."""
 
     weights: str = Field(
-        default="learned", description="learned: shipped; plain: set by hand; or a file that softwalltime train wrote"
+        default="learned", description="learned: those in the package; or a file that softwalltime train wrote"
     )
     target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
     statistic: Literal["target", "mean", "median", "quantile"] = Field(
@@ -26,6 +26,6 @@ class CalibratedOptions(Options):
     )
     q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
     minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
-    compiled: Literal["auto", "yes", "no"] = Field(
-        default="auto", description="whether numba compiles the estimate: where it is installed (extra fast), yes or no"
+    compiled: Literal["auto", "no"] = Field(
+        default="auto", description="auto: numba compiles the estimate where it is installed (extra fast); no: numpy"
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from softwalltime.predictors.learned.known import Integers
 from softwalltime.predictors.learned.sequence import RUNNING, Present, Then
-from softwalltime.predictors.learned.similarity import Integers
 from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, Floats, UserJobs
 
 _NONE: Floats = np.empty((0, 2))

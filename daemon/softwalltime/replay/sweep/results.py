@@ -6,7 +6,6 @@ opened again.  Existing rows are not computed again.
 
 import csv
 import fcntl
-import glob
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +27,6 @@ WARMED_UP = "after_warm_up_"
 _SCORES = [field.name for field in fields(Scores)]
 _BEFORE = ["source", "predictor", "name"]
 _AFTER = ["min_soft_walltime", *_SCORES, *(WARMED_UP + name for name in _SCORES), "seconds", "digest", "version"]
-_TEXTS = {*_BEFORE, "digest", "version"}
-_INTEGERS = {"min_soft_walltime", "jobs", f"{WARMED_UP}jobs"}
 
 
 class Results:
@@ -114,31 +111,6 @@ class Results:
         with self._explained():
             _write(self._file, _csv([texts.values()]))
         self._rows.append(texts)
-
-    def write_parquet(self, path: Path) -> None:
-        """Write all rows as Parquet too, numbers as numbers; ``path`` is replaced as a whole.
-
-        :raises SourceError: if it cannot be written.
-        """
-        import duckdb
-
-        types = {
-            column: "VARCHAR" if column in _TEXTS else "BIGINT" if column in _INTEGERS else "DOUBLE"
-            for column in (*_BEFORE, *_AFTER)
-        }
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        try:
-            with duckdb.connect() as connection:
-                # The types of the options' columns follow from their values.
-                rows = connection.read_csv(
-                    glob.escape(str(self._path)), header=True, sep=",", quotechar='"', dtype=types, sample_size=-1
-                )
-                rows.write_parquet(str(unfinished))
-            unfinished.replace(path)
-        except (OSError, duckdb.Error) as error:
-            raise SourceError(f"{path}: cannot be written: {error}") from error
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     @property
     def _header(self) -> list[str]:

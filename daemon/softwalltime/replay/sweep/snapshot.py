@@ -15,7 +15,7 @@ from threading import Lock
 
 from softwalltime.errors import SourceError
 from softwalltime.jobs import CompletedJob
-from softwalltime.replay.job_columns import NAMES, JobColumns, fields_of
+from softwalltime.replay.job_columns import NAMES, JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.states import State
 
@@ -41,7 +41,7 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
     digest = sha256()
     try:
         with path.open("xb") as stream:
-            table = fields_of(jobs)
+            table = JobColumns.of(jobs)
             for values in chain([sorted(teaching)], (list(table.values(name)) for name in NAMES)):
                 line = json.dumps(values).encode() + b"\n"
                 digest.update(line)

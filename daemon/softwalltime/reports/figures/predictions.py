@@ -24,13 +24,8 @@ from softwalltime.reports.figures.picture import (
 from softwalltime.reports.figures.walltimes import CHLUMSKY, TANG
 
 
-def draw_plane(
-    scores: Mapping[str, Scores], look: Mapping[str, Style], curve: Sequence[tuple[int, float, float]], target: float
-) -> Picture:
-    """Draw accuracy against underestimation.
-
-    :param curve: percentile, underestimation and accuracy of the percentile predictors; may be empty.
-    """
+def draw_plane(scores: Mapping[str, Scores], look: Mapping[str, Style], target: float) -> Picture:
+    """Draw accuracy against underestimation."""
     with drawing(3.6) as picture:
         ax = picture.ax
         ax.axvspan(0, target, color=SERIES[2], alpha=0.08, linewidth=0)
@@ -41,23 +36,13 @@ def draw_plane(
             linestyle=(0, (4, 2)),
             label=f"target: at most {exact_percent(target)}",
         )
-        if curve:
-            under, accuracy = [point[1] for point in curve], [point[2] for point in curve]
-            ax.plot(
-                under, accuracy, color=MUTED, linewidth=1, linestyle=(0, (1.5, 1.5)), marker=".", markersize=4,
-                label="percentile 50 to 99, other settings default",
-            )  # fmt: skip
-            for percentile, x, y in (curve[0], curve[-1]):
-                ax.annotate(f"P {percentile}", (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=7.5)
         for spec, score in scores.items():
             ax.plot(
                 [score.underestimated or 0], [score.accuracy_mean or 0], linestyle="none", marker=look[spec].marker,
                 markersize=8, color=look[spec].color, label=look[spec].label, zorder=3, clip_on=False,
             )  # fmt: skip
-        right = max(
-            [target * 1.6, 0.1, *(score.underestimated or 0 for score in scores.values()), *(x for _, x, _ in curve)]
-        )
-        every = [*(score.accuracy_mean or 0 for score in scores.values()), *(y for *_, y in curve)]
+        right = max(target * 1.6, 0.1, *(score.underestimated or 0 for score in scores.values()))
+        every = [score.accuracy_mean or 0 for score in scores.values()]
         ax.set(
             xlim=(0, right * 1.06), ylim=(max(0, min(every) - 0.06), min(1, max(every) + 0.06)),
             xlabel="jobs underestimated", ylabel="mean accuracy",

@@ -68,7 +68,6 @@ def read(path: Path, *, offline: bool = False) -> Event:
         hook_name=event.get("hook_name", ""),
         hook_type=event.get("hook_type", ""),
         user=event.get("user", ""),
-        alarm=int(event.get("alarm", "30")),
         offline=offline,
     )
 
