@@ -14,6 +14,7 @@ from softwalltime.simulation.names import BASELINES
 
 if TYPE_CHECKING:
     from softwalltime.forecast.site_scheduler import SiteScheduler
+    from softwalltime.policy.plan_file import Plan
     from softwalltime.reports.candidates import Baseline
 
 
@@ -22,13 +23,14 @@ class SiteOptions:
     """What the site runs.
 
     ``processors``: ``None`` where no option gives the machine's size.  ``walltimes``: seconds by queue.  ``name``: of
-    one of the usual baselines; a ``scheduler`` that was read from a snapshot replaces it.
+    one of the usual baselines; a ``scheduler`` that was read from a snapshot replaces it.  ``plan``: a candidate.
     """
 
     processors: int | None = None
     walltimes: Mapping[str, int] = field(default_factory=dict)
     name: str = BASELINES[0]
     scheduler: "SiteScheduler | None" = None
+    plan: "Plan | None" = None
 
     def baseline(self, minimum: int) -> "Baseline":
         """Return what others are compared with.
@@ -38,9 +40,11 @@ class SiteOptions:
         # Help does not wait for numpy.
         from softwalltime.reports.candidates import Baseline, usual_baseline
 
-        if self.scheduler is None:
-            return usual_baseline(self.name, minimum)
-        return Baseline(self.scheduler.name, replace(self.scheduler.policy, minimum=minimum), self.scheduler.remarks)
+        site = usual_baseline(self.name, minimum)
+        if self.scheduler is not None:
+            policy = replace(self.scheduler.policy, minimum=minimum)
+            site = Baseline(self.scheduler.name, policy, self.scheduler.remarks)
+        return replace(site, plan=self.plan)
 
 
 def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,11 +75,18 @@ def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         help="Machine size of the vnodes that are up in this output of pbsnodes -a -F json.",
     )
+    @click.option(
+        "--plan",
+        "plan_file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Also simulate the policy of this plan, such as one of softwalltime tune --order.",
+    )
     @walltimes_option
     @wraps(command)
     def wrapper(
         *args: Any, snapshot: Path | None, baseline: str | None, processors: int | None, pbsnodes: Path | None,
-        walltimes: dict[str, int], **kwargs: Any,
+        plan_file: Path | None, walltimes: dict[str, int], **kwargs: Any,
     ) -> Any:  # fmt: skip
         if pbsnodes is not None:
             from softwalltime.simulation.vnodes import read_vnodes
@@ -93,6 +104,25 @@ def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 processors or read.processors or None, {**read.walltimes, **walltimes}, site.name,
                 None if baseline else read,
             )  # fmt: skip
+        if plan_file is not None:
+            from softwalltime.policy.plan_file import read_plan
+
+            site = replace(site, plan=_simulable(read_plan(plan_file), plan_file))
         return command(*args, site=site, **kwargs)
 
     return wrapper
+
+
+def _simulable(plan: "Plan", file: Path) -> "Plan":
+    """Return the plan.
+
+    :raises UsageError: if its formula cannot be simulated.
+    """
+    from softwalltime.reports.candidates import planned_candidate
+    from softwalltime.simulation.engine import check
+
+    try:
+        check(planned_candidate(plan).policy)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+    return plan

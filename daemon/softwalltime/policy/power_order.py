@@ -75,7 +75,7 @@ class PowerOrder:
         return cls(**values)
 
     def __str__(self) -> str:
-        return f"{NAME}:" + ",".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{NAME}:" + ",".join(f"{name}={value!r}".removesuffix(".0") for name, value in asdict(self).items())
 
     @property
     def exponents(self) -> tuple[float, float, float]:

@@ -36,11 +36,13 @@ from softwalltime.states import TEACHING, State
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
-MAX_POLICIES = 11
-"""Maximum number of policies to simulate for a report: the candidates, the baseline and chance."""
+MAX_POLICIES = 12
+"""Maximum number of policies to simulate for a report: the candidates, a plan's too, the baseline and chance."""
 USUAL = 0.99
 """Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
-_COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
+TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
+"""99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
+_COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
 _FEW = 100_000
 """Simulated jobs up to which this process does everything: starting others takes longer."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,14 @@ from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.reports.candidates import STRICT_ARRIVAL, Baseline, Candidate
 from softwalltime.reports.recommendation import recommend_on
-from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates, experiment_of
+from softwalltime.reports.simulation import (
+    SimulationFigures,
+    SimulationInput,
+    SimulationOptions,
+    compare_candidates,
+    experiment_of,
+    policies_of,
+)
 from softwalltime.simulation.batsim import COLUMNS, schedule_rows
 from softwalltime.simulation.differences import means
 from softwalltime.simulation.engine import ScheduleOutcome, check
@@ -245,6 +252,23 @@ def run_simulations(
                             add(result)
                         progress(len(some) * len(plan.jobs))
     return found
+
+
+def simulate_candidates(
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions, keep: Path | None,
+    processes: int | None, teaching: Iterable[Any],
+) -> tuple[dict[tuple[SchedulerPolicy, int], SimulationResult], SimulationFigures]:  # fmt: skip
+    """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
+
+    :param keep: file of results that are known already, and of those that are computed.
+    """
+    policies = policies_of(candidates, options.baseline.policy)
+    plan = SimulationPlan(
+        experiment_of(recorded, policies[0]), {one.name: one for one in policies}, options.seeds, recorded.jobs
+    )
+    run = SimulationRun(recorded.processors, keep=keep, processes=processes)
+    found = run_simulations(plan, run, tuple(sorted(teaching)))
+    return found, compare_candidates(recorded, candidates, options, found)
 
 
 def _shallow(experiment: Experiment) -> dict[str, Any]:

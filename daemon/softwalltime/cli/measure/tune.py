@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from softwalltime.cli.advice import Advice, advice_of, print_advice
+from softwalltime.cli.measure.simulate import simulate_candidates
 from softwalltime.cli.measure.site_weights import MIN_TRAINING_JOBS, SiteWeights, TrainingOptions, own_examples, trained
 from softwalltime.cli.measure.site_weights import WARM_UP as TRAINED
 from softwalltime.cli.options import LazySettings, named_specs
@@ -26,23 +27,27 @@ from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
 from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.reports.candidates import CHANCE, MEDIAN, Baseline, Candidate, common_candidates, own_candidates
+from softwalltime.reports.candidates import (
+    CHANCE,
+    MEDIAN,
+    Baseline,
+    Candidate,
+    chance_policy,
+    common_candidates,
+    own_candidates,
+)
 from softwalltime.reports.recommendation import Recommendation, policy_values, recommend_on, unsimulated
 from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.reports.simulation import (
     SimulationInput,
     SimulationOptions,
     SimulationSkipped,
-    compare_candidates,
-    experiment_of,
-    policies_of,
     prepare,
 )
 from softwalltime.reports.table import floor_line
 from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
 from softwalltime.simulation.differences import differences, means, relative_changes
 from softwalltime.simulation.metrics import Metrics
-from softwalltime.states import State
 from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import WARM_UP, Chosen, Split, choose, front, split_at
 from softwalltime.tuning.own_weights import is_calibrated, joined, weights_of, with_both, with_own_weights, with_weights
@@ -149,9 +154,11 @@ def choose_predictor(
     if isinstance(prepared, SimulationSkipped):
         found = unsimulated(prepared)
     else:
-        metrics, found = _simulated(
-            prepared, settable, options, keep, processes, tuple(sorted(teaching)), max_broken / 100
-        )
+        results, figures = simulate_candidates(prepared, settable, options, keep, processes, teaching)
+        named = {baseline.name: baseline.policy, **{one.name: one.policy for one in settable}}
+        named[CHANCE] = chance_policy(baseline.policy)
+        metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
+        found = recommend_on(figures, max_broken / 100)
     advice = advice_of(found)
     if output.form == "json":
         output.document(
@@ -203,22 +210,6 @@ def _own(chosen: Chosen, baseline: Baseline) -> list[Candidate]:
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
     return own_candidates(chosen.specs(), ordering, baseline)
-
-
-def _simulated(
-    recorded: SimulationInput, candidates: list[Candidate], options: SimulationOptions, keep: Path | None,
-    processes: int | None, teaching: tuple[State, ...], target: float,
-) -> tuple[dict[str, list[Metrics]], Recommendation]:  # fmt: skip
-    """Return the metrics of the baseline and each candidate by workload, and what is recommended."""
-    from softwalltime.cli.measure.simulate import SimulationRun, run_simulations
-    from softwalltime.cli.measure.simulated import SimulationPlan
-
-    site, chance, *_ = policies_of(candidates, options.baseline.policy)
-    policies = {options.baseline.name: site, **{one.name: one.policy for one in candidates}, CHANCE: chance}
-    plan = SimulationPlan(experiment_of(recorded, site), policies, options.seeds, recorded.jobs)
-    found = run_simulations(plan, SimulationRun(recorded.processors, keep=keep, processes=processes), teaching)
-    metrics = {name: [found[policy, seed].metrics for seed in options.seeds] for name, policy in policies.items()}
-    return metrics, recommend_on(compare_candidates(recorded, candidates, options, found), target)
 
 
 def _rows(trials: Mapping[str, Trial]) -> Iterator[dict[str, Any]]:
