@@ -202,9 +202,10 @@ def test_orders_in_words() -> None:
     def words(order: PowerOrder, guard: int | None) -> str:
         return rule_of_thumb(order, order_candidate(order, guard, STRICT_ARRIVAL))
 
-    assert words(PowerOrder(days=4), HOUR) == (
+    assert words(PowerOrder(size=0.25, predicted=0.5, days=4), HOUR) == (
         "length counts half as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
-        "waiting jobs are planned with half their walltimes, under the guard"
+        "the length is the walltime to 50% and the prediction to 50%; waiting jobs are planned with half their "
+        "walltimes, under the guard"
     )
     assert words(PowerOrder(wait=1, length=1.5, size=0, predicted=0.25, days=0), None) == (
         "length counts 150% as much as wait; the length is the walltime to 75% and the prediction to 25%; waiting "

@@ -46,6 +46,9 @@ SHAPES: Mapping[str, Shape] = {
         "cli.measure.swept:SweepDocument", "", "a source and predictor, with the columns of the results' file"
     ),
     "tune": Shape("cli.measure.tune:TuneDocument", "cli.measure.tune:COLUMNS", "a predictor"),
+    "tune --order": Shape(
+        "cli.measure.tune_order:OrderDocument", "cli.measure.tune_order:COLUMNS", "an order and part of the log"
+    ),
     "simulate": Shape(
         "cli.measure.simulated:SimulationDocument", "cli.measure.simulated:COLUMNS",
         "a policy; with --by also a policy and class",

@@ -197,10 +197,7 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
         said.append(f"16 times the processors count as much as {16 ** (order.size / order.wait) - 1:+.0%} wait")
     if order.limit is not None:
         said.append(f"{duration(order.limit)} bound the wait")
-    if order.predicted != 0.5:
-        said.append(
-            f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}"
-        )
+    said.append(f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}")
     kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "half their walltimes, under the guard"
     return "; ".join([*said, f"waiting jobs are planned with {kept}"])
 
@@ -219,7 +216,7 @@ def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrd
     for values in (
         {"length": order.length - 0.25}, {"length": order.length + 0.25},
         {"size": max(0.0, order.size - 0.25)}, {"size": order.size + 0.25},
-        {"predicted": 0.25}, {"predicted": 0.75}, {"age": 4.0 * HOUR},
+        {"predicted": 0.0}, {"predicted": 0.5}, {"age": 4.0 * HOUR},
         {"days": _days(0.75 * order.days)}, {"days": _days(1.5 * order.days)},
     ):  # fmt: skip
         yield replace(order, **values), guard
