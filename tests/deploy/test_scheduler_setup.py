@@ -88,8 +88,8 @@ def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> 
 def test_between_presets_the_formula_follows_and_that_of_the_site_stays() -> None:
     order = "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
     balanced = (
-        "(1e6 + eligible_time) if eligible_time > 432000 else (eligible_time + 3600.0) / "
-        "((guess or walltime or 1e9) * (walltime or 1e9))**0.25 * (ncpus or 1)**0.125"
+        "(1e7 + eligible_time) if eligible_time > 345600 else (eligible_time + 3600.0) / "
+        "(guess or walltime or 1e9)**0.125 / (walltime or 1e9)**0.375 * (ncpus or 1)**0.25"
     )
     made = plan_setup(requirements("order", "guess"), AS_DELIVERED, ())
     changed = after(AS_DELIVERED, made.changes)

@@ -8,8 +8,8 @@ from softwalltime.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrd
 
 def test_the_formulas_of_the_presets() -> None:
     assert BALANCED.formula("predicted") == (
-        "(1e6 + eligible_time) if eligible_time > 432000 else (eligible_time + 3600.0) / "
-        "((predicted or walltime or 1e9) * (walltime or 1e9))**0.25 * (ncpus or 1)**0.125"
+        "(1e7 + eligible_time) if eligible_time > 345600 else (eligible_time + 3600.0) / "
+        "(predicted or walltime or 1e9)**0.125 / (walltime or 1e9)**0.375 * (ncpus or 1)**0.25"
     )
     assert EXPANSION_FACTOR.formula("guess") == "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
 
@@ -20,7 +20,11 @@ def test_the_formulas_of_the_presets() -> None:
         ("powers:predicted=0,size=0,days=0", "(eligible_time + 3600.0) / (walltime or 1e9)**0.5"),
         (
             "powers:length=0,days=0.5,age=60",
-            "(1e6 + eligible_time) if eligible_time > 43200 else (eligible_time + 60.0) * (ncpus or 1)**0.125",
+            "(1e7 + eligible_time) if eligible_time > 43200 else (eligible_time + 60.0) * (ncpus or 1)**0.25",
+        ),
+        (
+            "powers:predicted=0.5,size=0,days=0",
+            "(eligible_time + 3600.0) / ((p or walltime or 1e9) * (walltime or 1e9))**0.25",
         ),
         (
             "powers:wait=1,predicted=0.25,size=-1,days=0",
@@ -79,20 +83,20 @@ def priority(order: PowerOrder, wait: float, walltime: float, predicted: float, 
 
 
 @pytest.mark.parametrize(
-    ("order", "gain"), [(BALANCED, (86400 / 60) ** 0.25), (EXPANSION_FACTOR, 86400 / 60)], ids=["balanced", "order"]
+    ("order", "gain"), [(BALANCED, (86400 / 60) ** 0.125), (EXPANSION_FACTOR, 86400 / 60)], ids=["balanced", "order"]
 )
 def test_what_a_forged_prediction_of_a_minute_buys_a_job_of_a_day(order: PowerOrder, gain: float) -> None:
     honest, forged = (priority(order, 7200, 86400, predicted, 1) for predicted in (86400, 60))
     assert forged / honest == pytest.approx(gain)
 
 
-def test_sixteen_times_the_processors_buy_less_than_half_more() -> None:
-    assert priority(BALANCED, 7200, 3600, 3600, 16) / priority(BALANCED, 7200, 3600, 3600, 1) == pytest.approx(2**0.5)
+def test_sixteen_times_the_processors_count_as_twice_the_wait() -> None:
+    assert priority(BALANCED, 7200, 3600, 3600, 16) / priority(BALANCED, 7200, 3600, 3600, 1) == pytest.approx(2)
 
 
-def test_no_job_of_a_minute_or_more_comes_before_those_that_waited_five_days() -> None:
-    # The shortest job that has waited almost five days, on all of a machine of 10 million processors.
-    assert priority(BALANCED, 432_000, 60, 60, 10**7) < priority(BALANCED, 432_001, 10**6, 10**6, 1)
+def test_no_job_of_a_minute_or_more_comes_before_those_that_waited_four_days() -> None:
+    # The shortest job that has waited almost four days, on all of a machine of 10 million processors.
+    assert priority(BALANCED, 345_600, 60, 60, 10**7) < priority(BALANCED, 345_601, 10**6, 10**6, 1)
 
 
 def test_a_job_that_asks_for_no_processors_counts_as_one() -> None:

@@ -210,7 +210,7 @@ def test_what_chance_does_is_subtracted() -> None:
 def test_the_classes_that_lose_are_in_the_sentence_with_their_share_of_the_jobs() -> None:
     def changed(name: str, mean: float, spread: float = 0.01) -> ClassWaits:
         change = Interval(mean, mean - spread, mean + spread)
-        return ClassWaits(name, 1e4, 2e4, change, Interval(1e4 * mean, 0, 0), change, change)
+        return ClassWaits(name, 1e4, 2e4, change, Interval(1e4 * mean, 0, 0), change, change, change)
 
     names, jobs = ("short", "long", "tiny", "noise"), (5500, 3000, 10, 1490)
     growth = np.array((0.19, -0.3, 9.0, 0.05))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.jobs import Prediction, Submission
+from softwalltime.policy.power_order import PowerOrder
 from softwalltime.predictors.registry import make
 from softwalltime.reports.candidates import preset_policy
 from softwalltime.workloads.synthetic import generate
@@ -73,7 +74,9 @@ def test_ten_fakes_buy_no_more_than_a_place_under_the_presets() -> None:
     jobs = [job for job in generate(2500, seed=5, users=12, processors=64) if job.submission.walltime]
     attack = Attack(10, project=True, walltime=True)
     balanced = preset_policy("balanced")
-    unbounded = replace(balanced, ordering=balanced.ordering.replace(",bound=8", ""))
+    # Half of the length is the prediction, and nothing bounds that.
+    formula = PowerOrder(size=0.25, predicted=0.5).formula("predicted")
+    unbounded = replace(balanced, formula=formula, ordering=balanced.ordering.replace(",bound=8", ""))
     policies = {"safe": preset_policy("safe"), "balanced": balanced, "unbounded": unbounded}
     bought = {name: gains(jobs, 64, policy, [attack])[attack] for name, policy in policies.items()}
     assert bought["safe"].places == 0

@@ -72,13 +72,13 @@ def test_priorities_are_in_single_precision() -> None:
     values = Values(workload, policy, list(workload.runtime), None)
     values.submitted(0, 0)
     order = Powers(workload, values, policy)
-    # By hand: (5400 + 3600) / (21600 x 86400)^(1/4) x 4^(1/8).
-    exact = 9000 / (21600 * 86400) ** 0.25 * 4**0.125
+    # By hand: (5400 + 3600) / 21600^(1/8) / 86400^(3/8) x 4^(1/4).
+    exact = 9000 / 21600**0.125 / 86400**0.375 * 4**0.25
     assert order.priorities(np.array([0]), 5400).tolist() == [float(np.float32(exact))]
     assert float(np.float32(exact)) != exact
-    # After five days the wait decides; 100 days are still exact to the second.
-    assert order.priorities(np.array([0]), 432_001).tolist() == [1_432_001.0]
-    assert order.priorities(np.array([0]), 8_640_001).tolist() == [9_640_001.0]
+    # After four days the wait decides; 70 days are still exact to the second.
+    assert order.priorities(np.array([0]), 345_601).tolist() == [10_345_601.0]
+    assert order.priorities(np.array([0]), 6_048_001).tolist() == [16_048_001.0]
 
 
 def test_wrong_orders_are_refused() -> None:

@@ -13,6 +13,7 @@ from softwalltime.errors import UsageError
 from softwalltime.simulation.names import BASELINES
 
 if TYPE_CHECKING:
+    from softwalltime.policy.plan_file import Plan
     from softwalltime.reports.candidates import Baseline
 
 
@@ -21,7 +22,7 @@ class SiteOptions:
     """What the site runs: a group of options, with what was read from the files that they name.
 
     ``processors``: ``None`` where no option gives the machine's size.  ``scheduler``: one that was read from a snapshot
-    and replaces the usual baselines, a ``SiteScheduler``.
+    and replaces the usual baselines, a ``SiteScheduler``.  ``plan``: that of ``plan_file``, a candidate.
     """
 
     snapshot: Path | None = option(
@@ -40,8 +41,12 @@ class SiteOptions:
     pbsnodes: Path | None = option(
         "Machine size of the vnodes that are up in this output of pbsnodes -a -F json.", metavar="FILE"
     )
+    plan_file: Path | None = option(
+        "Also simulate the policy of this plan, such as one of softwalltime tune --order.", "--plan", metavar="FILE"
+    )
     walltimes: Mapping[str, int] = WALLTIMES
     scheduler: Any = None
+    plan: Any = None
 
     @classmethod
     def given(cls, **values: Any) -> "SiteOptions":
@@ -57,6 +62,8 @@ class SiteOptions:
             if site.processors is not None:
                 raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
             site = replace(site, processors=sum(vnode.resources[0] for vnode in read_vnodes(site.pbsnodes)))
+        if site.plan_file is not None:
+            site = replace(site, plan=_simulable(site.plan_file))
         if site.snapshot is None:
             return site
         from softwalltime.forecast.site_scheduler import site_scheduler
@@ -76,6 +83,25 @@ class SiteOptions:
         # Help does not wait for numpy.
         from softwalltime.reports.candidates import Baseline, usual_baseline
 
-        if self.scheduler is None:
-            return usual_baseline(self.name or BASELINES[0], minimum)
-        return Baseline(self.scheduler.name, replace(self.scheduler.policy, minimum=minimum), self.scheduler.remarks)
+        site = usual_baseline(self.name or BASELINES[0], minimum)
+        if self.scheduler is not None:
+            policy = replace(self.scheduler.policy, minimum=minimum)
+            site = Baseline(self.scheduler.name, policy, self.scheduler.remarks)
+        return replace(site, plan=self.plan)
+
+
+def _simulable(file: Path) -> "Plan":
+    """Return the plan of a file.
+
+    :raises UsageError: if its formula cannot be simulated.
+    """
+    from softwalltime.policy.plan_file import read_plan
+    from softwalltime.reports.candidates import planned_candidate
+    from softwalltime.simulation.engine import check
+
+    plan = read_plan(file)
+    try:
+        check(planned_candidate(plan).policy)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+    return plan

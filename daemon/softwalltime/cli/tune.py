@@ -36,6 +36,7 @@ from softwalltime.policy.presets import HALF
 from softwalltime.written import require_folder
 
 if TYPE_CHECKING:
+    from softwalltime.cli.tune_order import OrderDocument
     from softwalltime.cli.tune_text import SimulatedCandidates
     from softwalltime.replay.job_columns import JobColumns
     from softwalltime.replay.workload import Workload
@@ -100,6 +101,21 @@ class TrainingOptions:
 
 
 @options
+class OrderOptions:
+    """Whether to search the order of the queue, and within which limits."""
+
+    wanted: bool = option("Search the order of the queue instead, within the limits below.", "--order")
+    max_tail: float = option(
+        "With --order: greatest growth of the 99th percentile wait of each class of jobs, in percent.",
+        type=click.FloatRange(0, 1000), default=5.0, metavar="PERCENT",
+    )  # fmt: skip
+    max_longest: float = option(
+        "With --order: greatest growth of the longest wait, in percent.",
+        type=click.FloatRange(0, 1000), default=10.0, metavar="PERCENT",
+    )  # fmt: skip
+
+
+@options
 class TuneOptions:
     sources: tuple[str, ...] = SOURCES
     listed: str | None = predictors(
@@ -118,14 +134,18 @@ class TuneOptions:
         type=click.FloatRange(0, min_open=True), default=600, metavar="SECONDS",
     )  # fmt: skip
     processes: int | None = PROCESSES
+    order: OrderOptions
     site: SiteOptions
     max_broken: float = MAX_BROKEN
-    simulated_jobs: int = option("Simulate the newest N jobs; 0: none.", least=0, default=10_000, metavar="N")
+    simulated_jobs: int = option(
+        "Simulate the newest N jobs, with --order of each part; 0: none.", least=0, default=10_000, metavar="N"
+    )
     seeds: tuple[int, ...] = option(
         "A shaken workload for each.  Default: 31-35.", type=Seeds(), default=SEEDS, show_default=False, metavar="LIST"
     )
     settings_file: Path | None = option(
-        "Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.", "--write",
+        "Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.  With "
+        "--order: write the recommended order into this plan file, for policy set and verify.", "--write",
         metavar="FILE",
     )  # fmt: skip
     training: TrainingOptions
@@ -139,15 +159,23 @@ class TuneOptions:
 
         :raises SoftwalltimeError: says what.
         """
+        if self.order.wanted:
+            if self.listed or self.single or self.training.wanted or not self.simulated_jobs:
+                raise UsageError(
+                    "--order simulates orders: omit --predictors, --predictor, --train and --simulated-jobs 0"
+                )
+            if self.settings_file is not None:
+                require_folder(self.settings_file)
+            return
         file = self.settings_file
         if file is not None and not os.access(file if os.access(file, os.F_OK) else file.parent, os.W_OK):
             raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
         self.training.check(self.sources, file, self.keep)
 
 
-@command("a predictor")
-def tune(options: TuneOptions) -> Result["TuneDocument"]:
-    """Choose a predictor for a site from its own log.
+@command({"": "a predictor", "--order": "an order and part of the log"})
+def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument"]:
+    """Choose a predictor, or with --order the order of the queue, for a site from its own log.
 
     A SOURCE is the same as for replay.  The log is split by time.  All predictors are tried with several options.  The
     earlier part chooses among them, and the figures are of the later, held-out part.  The best few are simulated on the
@@ -158,13 +186,27 @@ def tune(options: TuneOptions) -> Result["TuneDocument"]:
     other sites where they are given.  Its predictions with these weights are tried beside those with the weights in
     the package.  Other weights, of the first 70% of the earlier part, are tried on its other jobs, which choose.
 
+    With --order the orders of the queue are searched in which powers of wait, length and size count.  The earlier part
+    finds those that shorten waits within the limits, the middle part chooses among them, and the last part decides
+    whether the chosen one is recommended, or none.
+
     \b
     Example:
       softwalltime tune accounting --predictors v1,v3,percentile --simulated-jobs 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
+      softwalltime tune accounting --order --simulated-jobs 300 --seeds 31-32 --write plan.toml
       softwalltime tune accounting --train --train-with other-site.swf.gz --write softwalltime.toml
       softwalltime tune KTH-SP2.swf.gz --predictors v1,v3,calibrated:target=0.02|0.05 --write softwalltime.toml
     """
+    if options.order.wanted:
+        from softwalltime.cli.tune_order import find_order
+
+        options.check()
+        return find_order(options)
+    return _choose_predictor(options)
+
+
+def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     from softwalltime.cli.tune_text import print_tuning
     from softwalltime.predictors.registry import BASELINE
     from softwalltime.replay.lower_bound import find_lower_bound
@@ -276,17 +318,15 @@ def _simulated(
 ) -> "SimulatedCandidates":
     """Simulate the common candidates and those with the chosen predictors on the newest jobs."""
     from softwalltime.cli.tune_text import SimulatedCandidates
-    from softwalltime.reports.candidates import CHANCE, MEDIAN, common_candidates, own_candidates
+    from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
     from softwalltime.reports.recommendation import recommend_on, unsimulated
     from softwalltime.reports.simulation import (
         SimulationOptions,
         SimulationSkipped,
-        compare_candidates,
-        experiment_of,
-        policies_of,
         prepare,
+        simulate_candidates,
     )
-    from softwalltime.simulation.runs import RunOptions, SimulationPlan, run_simulations
+    from softwalltime.simulation.runs import RunOptions
     from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
     baseline, teaching = options.site.baseline(options.minimum), options.settings().teaching
@@ -300,14 +340,12 @@ def _simulated(
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
     candidates = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
-    site, chance, *_ = policies_of(candidates, baseline.policy)
-    policies = {baseline.name: site, **{one.name: one.policy for one in candidates}, CHANCE: chance}
-    plan = SimulationPlan(
-        experiment_of(recorded, site), policies, options.seeds, recorded.jobs, tuple(sorted(teaching))
-    )
-    found = run_simulations(plan, RunOptions(options.keep, options.processes), progress_bar)
-    figures = compare_candidates(recorded, candidates, simulation, found)
-    return SimulatedCandidates(recorded, plan.metrics(found), recommend_on(figures, options.max_broken / 100))
+    named = {baseline.name: baseline.policy, **{one.name: one.policy for one in candidates}}
+    named[CHANCE] = chance_policy(baseline.policy)
+    where = RunOptions(options.keep, options.processes)
+    results, figures = simulate_candidates(recorded, candidates, simulation, where, teaching, progress_bar)
+    metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
+    return SimulatedCandidates(recorded, metrics, recommend_on(figures, options.max_broken / 100))
 
 
 def _write(file: Path, chosen: "Chosen", found: "Recommendation", output: Output) -> None:

@@ -15,8 +15,8 @@ from softwalltime.errors import OptionError
 NAME: Final = "powers"
 """The order's name in a specification."""
 DAY: Final = 86400
-OLDEST_FIRST: Final = "1e6"
-"""Added to the wait of a job past the limit.  In single precision 1e6 + seconds is exact for half a year of wait."""
+OLDEST_FIRST: Final = "1e7"
+"""Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
 UNKNOWN_LENGTH: Final = "1e9"
 """Seconds in place of a walltime that a job does not have: it comes last."""
 _BOUNDS: Final = {
@@ -36,13 +36,13 @@ class PowerOrder:
     """Exponent of wait + age."""
     length: float = 1.0
     """Exponent of the length, by which is divided."""
-    size: float = 0.25
+    size: float = 0.5
     """Exponent of the number of processors."""
-    predicted: float = 0.5
+    predicted: float = 0.25
     """Share of the predicted runtime in the length; the rest is the walltime."""
     age: float = 3600.0
     """Seconds that are added to the wait."""
-    days: float = 5.0
+    days: float = 4.0
     """Days of wait after which a job comes before all younger ones; 0: never."""
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class PowerOrder:
         return cls(**values)
 
     def __str__(self) -> str:
-        return f"{NAME}:" + ",".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{NAME}:" + ",".join(f"{name}={value!r}".removesuffix(".0") for name, value in asdict(self).items())
 
     @property
     def exponents(self) -> tuple[float, float, float]:
@@ -119,4 +119,4 @@ def _power(base: str, exponent: float) -> str:
 EXPANSION_FACTOR: Final = PowerOrder(wait=1.0, size=0.0, predicted=1.0, days=0.0)
 """(wait + 1 h) / predicted runtime: the order of the preset order."""
 BALANCED: Final = PowerOrder()
-"""(wait + 1 h)^2 / sqrt(walltime x predicted runtime) x processors^(1/4), oldest first after 5 days."""
+"""(wait + 1 h)^2 / (walltime^(3/4) x predicted runtime^(1/4)) x sqrt(processors), oldest first after 4 days."""

@@ -27,7 +27,7 @@ stay there unused.
 
 ``balanced``
     The values of ``order`` with a formula in which wait counts twice as strongly as length, wide jobs move up, and jobs
-    that have waited 5 days come first, the oldest first.  It keeps most of the gain of ``order``, and long and wide
+    that have waited 4 days come first, the oldest first.  It keeps most of the gain of ``order``, and long and wide
     jobs wait about as long as in order of arrival.
 
 ``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without live values waiting jobs are

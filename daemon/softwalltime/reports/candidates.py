@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.policy.plan_file import Plan
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.policy.site import WALLTIME
@@ -72,6 +73,8 @@ class Baseline:
     policy: SchedulerPolicy = BASELINES[TODAY]
     remarks: tuple[str, ...] = ()
     """What of the site's scheduler the policy does not hold."""
+    plan: Plan | None = None
+    """A plan whose policy is a candidate too."""
 
 
 STRICT_ARRIVAL = Baseline()
@@ -79,14 +82,15 @@ STRICT_ARRIVAL = Baseline()
 
 
 def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
-    """Return what every site can switch on: the presets, and predictors under the guard."""
+    """Return what every site can switch on: the presets, predictors under the guard, and the policy of a plan."""
     presets = [
         Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, baseline, guard), name)
         for name in _CHANGING
         for guard in (HOUR, None)
         if guard or PRESETS[name].order
     ]
-    return presets + [waiting_candidate(spec, baseline) for spec in PREDICTORS]
+    planned = [] if baseline.plan is None else [planned_candidate(baseline.plan, baseline)]
+    return presets + [waiting_candidate(spec, baseline) for spec in PREDICTORS] + planned
 
 
 def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
@@ -107,6 +111,19 @@ def waiting_candidate(spec: str, baseline: Baseline) -> Candidate:
     """Return the candidate that plans waiting jobs with this predictor, under the guard of the presets."""
     policy = replace(preset_policy("safe", baseline), waiting=spec)
     return Candidate(f"waiting {spec}{WITH_GUARD}", policy)
+
+
+def planned_candidate(plan: Plan, baseline: Baseline = STRICT_ARRIVAL) -> Candidate:
+    """Return the policy of a plan as a candidate, with the formula of the plan."""
+    values, guard = plan.policy, None if plan.live.guard == "off" else plan.live.guard
+    alike: PresetName = "safe" if plan.pbs is None else "balanced"
+    policy = preset_policy(alike if values.preset == "custom" else values.preset, baseline, guard)
+    if values.preset == "custom":
+        waiting, running = values.waiting or WALLTIME, values.running or WALLTIME
+        policy = replace(policy, waiting=waiting, running=running, ordering=values.ordering or WALLTIME, guard=guard)
+    if plan.pbs is not None:
+        policy = replace(policy, formula=plan.pbs.job_sort_formula)
+    return Candidate(f"plan {plan.setting.removeprefix('plan ')}", policy, values.preset)
 
 
 def chance_policy(baseline: SchedulerPolicy) -> SchedulerPolicy:

@@ -124,9 +124,37 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
 
     :param target: greatest share of promised starts that may come later because of the candidate.
     """
-    reasons = [_population(simulated)]
-    if said := likeness_line(simulated.likeness):
-        reasons.append(said)
+    unable = undecidable(simulated)
+    if unable is not None:
+        return unable
+    reasons = population(simulated)
+    common = [one for one in simulated.settings if not one.setting.own]
+    chosen = _choose(_qualifying(common, target))
+    if chosen is None:
+        return _against(simulated, reasons, target)
+    everything = _qualifying(list(simulated.settings), target)
+    chosen = _choose(everything) or chosen
+    would = _shortest([one for one in everything if not one.setting.keeps_order])
+    would = would if would is not None and _mean(would) < _mean(chosen) else None
+    reasons += effects(chosen, target)
+    if would is not None:
+        reasons.append(_would(would))
+    return Recommendation(
+        Verdict.ON,
+        switch_on(simulated, chosen),
+        tuple(reasons),
+        simulation_cautions(simulated, chosen),
+        chosen,
+        would,
+    )
+
+
+def undecidable(simulated: SimulationFigures) -> Recommendation | None:
+    """Return the verdict that follows whatever the candidates do; ``None`` if they decide.
+
+    The simulation is not like this machine, there are too few users, or there is nothing to gain.
+    """
+    reasons = population(simulated)
     doubtful = [*doubts(simulated.likeness, simulated.scored_share)]
     if doubtful:
         why = "the simulation is not like this machine, or the log says too little"
@@ -146,25 +174,7 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
             tuple(reasons),
             simulation_cautions(simulated, None),
         )
-    common = [one for one in simulated.settings if not one.setting.own]
-    chosen = _choose(_qualifying(common, target))
-    if chosen is None:
-        return _against(simulated, reasons, target)
-    everything = _qualifying(list(simulated.settings), target)
-    chosen = _choose(everything) or chosen
-    would = _shortest([one for one in everything if not one.setting.keeps_order])
-    would = would if would is not None and _mean(would) < _mean(chosen) else None
-    reasons += _why(chosen, target)
-    if would is not None:
-        reasons.append(_would(would))
-    return Recommendation(
-        Verdict.ON,
-        _sentence(simulated, chosen),
-        tuple(reasons),
-        simulation_cautions(simulated, chosen),
-        chosen,
-        would,
-    )
+    return None
 
 
 def shortens(waits: SettingWaits) -> bool:
@@ -182,13 +192,16 @@ def _qualifying(settings: list[SettingWaits], target: float) -> list[SettingWait
     return [one for one in settings if shortens(one) and keeps_promises(one, target)]
 
 
-def _sentence(simulated: SimulationFigures, chosen: SettingWaits) -> str:
-    """Say for a manager what would happen."""
+def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "soft walltimes") -> str:
+    """Say for a manager what would happen.
+
+    :param what: what is switched on, if it is no preset.
+    """
     before, after = simulated.baseline.wait_mean or 0.0, chosen.metrics.wait_mean or 0.0
     losers = longer_classes(simulated, chosen)
     paid = f"longer waits for jobs {', '.join(losers)}" if losers else "no group of jobs waits longer"
     preset = chosen.setting.preset
-    what = "soft walltimes" if preset == "custom" else f"the preset {preset}"
+    what = what if preset == "custom" else f"the preset {preset}"
     return (
         f"Switch on {what}: jobs would start about {duration(before - after)} earlier on average "
         f"({duration(before)} \N{RIGHTWARDS ARROW} {duration(after)}); {paid}; undo with one command, {UNDO}."
@@ -257,17 +270,21 @@ def _stated(relative: Interval) -> str:
     return change(relative).replace(" (", " (95% interval ")
 
 
-def _population(simulated: SimulationFigures) -> str:
+def population(simulated: SimulationFigures) -> list[str]:
+    """Say what was simulated, and how it compares with the log."""
     which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
     size = plural(simulated.processors, "processor")
-    return (
+    said = (
         f"Simulated: {which}{plural(simulated.of, 'job')} on {size} with PBS's scheduling cycle, in "
         f"{plural(len(simulated.seeds), 'shaken workload')}. The site runs: {simulated.order}, walltimes; the mean "
         f"wait is {duration(simulated.baseline.wait_mean)}."
     )
+    alike = likeness_line(simulated.likeness)
+    return [said, alike] if alike else [said]
 
 
-def _why(chosen: SettingWaits, target: float) -> list[str]:
+def effects(chosen: SettingWaits, target: float) -> list[str]:
+    """Say what a candidate does to waits and promised starts, a sentence each."""
     changes = chosen.changes
     waits = (
         f"With {chosen.setting.name} the mean wait is {duration(chosen.metrics.wait_mean)}, a change of "

@@ -82,8 +82,8 @@ def changes_table(relative: Changes, differences: Changes) -> TextTable:
     rows: list[list[Cell | str]] = [
         [
             Cell(printable(name), "strong"),
-            *(_change(changes[metric]) for metric in _CHANGES),
-            _change(differences[name]["broken"], " pp"),
+            *(change_cell(changes[metric]) for metric in _CHANGES),
+            change_cell(differences[name]["broken"], " pp"),
         ]
         for name, changes in relative.items()
     ]
@@ -99,7 +99,7 @@ def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
     first: list[Cell | str] = [Cell(printable(baseline), "strong")]
     first += [duration(getattr(today, metric)) for metric in _TAILS]
     rows: list[list[Cell | str]] = [
-        [Cell(printable(name), "strong"), *(_change(changes[metric]) for metric in _TAILS)]
+        [Cell(printable(name), "strong"), *(change_cell(changes[metric]) for metric in _TAILS)]
         for name, changes in relative.items()
     ]
     return TextTable.of(_TAIL_COLUMNS, [first, *rows])
@@ -117,7 +117,7 @@ def _row(name: str, metrics: Metrics) -> list[Cell | str]:
     ]
 
 
-def _change(change: Interval, unit: str = "%") -> Cell | str:
+def change_cell(change: Interval, unit: str = "%") -> Cell | str:
     """Return a change, good or bad where zero is outside its interval: less is better in every column."""
     if change.mean is None:
         return MISSING

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from softwalltime.progress import ShowProgress
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
@@ -29,6 +30,7 @@ from softwalltime.simulation.differences import Interval, interval, means, relat
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.runs import Results, RunOptions, SimulationPlan, run_simulations
 from softwalltime.simulation.shaking import shaken, suitable_shake
 from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
 from softwalltime.states import TEACHING, State
@@ -36,11 +38,13 @@ from softwalltime.states import TEACHING, State
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """The newest jobs that are simulated, unless the user asks for another number."""
-MAX_POLICIES = 11
-"""Maximum number of policies to simulate for a report: the candidates, the baseline and chance."""
+MAX_POLICIES = 12
+"""Maximum number of policies to simulate for a report: the candidates, a plan's too, the baseline and chance."""
 USUAL = 0.99
 """Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
-_COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "wide_wait_p99", "weighted_wait")
+TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
+"""99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
+_COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
 _FEW = 100_000
 """Simulated jobs up to which this process does everything: starting others takes longer."""
 
@@ -184,6 +188,20 @@ def simulate_settings(
     policies = policies_of(candidates, options.baseline.policy)
     found = {(each.policy, each.seed): each for each in _results(recorded, policies, options, progress)}
     return compare_candidates(recorded, candidates, options, found, rename)
+
+
+def simulate_candidates(
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions, where: RunOptions,
+    teaching: Iterable[State], show: ShowProgress,
+) -> tuple[Results, SimulationFigures]:  # fmt: skip
+    """Simulate candidates beside what the site runs; return all results, and how the candidates compare."""
+    policies = policies_of(candidates, options.baseline.policy)
+    plan = SimulationPlan(
+        experiment_of(recorded, policies[0]), {one.name: one for one in policies}, options.seeds, recorded.jobs,
+        tuple(sorted(teaching)),
+    )  # fmt: skip
+    found = run_simulations(plan, where, show)
+    return found, compare_candidates(recorded, candidates, options, found)
 
 
 def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:

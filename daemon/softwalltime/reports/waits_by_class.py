@@ -49,8 +49,9 @@ class JobClass:
 class ClassWaits:
     """The waits of one class under a setting, in seconds: means over the workloads.
 
-    ``change`` of the mean wait is relative to today's, ``difference`` is in seconds, both workload by workload;
-    ``worse`` and ``better`` are the shares of the class's jobs that wait at least 1 h more or less than today.
+    ``change`` of the mean wait and ``change_p99`` of the 99th percentile are relative to today's, ``difference`` is in
+    seconds, each workload by workload; ``worse`` and ``better`` are the shares of the class's jobs that wait at least
+    1 h more or less than today.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ClassWaits:
     difference: Interval
     worse: Interval
     better: Interval
+    change_p99: Interval
 
     @property
     def longer(self) -> bool:
@@ -112,15 +114,16 @@ def compare_classes(
 
 def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits:
     new, today = [mine for mine, _ in pairs], [other for _, other in pairs]
-    mean = means(new)
+    mean, relative = means(new), relative_changes(new, today)
     return ClassWaits(
         name,
         mean.wait_mean,
         mean.wait_p95,
-        relative_changes(new, today)["wait_mean"],
+        relative["wait_mean"],
         differences(new, today)["wait_mean"],
         interval([one.worse_1h or 0.0 for one in new]),
         interval([one.better_1h or 0.0 for one in new]),
+        relative["wait_p99"],
     )
 
 

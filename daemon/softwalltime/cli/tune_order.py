@@ -1,0 +1,238 @@
+"""Search the order of the queue on a log: the work of ``softwalltime tune --order``."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+
+from softwalltime.cli.advice import print_advice, write_plan
+from softwalltime.cli.command import Result
+from softwalltime.cli.output import Output, prefixed
+from softwalltime.cli.problems import problems
+from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import load_columns
+from softwalltime.errors import SourceError
+from softwalltime.formatting import day
+from softwalltime.replay.workload import Workload
+from softwalltime.reports.candidates import Candidate
+from softwalltime.reports.likeness import measure_likeness
+from softwalltime.reports.order_search import (
+    OrderLimits,
+    OrderTrial,
+    parts_of,
+    recommend_order,
+    rule_of_thumb,
+    search_order,
+)
+from softwalltime.reports.schedule_table import change_cell
+from softwalltime.reports.simulation import (
+    JOBS,
+    SimulationFigures,
+    SimulationInput,
+    SimulationOptions,
+    SimulationSkipped,
+    prepare,
+    simulate_candidates,
+)
+from softwalltime.reports.simulation_document import Advice
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.runs import RunOptions
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+
+if TYPE_CHECKING:
+    from softwalltime.cli.tune import TuneOptions
+
+_CHANGES = ("wait_mean", "bsld10_mean", "worst_p99", "wait_max", "broken")
+COLUMNS = (
+    "part", "order", "gain", "worst_class", *(f"{name}{end}" for name in _CHANGES for end in ("", "_low", "_high")),
+    "exceeded",
+)  # fmt: skip
+"""Columns of CSV: a row for each order and part of the log."""
+_LEGEND = """\
+Change against what the site runs, means over the shaken workloads with the 95% interval.  Worst class: the class of
+jobs whose 99th percentile wait grows most.  Broken: promised starts that an order breaks more, in percentage points."""
+_INTERVAL = 14
+_TABLE = (
+    sentence_column("order"),
+    TextColumn("wait", least=_INTERVAL),
+    TextColumn("slowdown", 2, least=_INTERVAL),
+    TextColumn("worst class p99", least=_INTERVAL),
+    sentence_column("worst class", 3),
+    TextColumn("longest wait", 1, least=_INTERVAL),
+    TextColumn("broken", 1, least=_INTERVAL),
+    sentence_column("exceeded"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedOrder:
+    """An order on a part of the log: changes against what the site runs, relative except of ``broken``."""
+
+    part: str
+    """earlier: searched; middle: chosen; last: checked."""
+    order: str
+    """The order, as softwalltime simulate --order takes it; live values off: waiting jobs keep their walltimes."""
+    gain: float
+    """Mean of the relative reductions of mean wait and mean bounded slowdown."""
+    wait_mean: Interval
+    """Of the mean wait."""
+    bsld10_mean: Interval
+    """Of the mean bounded slowdown."""
+    worst_class: str
+    """The class of jobs whose 99th percentile wait grows most."""
+    worst_p99: Interval
+    """Of its 99th percentile wait."""
+    wait_max: Interval
+    """Of the longest wait."""
+    broken: Interval
+    """Share of the promised starts that the order breaks more."""
+    exceeded: dict[str, str]
+    """By what they limit, the limits that it exceeds, and by what; p99: of the wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDocument:
+    """The orders that were tried on the parts of a log, and the one that is recommended."""
+
+    source: str
+    """The sources, as given."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    processors: int
+    """Size of the machine."""
+    jobs: tuple[int, ...]
+    """Number of simulated jobs of the earlier, the middle and the last part."""
+    since: tuple[int, ...]
+    """First submission of each part, epoch seconds."""
+    limits: OrderLimits
+    """The limits."""
+    orders: tuple[TriedOrder, ...]
+    """All orders that were tried."""
+    formula: str | None
+    """The recommended job_sort_formula; null: none."""
+    rule: str | None
+    """It in words."""
+    advice: Advice
+    """What is recommended."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+
+
+def find_order(given: "TuneOptions") -> Result[OrderDocument]:
+    """Search an order, choose it, check it, and write its plan.
+
+    :raises SourceError: if the log is too short, or cannot be simulated.
+    """
+    site, source = given.site, " ".join(given.sources)
+    jobs, tally = load_columns(given.sources, given.settings, selection=given.selection, walltimes=site.walltimes)
+    teaching = given.settings().teaching
+    baseline = site.baseline(given.minimum)
+    limits = OrderLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
+    options = SimulationOptions(baseline, site.processors or tally.machine or None, given.seeds, len(jobs))
+    whole = prepare(Workload(jobs, teaching=teaching), options, teaching)
+    if isinstance(whole, SimulationSkipped):
+        raise SourceError(f"{source}: no order can be searched: {whole.reason}")
+    parts = parts_of(whole, given.split, given.simulated_jobs)
+    if not all(part.jobs.scored.any() for part in parts):
+        raise SourceError(f"{source}: too few jobs with a runtime and a walltime to split: give a longer log")
+    where = RunOptions(given.keep, given.processes)
+
+    def simulate(recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
+        return simulate_candidates(recorded, candidates, options, where, teaching, progress_bar)[1]
+
+    found = search_order(parts, baseline, limits, simulate)
+    # A part is too short to tell whether the simulation is like the machine.
+    newest_jobs = whole.jobs.chosen(range(max(0, len(whole.jobs) - JOBS), len(whole.jobs)))
+    likeness = measure_likeness(newest_jobs, whole.processors, baseline.policy)
+    found = replace(found, figures=replace(found.figures, likeness=likeness))
+    recommended = recommend_order(found, limits)
+    last = () if found.last is None else (found.last,)
+    rows = [
+        _tried(part, trial)
+        for part, trials in (("earlier", found.tried), ("middle", found.middle), ("last", last))
+        for trial in trials
+    ]
+    chosen = recommended.waits.setting if recommended.waits is not None else None
+    document = OrderDocument(
+        source=source,
+        selection=str(given.selection) or None,
+        processors=whole.processors,
+        jobs=tuple(len(part.jobs) for part in parts),
+        since=tuple(part.jobs.submitted[0] for part in parts),
+        limits=limits,
+        orders=tuple(rows),
+        formula=chosen.policy.formula if chosen is not None else None,
+        rule=rule_of_thumb(found.last.order, chosen) if chosen is not None and found.last is not None else None,
+        advice=Advice.of(recommended),
+    )
+    front = {trial.waits.setting.name for trial in found.front}
+    text = partial(_print, label=given.selection.label(given.sources), front=front, seeds=len(given.seeds))
+
+    def write(output: Output) -> None:
+        if given.settings_file is not None:
+            line = write_plan(given.settings_file, recommended, found.figures)
+            click.echo(line, err=output.form != "table")
+
+    return Result(
+        document, text, 1 if tally.broken else 0, problems(tally), rows=[_row(tried) for tried in rows], then=write
+    )
+
+
+def _tried(part: str, trial: OrderTrial) -> TriedOrder:
+    waits = trial.waits
+    name, growth = trial.worst
+    return TriedOrder(
+        part, waits.setting.name, trial.gain, waits.changes["wait_mean"], waits.changes["bsld10_mean"], name, growth,
+        waits.changes["wait_max"], waits.added, trial.exceeded,
+    )  # fmt: skip
+
+
+def _row(tried: TriedOrder) -> dict[str, Any]:
+    row = asdict(tried)
+    for name in _CHANGES:
+        change = row.pop(name)
+        row |= {name: change["mean"]} | prefixed(f"{name}_", {end: change[end] for end in ("low", "high")})
+    return row
+
+
+def _print(output: Output, document: OrderDocument, label: str, front: set[str], seeds: int) -> None:
+    output.paragraph(f"{label}: {document.processors:,} processors, {seeds} shaken workloads of each part")
+    titles = {
+        "earlier": "{count} orders were tried; those that no other one beats in both gain and worst class:",
+        "middle": "the best of them within the limits:",
+        "last": "the one chosen by the middle part:",
+    }
+    for (part, title), jobs, since in zip(titles.items(), document.jobs, document.since, strict=True):
+        tried = [order for order in document.orders if order.part == part]
+        if not tried:
+            continue
+        said = title.format(count=len(tried))
+        output.line()
+        output.paragraph(f"The {part} part, {jobs:,} jobs from {day(since)}: {said}")
+        output.line()
+        shown = sorted(
+            (order for order in tried if part != "earlier" or order.order in front),
+            key=lambda order: order.worst_p99.mean or 0.0,
+        )
+        output.table(TextTable.of(_TABLE, [_cells(order) for order in shown]))
+    output.line()
+    output.paragraph(_LEGEND, "faint")
+    print_advice(output, document.advice)
+    if document.formula is not None:
+        output.paragraph("job_sort_formula:")
+        output.line(document.formula)
+
+
+def _cells(tried: TriedOrder) -> list[Cell | str]:
+    return [
+        Cell(tried.order, "strong"),
+        change_cell(tried.wait_mean),
+        change_cell(tried.bsld10_mean),
+        change_cell(tried.worst_p99),
+        tried.worst_class,
+        change_cell(tried.wait_max),
+        change_cell(tried.broken, " pp"),
+        Cell(", ".join(tried.exceeded), "bad") if tried.exceeded else Cell("none", "good"),
+    ]

@@ -1,0 +1,276 @@
+"""The order of the queue for a site: a search of the family of powers on its own jobs, within limits of the tails.
+
+1. On the earlier part of the log a coarse grid of orders is simulated, then the neighbours of the best one.
+2. An order is within the limits if it shortens waits and keeps promises as :mod:`.recommendation` demands, and neither
+   the 99th percentile of the wait of any class of jobs nor the longest wait grows by more than its limit.  A growth
+   that the 95% interval does not tell from none exceeds no limit.
+3. The few best orders within the limits are simulated on the middle part; the best one within them there is chosen.
+4. The chosen order is simulated on the last part.  It is recommended if it is within the limits there too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+
+from softwalltime.formatting import DAY, duration, exact_percent
+from softwalltime.policy.power_order import PowerOrder
+from softwalltime.policy.presets import HOUR
+from softwalltime.policy.site import WALLTIME
+from softwalltime.reports.candidates import RESOURCE, WITHOUT_LIVE, Baseline, Candidate, preset_policy
+from softwalltime.reports.cautions import simulation_cautions
+from softwalltime.reports.recommendation import (
+    Recommendation,
+    Verdict,
+    change,
+    effects,
+    population,
+    shortens,
+    switch_on,
+    too_early,
+    undecidable,
+)
+from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationInput
+from softwalltime.reports.waits_by_class import members_of
+from softwalltime.simulation.differences import Interval
+
+FINALISTS = 3
+"""Orders that are simulated on the middle part."""
+LEAST_USE = 0.01
+"""Share of the processor time from which a user's jobs are a class with a limit."""
+_LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
+"""The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
+site's waits."""
+_TAIL_NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
+_RATIOS = {0.25: "a quarter as much as", 0.5: "half as much as", 0.75: "three quarters as much as", 1: "as much as"}
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLimits:
+    """The greatest growth of waits and broken promises against what the site runs, as shares."""
+
+    tail: float = 0.05
+    """Of the 99th percentile of the wait of each class of jobs."""
+    longest: float = 0.10
+    """Of the longest wait."""
+    broken: float = 0.05
+    """Of the promised starts, those that an order breaks more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTrial:
+    """An order on one part of the log.
+
+    ``growths``: the change of the 99th percentile of the wait by class.  ``exceeded``: the limits that are exceeded and
+    by what, by what they limit; ``excess``: by how much in all.
+    """
+
+    order: PowerOrder
+    waits: SettingWaits
+    growths: dict[str, Interval]
+    exceeded: dict[str, str]
+    excess: float
+
+    @property
+    def gain(self) -> float:
+        """Mean of the relative reductions of mean wait and mean bounded slowdown."""
+        changes = self.waits.changes
+        return -((changes["wait_mean"].mean or 0.0) + (changes["bsld10_mean"].mean or 0.0)) / 2
+
+    @property
+    def worst(self) -> tuple[str, Interval]:
+        """The class whose 99th percentile grows most, and its change."""
+        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval(None, None, None)))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSearch:
+    """What was tried on the earlier part, and what became of it later.
+
+    ``middle``: the finalists on the middle part.  ``last``: the chosen order on the last part, ``None`` for none.
+    ``figures``: of the last part.
+    """
+
+    tried: tuple[OrderTrial, ...]
+    middle: tuple[OrderTrial, ...]
+    last: OrderTrial | None
+    figures: SimulationFigures
+
+    @property
+    def front(self) -> tuple[OrderTrial, ...]:
+        """The orders that no other one beats in both gain and worst class on the earlier part, by worst class."""
+        found: list[OrderTrial] = []
+        for trial in sorted(self.tried, key=lambda trial: (trial.worst[1].mean or 0.0, -trial.gain)):
+            if not found or trial.gain > found[-1].gain:
+                found.append(trial)
+        return tuple(found)
+
+
+Simulate = Callable[[SimulationInput, Sequence[Candidate]], SimulationFigures]
+"""Simulate candidates beside what the site runs on these jobs."""
+
+
+def parts_of(whole: SimulationInput, share: float, newest: int) -> list[SimulationInput]:
+    """Return the newest jobs of the earlier part, and of each half of the rest.
+
+    :param share: of the jobs, the first ones: the earlier part.
+    :param newest: the most jobs of each part.
+    """
+    count = len(whole.jobs)
+    cut = int(count * share)
+    bounds = (0, cut, (cut + count) // 2, count)
+    return [
+        replace(whole, jobs=whole.jobs.chosen(range(max(since, until - newest), until)), of=until - since)
+        for since, until in pairwise(bounds)
+    ]
+
+
+def search_order(
+    parts: Sequence[SimulationInput], baseline: Baseline, limits: OrderLimits, simulate: Simulate
+) -> OrderSearch:
+    """Search on the first part, choose on the second one and check on the third one."""
+    earlier, middle, last = parts
+
+    def tried(recorded: SimulationInput, orders: Sequence[tuple[PowerOrder, int | None]]) -> list[OrderTrial]:
+        figures = simulate(recorded, [order_candidate(order, guard, baseline) for order, guard in orders])
+        return _judged([order for order, _ in orders], figures, recorded, limits)
+
+    usual = simulate(earlier, ()).baseline.wait_p99 or 0.0
+    trials = tried(earlier, list(_grid(usual)))
+    best = _best(trials)
+    known = {_key(trial) for trial in trials}
+    trials += tried(earlier, [each for each in _neighbours(*_key(best)) if each not in known])
+    within = sorted((trial for trial in trials if not trial.exceeded), key=lambda trial: -trial.gain)[:FINALISTS]
+    second = tried(middle, [_key(trial) for trial in within]) if within else []
+    chosen = _best(second) if second else None
+    if chosen is None or chosen.exceeded:
+        return OrderSearch(tuple(trials), tuple(second), None, simulate(last, ()))
+    figures = simulate(last, [chosen.waits.setting])
+    (checked,) = _judged([chosen.order], figures, last, limits)
+    return OrderSearch(tuple(trials), tuple(second), checked, figures)
+
+
+def recommend_order(found: OrderSearch, limits: OrderLimits) -> Recommendation:
+    """Return the verdict on the last part: the chosen order, none, or that the simulation cannot tell."""
+    figures, last = found.figures, found.last
+    days = (figures.until - figures.since) / DAY
+    unable = too_early(figures.jobs - figures.unscored, days) or undecidable(figures)
+    if unable is not None:
+        return unable
+    if last is not None and not last.exceeded:
+        name = f"the order {last.waits.setting.name}"
+        words = rule_of_thumb(last.order, last.waits.setting)
+        reasons = (*population(figures), *effects(last.waits, limits.broken), f"In words: {words}.")
+        cautions = simulation_cautions(figures, last.waits)
+        return Recommendation(Verdict.ON, switch_on(figures, last.waits, name), reasons, cautions, last.waits)
+    best = last or _best(found.middle or found.tried)
+    wait = change(best.waits.changes["wait_mean"])
+    over = "; ".join(f"{name} {by}" for name, by in best.exceeded.items())
+    part = "last" if last is not None else "middle" if found.middle else "earlier"
+    return Recommendation(
+        Verdict.OFF,
+        f"None: no order of the {len(found.tried)} stays within the limits on each part of the log.",
+        (
+            *population(figures),
+            f"The best one on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}.",
+        ),
+        simulation_cautions(figures, None),
+    )
+
+
+def order_candidate(order: PowerOrder, guard: int | None, baseline: Baseline) -> Candidate:
+    """Return an order as a candidate: the values of ``balanced`` with another formula.
+
+    :param guard: seconds; ``None``: waiting jobs keep their walltimes.
+    """
+    policy = replace(preset_policy("balanced", baseline, guard), formula=order.formula(RESOURCE))
+    return Candidate(f"{order}{'' if guard else WITHOUT_LIVE}", policy, own=True)
+
+
+def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
+    """Return an order in words: "length counts half as much as wait; 4 d bound the wait; ...".
+
+    A job that has waited for that long comes before all younger ones.
+    """
+    ratio = order.length / order.wait
+    said = [f"length counts {_RATIOS.get(ratio, f'{ratio:.0%} as much as')} wait"]
+    if order.size:
+        said.append(f"16 times the processors count as much as {16 ** (order.size / order.wait) - 1:+.0%} wait")
+    if order.limit is not None:
+        said.append(f"{duration(order.limit)} bound the wait")
+    said.append(f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}")
+    kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "half their walltimes, under the guard"
+    return "; ".join([*said, f"waiting jobs are planned with {kept}"])
+
+
+def _grid(usual: float) -> Iterator[tuple[PowerOrder, int | None]]:
+    """Yield the orders of the coarse grid, each with the guard of the presets and without live values.
+
+    :param usual: the 99th percentile of the site's waits in seconds.
+    """
+    for length, size, p99s, guard in product(_LENGTHS, _SIZES, _P99S, (HOUR, None)):
+        yield PowerOrder(length=length, size=size, days=_days(p99s * usual / DAY)), guard
+
+
+def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrder, int | None]]:
+    """Yield the orders that differ from this one by half a step of the grid in one value."""
+    for values in (
+        {"length": order.length - 0.25}, {"length": order.length + 0.25},
+        {"size": max(0.0, order.size - 0.25)}, {"size": order.size + 0.25},
+        {"predicted": 0.0}, {"predicted": 0.5}, {"age": 4.0 * HOUR},
+        {"days": _days(0.75 * order.days)}, {"days": _days(1.5 * order.days)},
+    ):  # fmt: skip
+        yield replace(order, **values), guard
+
+
+def _days(days: float) -> float:
+    """Return a limit with two digits, at least an hour, as an administrator would set it."""
+    return min(max(float(f"{days:.2g}"), round(HOUR / DAY, 2)), 100.0)
+
+
+def _key(trial: OrderTrial) -> tuple[PowerOrder, int | None]:
+    return trial.order, trial.waits.setting.policy.guard
+
+
+def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
+    """Return the greatest gain within the limits, or else the order that exceeds them least."""
+    return max(trials, key=lambda trial: (-trial.excess, trial.gain))
+
+
+def _judged(
+    orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: OrderLimits
+) -> list[OrderTrial]:
+    """Hold simulated orders against the limits."""
+    heavy = _heavy_users(recorded)
+    trials = []
+    for order, waits in zip(orders, figures.settings, strict=True):
+        growths = {f"of {name}": waits.changes[tail] for tail, name in _TAIL_NAMES.items()}
+        for kind, watched in (("queue", None), ("user", heavy)):
+            for position, (today, then) in enumerate(zip(figures.classes[kind], waits.classes[kind], strict=True)):
+                if not today.small and (watched is None or watched[position]):
+                    growths[f"of {kind} {today.name}"] = then.change_p99
+        growths = {name: growth for name, growth in growths.items() if growth.mean is not None}
+        held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
+        held["longest wait"] = (waits.changes["wait_max"], limits.longest)
+        held["promises"] = (waits.added, limits.broken)
+        over = {name: each for name, each in held.items() if _exceeds(*each)}
+        said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
+        excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
+        if not shortens(waits):
+            said["waits"] = "not shorter beyond the interval"
+            excess += 1
+        trials.append(OrderTrial(order, waits, growths, said, excess))
+    return trials
+
+
+def _exceeds(growth: Interval, limit: float) -> bool:
+    """Return whether a growth is above its limit in the mean, and above none beyond the 95% interval."""
+    return growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
+
+
+def _heavy_users(recorded: SimulationInput) -> list[bool]:
+    """Return for each class of users, in order, whether it has :data:`LEAST_USE` of the processor time."""
+    jobs = recorded.jobs
+    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
+    least = LEAST_USE * sum(use)
+    members = members_of(jobs, recorded.processors)["user"]
+    return [sum(use[index] for index in which) >= least for which in members.values()]
