@@ -1,10 +1,16 @@
 """/etc/pbs.conf, the file that says where PBS is installed."""
 
+import os
 from pathlib import Path
 
 CONF = Path("/etc/pbs.conf")
 USUAL = Path("/opt/pbs")
 """The default folder of PBS."""
+
+
+def conf_file() -> Path:
+    """Return the file that PBS's commands and library read: $PBS_CONF_FILE, or /etc/pbs.conf."""
+    return Path(os.environ.get("PBS_CONF_FILE") or CONF)
 
 
 def parse_conf(text: str) -> dict[str, str]:

@@ -1,9 +1,7 @@
 """A real PBS server, with our hook in it and somebody to answer."""
 
 import json
-import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from tests.acceptance.lab import PROCESSORS, RUNNER, Lab
+from tests.acceptance.lab import PROCESSORS, RUNNER, STRICT, Lab
 from tests.hooks.peer import Peer
 from tests.samples import ROOT
 from tests.samples import job as completed_job
@@ -180,24 +178,11 @@ def postqueuejob(lab: Lab) -> None:
 @pytest.fixture
 def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
     """Replace a pattern in sched_config and let pbs_sched read it; undo this at the end."""
-    path = lab.home / "sched_priv" / "sched_config"
-    before = path.read_text()
-
-    def write(text: str) -> None:
-        path.write_text(text)
-        lab.must("kill", "-HUP", (lab.home / "sched_priv" / "sched.lock").read_text().strip())
-        time.sleep(1)
-
-    def replace(pattern: str, by: str) -> None:
-        after = re.sub(pattern, by, path.read_text(), flags=re.MULTILINE)
-        assert by in after, f"sched_config has no {pattern}"
-        write(after)
-
-    yield replace
-    write(before)
+    with lab.sched_config() as replace:
+        yield replace
 
 
 @pytest.fixture
 def strict(sched_config: Callable[[str, str], None]) -> None:
     """Let the scheduler plan top jobs: without strict ordering PBS promises no start."""
-    sched_config(r"^strict_ordering:.*$", "strict_ordering: true ALL")
+    sched_config(STRICT, "strict_ordering: true ALL")

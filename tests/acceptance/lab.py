@@ -31,6 +31,8 @@ WHOLE = f"select=1:ncpus={PROCESSORS}"
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 """All of our hook's; servers before OpenPBS 23 lack postqueuejob."""
+STRICT = r"^strict_ordering:.*$"
+"""Pattern of the setting in sched_config without which PBS promises no start."""
 QUEUES = {
     "short": {
         "queue_type": "Execution",
@@ -150,6 +152,27 @@ class Lab:
             for name, ncpus in before.items():
                 self.qmgr(f"set node {name} resources_available.ncpus = {ncpus}")
 
+    @contextmanager
+    def sched_config(self) -> Iterator[Callable[[str, str], None]]:
+        """Replace a pattern in sched_config and let pbs_sched read it; undo this at the end."""
+        path = self.home / "sched_priv" / "sched_config"
+        before = path.read_text()
+
+        def write(text: str) -> None:
+            path.write_text(text)
+            self.must("kill", "-HUP", (self.home / "sched_priv" / "sched.lock").read_text().strip())
+            time.sleep(1)
+
+        def replace(pattern: str, by: str) -> None:
+            after = re.sub(pattern, by, path.read_text(), flags=re.MULTILINE)
+            assert by in after, f"sched_config has no {pattern}"
+            write(after)
+
+        try:
+            yield replace
+        finally:
+            write(before)
+
     def delete_jobs(self) -> None:
         """Delete all jobs with their history."""
         if self.jobs:
@@ -196,8 +219,9 @@ class Lab:
 
     @property
     def home(self) -> Path:
-        """PBS_HOME by the server's /etc/pbs.conf, which may differ from this host's."""
-        found = re.search(r"^PBS_HOME=(.*)$", self.must("cat", "/etc/pbs.conf"), re.MULTILINE)
+        """PBS_HOME by the server's pbs.conf, which may differ from this host's."""
+        conf = self.must("sh", "-c", 'cat "${PBS_CONF_FILE:-/etc/pbs.conf}"')
+        found = re.search(r"^PBS_HOME=(.*)$", conf, re.MULTILINE)
         assert found is not None
         return Path(found[1])
 

@@ -1,6 +1,7 @@
-"""The presets as a site switches them on, on the server for tests, and the simulator's policy of each."""
+"""What sites run and the presets, on the server for tests, and both as policies of the simulator."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,46 +12,40 @@ from pathlib import Path
 
 import numpy as np
 
+from softwalltime.forecast.site_scheduler import site_scheduler
+from softwalltime.forecast.snapshot import load_snapshot
 from softwalltime.jobs import CompletedJob
-from softwalltime.policy.power_order import BALANCED
-from softwalltime.policy.presets import PRESETS
+from softwalltime.policy.presets import HOUR, PRESETS, PresetName
+from softwalltime.reports.candidates import Baseline
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, jobs_of
 from softwalltime.simulation.metrics import bounded_slowdowns
 from softwalltime.simulation.policies import SchedulerPolicy
-from tests.acceptance.cycles import Cycle, compare
-from tests.acceptance.lab import Lab
-from tests.acceptance.sleeping import Record, Sleeper, recorded, run
+from tests.acceptance.lab import STRICT, Lab
+from tests.acceptance.sleeping import Record
 from tests.service.running import Daemon
 
-AGE = 30
-"""Age in the formula in seconds, in place of one hour, for jobs of seconds."""
+UNIT = 120
+"""Seconds of the simulation for a second of the server: minutes stand for hours, and a preset is simulated as it is."""
+AGE, GUARD = HOUR // UNIT, HOUR // UNIT
+"""On the server, seconds: age in the formula, and lateness of the top job from which the guard acts."""
 FORMULAS: dict[str, str] = {
-    name: replace(order, age=float(AGE)).formula("predicted")
+    name: replace(order, age=float(AGE), days=order.days / UNIT).formula("predicted")
     for name, preset in PRESETS.items()
     if (order := preset.order) is not None
 }
-"""The formulas of the presets that have one."""
-UNIT = 1000
-"""Milliseconds: the simulation has a finer clock than the accounting log, whose records of one second have an order."""
-HANDOVERS = (0, 1000)
-"""Milliseconds for which a job that has ended still holds its processors: the bounds of what the log can tell."""
-POLICIES = {
-    "fcfs": SchedulerPolicy(backfill="pbs"),
-    "safe": SchedulerPolicy(backfill="pbs", waiting="factor:0.5", classes_by_value=True),
-    **{
-        name: SchedulerPolicy(
-            backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=formula,
-            ordering="factor:0.2",
-        )
-        for name, formula in FORMULAS.items()
-    },
-}  # fmt: skip
-"""The guard is left out: no promise is an hour late in these minutes."""
-SETTINGS = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\n'
-ORDERING = 'ordering = "factor:0.2"\n'
+"""The formulas of the presets that have one, for jobs of seconds."""
+HANDOVERS = (0, 1)
+"""Seconds for which a job that has ended still holds its processors: the bounds of what the log can tell."""
 PATIENT = {"deadline_ms": 2000}
 """The hook's deadline: a busy machine must not decide which jobs get a value."""
+WFP = "(eligible_time / (walltime or 1e9))**3 * ncpus"
+"""The order that sites with wide jobs run."""
+BASELINES = ("as delivered", "strict ordering", "WFP")
+"""What sites run."""
+HALF = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\nordering = "factor:0.2"\n'
+"""Policy whose values need no history and no live values."""
+LIVE = f'[live]\nmode = "on"\nguard = {GUARD}\nevery = 5\nchange_seconds = 1\nalters_per_minute = 60000\n'
 
 
 def softwalltime(lab: Lab, *arguments: object) -> str:
@@ -59,64 +54,71 @@ def softwalltime(lab: Lab, *arguments: object) -> str:
 
 
 @contextmanager
-def preset(lab: Lab, name: str, folder: Path, dsn: str) -> Iterator[None]:
-    """Set PBS up for a policy by ``softwalltime install --preset``, with daemon and hook; taken back at the end."""
-    if name == "fcfs":
-        yield
-        return
+def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
+    """Let the server run one of BASELINES, and read it as ``--site`` does; the server is set back at the end."""
+    with lab.sched_config() as replaced:
+        replaced(STRICT, f"strict_ordering: {'false' if name == 'as delivered' else 'true'}\tALL")
+        if name == "WFP":
+            lab.qmgr("set server eligible_time_enable = True")
+            lab.qmgr(f"set server job_sort_formula = '{WFP}'")
+        try:
+            file = folder / "snapshot.json"
+            file.write_text(softwalltime(lab, "snapshot"))
+            site = site_scheduler(load_snapshot(file))
+            yield Baseline(name, replace(site.policy, minimum=site.policy.minimum * UNIT))
+        finally:
+            if name == "WFP":
+                lab.qmgr("unset server job_sort_formula")
+                lab.qmgr("set server eligible_time_enable = False")
+
+
+@contextmanager
+def preset(lab: Lab, name: str, folder: Path, dsn: str, policy: str = HALF) -> Iterator[Daemon]:
+    """Set PBS up by ``softwalltime install --preset``, with a daemon that has this policy; undone at the end."""
     hook = folder / "hook"
     hook.mkdir(mode=0o755)
     (hook / "softwalltime_hook.json").write_text(json.dumps(PATIENT))
-    daemon = Daemon(folder, dsn, SETTINGS + (ORDERING if name in FORMULAS else ""))
+    daemon = Daemon(folder, dsn, policy)
+    # Where PBS is, whose log it reads.
+    daemon.prefix = tuple(lab.runner)
+    accounting = lab.home / "server_priv" / "accounting"
+    daemon.config.write_text(daemon.config.read_text().replace(str(daemon.accounting), str(accounting)))
     daemon.start()
     formula = ("--formula", FORMULAS[name]) if name in FORMULAS else ()
     try:
         softwalltime(lab, "install", hook, "--config", daemon.config, "--preset", name, *formula, "--apply")
-        yield
+        yield daemon
     finally:
-        lab.run("qdel", "-W", "force", "-x", *lab.jobs)
+        lab.delete_jobs()
         softwalltime(lab, "uninstall", hook, "--apply")
-        daemon.end(signal.SIGTERM)
+        os.kill(daemon.status()["pid"], signal.SIGTERM)
+        assert daemon.process is not None
+        daemon.process.wait(60)
+
+
+def preset_settings(name: PresetName) -> str:
+    """The settings of a preset whose guard acts."""
+    return f'preset = "{name}"\n{LIVE}'
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One workload under one policy, as pbs_sched scheduled it and as the simulator does.
+class Waits:
+    """Mean wait in seconds of the server, and mean bounded slowdown (10 s)."""
 
-    ``wait`` in seconds and ``slowdown`` (bounded with 10 s) are means, of the server first, then of the simulator for
-    each of HANDOVERS; ``order`` is the rank correlation of the starts for each.
-    """
+    wait: float
+    slowdown: float
 
-    jobs: int
-    cycles: list[Cycle]
-    order: tuple[float, ...]
-    wait: tuple[float, ...]
-    slowdown: tuple[float, ...]
-
-    @property
-    def explained(self) -> int:
-        """How many decisions are the same, or are where jobs were exiting meanwhile."""
-        return sum(cycle.explained for cycle in self.cycles)
-
-    @property
-    def same(self) -> int:
-        """How many decisions are the same."""
-        return sum(cycle.same for cycle in self.cycles)
-
-
-def in_milliseconds(policy: SchedulerPolicy) -> SchedulerPolicy:
-    """The same policy for jobs whose times are in milliseconds."""
-    formula = policy.formula.replace(f"{AGE}.0", f"{AGE * UNIT}.0")
-    formula = formula.replace(f"> {BALANCED.limit}", f"> {(BALANCED.limit or 0) * UNIT}")
-    return replace(policy, minimum=policy.minimum * UNIT, formula=formula)
+    def against(self, other: "Waits") -> tuple[float, float]:
+        """Return the relative changes."""
+        return self.wait / other.wait - 1, self.slowdown / other.slowdown - 1
 
 
 def spread(completed: Sequence[CompletedJob], records: Sequence[Record], handover: int) -> list[CompletedJob]:
-    """The jobs with times in milliseconds: the records of one second follow each other at equal distances.
+    """The jobs with UNIT for a second: the records of one second follow each other at equal distances.
 
     pbs_sched runs a cycle after each of them, and a simulation in seconds only one after all of them.
 
-    :param handover: milliseconds by which each job runs longer.
+    :param handover: seconds by which each job runs longer.
     """
     times: dict[tuple[str, int], int] = {}
     for second, group in groupby(sorted(records, key=lambda record: record.time), key=lambda record: record.time):
@@ -130,47 +132,30 @@ def spread(completed: Sequence[CompletedJob], records: Sequence[Record], handove
         start, end = times["S", index], times["E", index]
         submitted = first if times["Q", index] // UNIT <= first // UNIT else min(times["Q", index], start)
         submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
-        runtime = end - start + handover
+        runtime = end - start + handover * UNIT
         found.append(replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime))
     return found
 
 
-def compared(lab: Lab, sleepers: list[Sleeper], processors: int, policy: SchedulerPolicy, timeout: float) -> Compared:
-    """Run the jobs on the server, and simulate them as the accounting log shows them."""
-    return compared_with(*recorded(lab, run(lab, sleepers, timeout)), processors, policy)
+def recorded_waits(completed: Sequence[CompletedJob], records: Sequence[Record]) -> Waits:
+    """The waits of jobs that ran on the server."""
+    jobs = spread(completed, records, 0)
+    waits = [(job.start or 0) - job.submission.submitted for job in jobs]
+    return _waits(np.array(waits, np.int64), np.array([job.runtime for job in jobs], np.int64))
 
 
-def compared_with(
+def simulated_waits(
     completed: Sequence[CompletedJob], records: Sequence[Record], processors: int, policy: SchedulerPolicy
-) -> Compared:
-    """Simulate jobs that ran on the server.
-
-    :param records: their records in the order of the log.
-    """
-    figures: list[tuple[float, float]] = []
-    order = []
+) -> list[Waits]:
+    """The waits of the same jobs in a simulation, for each of HANDOVERS."""
+    found = []
     for handover in HANDOVERS:
         jobs = jobs_of(spread(completed, records, handover))
-        outcome = simulate(jobs, processors, in_milliseconds(policy))
-        actual = np.array([job.start for job in jobs.completed], np.int64)
-        submitted, ran = np.array(jobs.submitted, np.int64), np.array(jobs.runtime, np.int64) - handover
-        if not figures:
-            figures.append(_means(actual - submitted, ran))
-        figures.append(_means(outcome.start - submitted, ran))
-        order.append(float(np.corrcoef(_ranks(actual), _ranks(outcome.start))[0, 1]))
-    cycles = compare(jobs_of(completed), records, processors, policy)
-    wait, slowdown = zip(*figures, strict=True)
-    return Compared(len(completed), cycles, tuple(order), wait, slowdown)
-
-
-def _means(wait: Integers, ran: Integers) -> tuple[float, float]:
-    """Mean wait in seconds and mean bounded slowdown, from milliseconds."""
-    return float(wait.mean() / UNIT), float(bounded_slowdowns(wait, ran, 10 * UNIT).mean())
-
-
-def _ranks(starts: Integers) -> Integers:
-    """Ranks of the starts; jobs that start in one second share the mean of theirs."""
-    _, inverse, counts = np.unique(starts, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    found: Integers = (2 * last - counts - 1)[inverse]
+        outcome = simulate(jobs, processors, policy)
+        submitted, ran = np.array(jobs.submitted, np.int64), np.array(jobs.runtime, np.int64) - handover * UNIT
+        found.append(_waits(outcome.start - submitted, ran))
     return found
+
+
+def _waits(wait: Integers, ran: Integers) -> Waits:
+    return Waits(float(wait.mean() / UNIT), float(bounded_slowdowns(wait, ran, 10 * UNIT).mean()))

@@ -26,6 +26,7 @@ class Sleeper:
     ncpus: int
     runtime: int
     walltime: int
+    user: str = "alice"
 
 
 WALLTIMES = (127, 163, 211, 269, 347)
@@ -44,20 +45,24 @@ def workload(count: int, processors: int, load: float, seed: int) -> list[Sleepe
     return _submitted(sizes, runtimes, walltimes, processors, load, random)
 
 
-LONG_WALLTIMES = (60, 80, 110, 150, 200)
-"""Walltimes in seconds of jobs whose walltimes are five times too long in the mean."""
+HABITS = {"alice": (0.06, 0.2), "bob": (0.15, 0.35), "carol": (0.45, 0.7)}
+"""Of the users of :func:`habitual`, the least and greatest share of the walltime that their jobs run."""
 
 
-def overestimated(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
-    """Jobs with few popular walltimes that are 3.6 to 8.3 times too long, of which a third are submitted at once.
+def habitual(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """Jobs of three users, each with habits that can be learnt; a third are submitted at once.
+
+    Those of carol, a tenth, have long walltimes, and often outlive half of them.
 
     :param load: as :func:`workload`.
     """
     random = np.random.default_rng(seed)
     sizes = random.choice([1, 2, 4, 8, processors // 2, processors], count, p=[0.45, 0.25, 0.17, 0.1, 0.02, 0.01])
-    walltimes = random.choice(LONG_WALLTIMES, count)
-    runtimes = np.rint(walltimes / 5 * random.uniform(0.6, 1.4, count)).astype(np.int64)
-    return _submitted(sizes, runtimes, walltimes, processors, load, random)
+    users = random.choice(list(HABITS), count, p=[0.45, 0.45, 0.1])
+    walltimes = np.where(users == "carol", random.choice([120, 150], count), random.choice([60, 75, 90, 120], count))
+    shares = np.array([random.uniform(*HABITS[user]) for user in users])
+    sleepers = _submitted(sizes, np.rint(walltimes * shares).astype(np.int64), walltimes, processors, load, random)
+    return [replace(sleeper, user=user) for sleeper, user in zip(sleepers, users.tolist(), strict=True)]
 
 
 SHORT_WALLTIMES = (30, 40, 55, 75, 100)
@@ -105,7 +110,11 @@ def run(lab: Lab, sleepers: Sequence[Sleeper], timeout: float) -> list[str]:
         time.sleep(max(0.0, begin + sleeper.offset - time.monotonic()))
         chunk = f"select=1:ncpus={sleeper.ncpus}"
         command = ("/bin/sleep", str(sleeper.runtime))
-        ids.append(lab.qsub("-l", chunk, "-l", f"walltime={sleeper.walltime}", "-q", "workq", command=command))
+        ids.append(
+            lab.qsub(
+                "-l", chunk, "-l", f"walltime={sleeper.walltime}", "-q", "workq", user=sleeper.user, command=command
+            )
+        )
     if not scheduling:
         lab.qmgr("set server scheduling = True")
     deadline = time.monotonic() + timeout

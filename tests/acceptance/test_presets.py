@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import ANY
@@ -16,11 +18,9 @@ from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import CHECK, QUEUE
 from softwalltime.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
 from softwalltime.policy.presets import PRESETS
-from tests.acceptance.lab import Lab, until
+from tests.acceptance.lab import STRICT, Lab, until
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
-
-STRICT = r"^strict_ordering:.*$"
 
 
 class Administrator:
@@ -43,6 +43,10 @@ class Administrator:
         """All of PBS's settings that a preset changes and takes back; the resource stays."""
         lines = self.lab.qmgr("print server").splitlines()
         return [line for line in lines if " resource " not in line], self.sched_config.read_bytes()
+
+    def managers(self) -> set[str]:
+        """The managers of PBS."""
+        return set(re.findall(r"^set server managers \+?= (\S+)$", self.lab.qmgr("print server"), re.MULTILINE))
 
     def verdicts(self) -> dict[str, str]:
         """The verdict of each check of doctor."""
@@ -221,7 +225,7 @@ def test_a_plan_is_listed_applied_and_undone(
     # A socket of the agent means its account; nothing listens there.
     daemon = Daemon(tmp_path, database, f'preset = "off"\n[live]\nagent = "{agent}"\n')
     administrator.config = daemon.config
-    before = administrator.settings()
+    before, managers = administrator.settings(), administrator.managers()
     custom = {"preset": "custom", "mode": "on", "waiting": "factor:0.5", "running": "walltime"}
     plan = PLAN.model_copy(
         update={"policy": PlannedPolicy(**custom), "live": PlannedLive(mode="on", guard=3600), "pbs": None}
@@ -254,12 +258,22 @@ def test_a_plan_is_listed_applied_and_undone(
         job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
         assert lab.job(job)["Resource_List"]["soft_walltime"] == "00:05:00"
         lab.delete_jobs()
-        undone = switch("off", "--apply")
-        assert "note: policy set does not run: qmgr -c 'unset server managers'" in undone
-        lab.qmgr("unset server managers")
-        assert administrator.settings() == before
+        applied = administrator.settings()
+        listed = changes(switch("off"), "to do")
+        assert administrator.settings() == applied
+        half_on = {f'{daemon.config}: [live] mode = "off" (was "on")', f"{daemon.config}: [policy] preset"}
+        assert half_on <= {line.partition(' = "off" (was "custom")')[0] for line in listed}
+        assert any("server managers" in line for line in listed)
+        undone = changes(switch("off", "--apply"), "done")
+        assert listed - undone <= {"systemctl reload softwalltime"}, "what is listed is done"
+        assert administrator.settings() == before, "strict_ordering, resources: and the manager right too"
+        assert tomllib.loads(daemon.config.read_text())["live"]["mode"] == "off"
+        assert daemon.status()["policy"]["mode"] == "off"
+        job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
+        assert "soft_walltime" not in lab.job(job)["Resource_List"]
     finally:
         daemon.end(signal.SIGTERM)
-        lab.run("qmgr", "-c", "unset server managers")
+        for entry in administrator.managers() - managers:
+            lab.run("qmgr", "-c", f"set server managers -= {entry}")
         administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
     assert administrator.settings() == before

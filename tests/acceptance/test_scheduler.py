@@ -15,7 +15,7 @@ from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
-from tests.acceptance.presets import POLICIES, compared, preset
+from tests.acceptance.presets import FORMULAS, preset
 from tests.acceptance.sleeping import recorded, run, workload
 
 JOBS = 40
@@ -91,13 +91,12 @@ def test_half_the_walltime_in_classes_and_order(
     agree(lab, processors, policy, seed=3)
 
 
-@pytest.mark.parametrize("name", ["balanced", "order"])
+@pytest.mark.parametrize("name", FORMULAS)
 def test_a_preset_with_an_order(name: str, lab: Lab, processors: int, database: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
+    policy = SchedulerPolicy(
+        backfill="pbs", waiting="factor:0.5", classes_by_value=True, order="formula", formula=FORMULAS[name],
+        ordering="factor:0.2",
+    )  # fmt: skip
     with preset(lab, name, tmp_path, database):
-        found = compared(lab, workload(JOBS, processors, 1.2, seed=4), processors, POLICIES[name], timeout=600)
-    assert found.explained == len(found.cycles)
-    assert found.same >= 0.8 * len(found.cycles)
-    server, *simulated = found.wait
-    assert min(simulated) - 2 <= 1.1 * server
-    assert max(simulated) + 2 >= 0.9 * server
+        agree(lab, processors, policy, seed=4)

@@ -1,92 +1,112 @@
-"""The presets on a real PBS server beside the simulator: one workload of sleeping jobs under FCFS and the presets.
+"""The presets on a real PBS server, and what the simulator promises of them before they are switched on.
 
-Seconds stand for hours: 300 jobs of 7 to 56 s with walltimes that are five times too long in the mean, on one vnode
-with 80 virtual processors.  Each run takes about seven minutes.  The simulator gets the same jobs with the submissions
-and runtimes that the accounting log shows.
-
-Printed for each policy: how many decisions of pbs_sched the simulator repeats in the same state, the rank correlation
-of the starts, mean wait and mean bounded slowdown (10 s) of both, and the gain against FCFS of both.
+For each thing that a site may run (PBS as delivered, strict ordering, WFP) and each seed, the same sleeping jobs run
+under it, then under safe, then under balanced.  Predicted is what ``policy compare --site`` simulates: the jobs as the
+accounting log of the first run has them, the scheduler as in the server's snapshot.  A second stands for two minutes:
+300 jobs of 4 to 105 s with walltimes of 60 to 150 s on one vnode with 80 virtual processors; 30 s stand for the hour in
+formula and guard.  Live values are on, and the predictor learns from the server's accounting log.  A run takes seven
+minutes.
 
 It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), with nobody else on it.
-SOFTWALLTIME_BENCH_JOBS changes the number of jobs, SOFTWALLTIME_BENCH_POLICIES the policies, separated by commas.
+SOFTWALLTIME_BENCH_JOBS changes the number of jobs, SOFTWALLTIME_BENCH_BASELINES and _SEEDS what is run, separated by
+commas, so that several servers can share the runs.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 
+from softwalltime.policy.presets import HOUR, PresetName
+from softwalltime.reports.candidates import preset_policy
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
-from tests.acceptance.presets import POLICIES, Compared, compared, preset
-from tests.acceptance.sleeping import overestimated
+from tests.acceptance.presets import (
+    BASELINES,
+    Waits,
+    baseline,
+    preset,
+    preset_settings,
+    recorded_waits,
+    simulated_waits,
+)
+from tests.acceptance.sleeping import habitual, recorded, run
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 PROCESSORS = 80
 LOAD = 1.3
-SEED = 7
 TIMEOUT = 1500.0
+SWITCHED_ON: tuple[PresetName, ...] = ("safe", "balanced")
 LEGEND = """\
-decisions: groups of starts; same: the simulator starts the same jobs in the same state; explained: or would, if jobs
-that ended within a second still ran or were exiting; start order: rank correlation; simulated: with 0 and with 1 s for
-which a job that has ended still holds its processors"""
+predicted: simulated on the jobs of the run without the policy, with 0 and with 1 s for which a job that has ended still
+holds its processors; late: promised starts that came more than a minute late, of all that the daemon saw"""
 
 
 def main() -> None:
-    """Run the workload under each policy, and print both schedules' figures."""
+    """Run everything, and print each change as measured and as predicted."""
     lab = Lab.configured()
     if lab is None or (reason := lab.ready()):
         print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
         return
+    names = os.environ.get("SOFTWALLTIME_BENCH_BASELINES", ",".join(BASELINES)).split(",")
+    seeds = [int(seed) for seed in os.environ.get("SOFTWALLTIME_BENCH_SEEDS", "7,8").split(",")]
     count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "300"))
-    names = os.environ.get("SOFTWALLTIME_BENCH_POLICIES", ",".join(POLICIES)).split(",")
-    sleepers = overestimated(count, PROCESSORS, LOAD, SEED)
-    found: dict[str, Compared] = {}
+    rows = []
     lab.uninstall()
     with lab.virtual_processors(PROCESSORS):
         for name in names:
-            with scratch_folder() as folder, empty_store(folder) as (dsn, _), preset(lab, name, folder, dsn):
-                found[name] = compared(lab, sleepers, PROCESSORS, POLICIES[name], TIMEOUT)
-            lab.delete_jobs()
-            print(" ".join(_row(name, found[name])), flush=True)
-    print(f"\n{count} jobs on {PROCESSORS} virtual processors, seed {SEED}\n")
-    header = ["policy", "decisions", "same", "explained", "start order", "wait: server", "simulated", "difference",
-              "slowdown: server", "simulated", "difference"]  # fmt: skip
-    print(table(header, [_row(name, one) for name, one in found.items()]))
-    first, *others = found.values()
-    header = ["against the first", "wait: server", "simulated", "slowdown: server", "simulated"]
-    rows = [
-        [name, *_gain(one.wait, first.wait), *_gain(one.slowdown, first.slowdown)]
-        for name, one in zip(list(found)[1:], others, strict=True)
-    ]
-    print(f"\n{table(header, rows)}\n\n{LEGEND}")
+            for seed in seeds:
+                for row in _rows(lab, name, seed, count):
+                    print(" | ".join(row), flush=True)
+                    rows.append(row)
+    header = ["the site runs", "seed", "switched on", "wait", "change", "predicted", "slowdown", "change", "predicted",
+              "late"]  # fmt: skip
+    print(f"\n{count} jobs on {PROCESSORS} virtual processors\n\n{table(header, rows)}\n\n{LEGEND}")
 
 
-def _row(name: str, one: Compared) -> list[str]:
+def _rows(lab: Lab, name: str, seed: int, count: int) -> Iterator[list[str]]:
+    """Run a workload under a baseline and the presets; yield a row for each."""
+    sleepers = habitual(count, PROCESSORS, LOAD, seed)
+    with scratch_folder() as folder, baseline(lab, name, folder) as site:
+        first = recorded(lab, run(lab, sleepers, TIMEOUT))
+        before = recorded_waits(*first)
+        expected = simulated_waits(*first, PROCESSORS, site.policy)
+        yield [name, str(seed), "", *_levels(before, expected), ""]
+        for switched_on in SWITCHED_ON:
+            policy = preset_policy(switched_on, site, HOUR)
+            changes = [
+                after.against(other)
+                for after, other in zip(simulated_waits(*first, PROCESSORS, policy), expected, strict=True)
+            ]
+            with (
+                scratch_folder() as own,
+                empty_store(own) as (dsn, _),
+                preset(lab, switched_on, own, dsn, preset_settings(switched_on)) as daemon,
+            ):
+                after = recorded_waits(*recorded(lab, run(lab, sleepers, TIMEOUT)))
+                live = daemon.status()["live"]
+                print(live, flush=True)
+                promises = live["promises"]
+            wait, slowdown = after.against(before)
+            yield [
+                name, str(seed), switched_on,
+                f"{after.wait:.1f} s", _percent(wait), _range(_percent(one) for one, _ in changes),
+                f"{after.slowdown:.2f}", _percent(slowdown), _range(_percent(one) for _, one in changes),
+                f"{promises['late']} of {promises['late'] + promises['kept']}",
+            ]  # fmt: skip
+
+
+def _levels(server: Waits, simulated: list[Waits]) -> list[str]:
     return [
-        name, str(len(one.cycles)), str(one.same), str(one.explained), _range([f"{each:.3f}" for each in one.order]),
-        *_figures(one.wait, 1, " s"), *_figures(one.slowdown, 2, ""),
+        f"{server.wait:.1f} s", "", _range(f"{one.wait:.1f} s" for one in simulated),
+        f"{server.slowdown:.2f}", "", _range(f"{one.slowdown:.2f}" for one in simulated),
     ]  # fmt: skip
 
 
-def _figures(values: Sequence[float], digits: int, unit: str) -> list[str]:
-    server, *simulated = values
-    return [
-        f"{server:.{digits}f}{unit}",
-        _range([f"{each:.{digits}f}{unit}" for each in simulated]),
-        _range([_relative(each, server) for each in simulated]),
-    ]
-
-
-def _gain(values: Sequence[float], base: Sequence[float]) -> list[str]:
-    gains = [_relative(one, other) for one, other in zip(values, base, strict=True)]
-    return [gains[0], _range(gains[1:])]
-
-
-def _range(texts: Sequence[str]) -> str:
+def _range(texts: Iterator[str]) -> str:
     return " to ".join(dict.fromkeys(texts))
 
 
-def _relative(value: float, base: float) -> str:
-    return f"{100 * (value / base - 1):+.1f}%"
+def _percent(share: float) -> str:
+    return f"{100 * share:+.0f}%"
 
 
 if __name__ == "__main__":

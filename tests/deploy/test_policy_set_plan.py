@@ -164,13 +164,41 @@ def test_a_plan_is_applied_and_undone(site: Site, capsys: pytest.CaptureFixture[
     again = listed(capsys.readouterr().out, "to do")
     assert not [line for line in again if "managers" in line or "systemctl" in line or "site.toml" in line]
     assert not [line for line in again if line.startswith(("server", "resource"))]
-    assert site.set("off", "--apply") == 0
+    before = site.statements
+    with socket.socket(socket.AF_UNIX) as agent:
+        (site.folder / "live.sock").unlink()
+        agent.bind(str(site.folder / "live.sock"))
+        assert site.set("off") == 0
+        to_do = listed(capsys.readouterr().out, "to do")
+        assert site.statements == before
+        assert site.set("off", "--apply") == 0
     said = capsys.readouterr().out
-    assert site.settings["policy"]["preset"] == "off"
-    assert "unset server job_sort_formula" in site.statements
+    for line in (
+        f"server job_sort_formula: {FORMULA} -> not set",
+        f'{site.folder}/site.toml: [policy] preset = "off" (was "balanced")',
+        f'{site.folder}/site.toml: [live] mode = "off" (was "on")',
+        "unset server managers",
+        "systemctl disable --now softwalltime-live.socket",
+    ):
+        assert line in to_do
+        assert "job_sort_formula" in line or line in listed(said, "done")
+    assert (site.settings["policy"]["preset"], site.settings["live"]["mode"]) == ("off", "off")
+    assert {"unset server job_sort_formula", "unset server managers"} <= {*site.statements}
+    assert site.units[-1] == "disable --now softwalltime-live.socket"
     assert (site.folder / "sched_priv" / "sched_config").read_text() == SCHED_CONFIG
-    assert "note: policy set does not run: qmgr -c 'unset server managers'" in said
+    assert "note: jobs keep the soft walltimes that they have" in said
     assert "undo:" not in said
+
+
+def test_off_keeps_what_expected_starts_on_the_jobs_need(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with (site.folder / "site.toml").open("a") as file:
+        file.write('[starts]\nmode = "on"\nshow = true\n')
+    site.write(BALANCED)
+    assert site.set("plan.toml", "--apply") == 0
+    assert site.set("off", "--apply") == 0
+    assert site.settings["live"]["mode"] == "off"
+    assert "unset server managers" not in site.statements
+    assert [line for line in site.units if line.startswith("disable")] == []
 
 
 def test_a_custom_policy_is_applied_with_its_guard(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

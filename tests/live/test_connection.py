@@ -67,13 +67,11 @@ def test_a_command_that_is_not_there_is_an_error_of_pbs(tmp_path: Path) -> None:
         PbsConnection(command=(str(tmp_path / "none"),)).jobs(["job_state"])
 
 
-def test_without_pbs_the_agent_says_what_is_missing(tmp_path: Path) -> None:
-    script = (
-        "from pathlib import Path; from softwalltime.live import agent, ifl; "
-        f"ifl.PBS_CONF = Path({str(tmp_path)!r}, 'pbs.conf'); agent.main()"
-    )
-    connection = PbsConnection(command=(sys.executable, "-c", script))
-    with pytest.raises(IflError, match=r"No such file or directory; live values need PBS's client commands"):
+def test_without_pbs_the_agent_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "pbs.conf"))
+    connection = PbsConnection()
+    missing = rf"{tmp_path}/pbs.conf: No such file or directory; live values need PBS's client commands"
+    with pytest.raises(IflError, match=missing):
         connection.jobs(["job_state"])
     connection.close()
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from softwalltime.settings import Settings
 
 FOLDER = Path("/etc/softwalltime/hook")
-HINTS = """\
+REMOVE_SOFT_WALLTIMES = "qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime="
+HINTS = f"""\
 Jobs keep their soft walltimes.  A soft walltime is an estimate for the scheduler and shortens no walltime.  But without
 the hook PBS rejects a user's qalter -l walltime= below the soft walltime.  To remove the soft walltimes of all waiting
 and running jobs, as a PBS manager (running subjobs keep theirs: PBS refuses to alter them):
-  qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime=
+  {REMOVE_SOFT_WALLTIMES}
 The daemon and its database remain: systemctl disable --now softwalltime, remove the package, dropdb.\
 """
 
@@ -263,7 +264,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
         set_up(changes, pbs, folder, PresetChanges("none"), do=do)
         accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
         for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
-            changes.line(f"note: uninstall does not run: {right}")
+            changes.line(f"note: uninstall does not run: qmgr -c '{right}'  # the manager right for live values")
         kept = hook.own_files(pbs.home)
         for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
             changes.line(f"{'removed' if do else 'to remove'}: {file}")

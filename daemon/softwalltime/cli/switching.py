@@ -7,22 +7,16 @@ from typing import Any
 
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
-from softwalltime.cli.install import HookOptions, SwitchOptions, install_hook
+from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
 from softwalltime.deployment import configuration
 from softwalltime.deployment.live_right import remaining_rights
-from softwalltime.deployment.live_setup import (
-    START,
-    account_of,
-    agent_stopped,
-    missing_right,
-    start_agent,
-    usual_agent,
-)
+from softwalltime.deployment.live_setup import account_of, agent_change, change_agent, missing_right, usual_agent
 from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject, find
 from softwalltime.deployment.preset_setup import setup_of
 from softwalltime.deployment.reload_daemon import reload_daemon
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
+from softwalltime.deployment.shown_starts import shows_starts
 from softwalltime.errors import UsageError
 from softwalltime.live.options import LiveOptions, inert, read_policy, reads_promises, unguarded, without_live
 from softwalltime.policy.plan_file import Plan, read_plan
@@ -79,12 +73,18 @@ def _plan(target: str) -> Plan:
 
 
 def _preset_values(options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return the values for a preset.  Where live values are not on, its order comes without a guard, and says so."""
+    """Return the values for a preset.
+
+    Where live values are not on, its order comes without a guard, and says so.  off switches them off.
+    """
     name: PresetName = next(name for name in PRESETS if name == options.target)
     share = {} if options.share is None else {"share": options.share}
     _, live = read_policy({**settings.policy, "preset": name}, settings.live)
     alone = PRESETS[name].order is not None and live.mode != "on" and live.guard is not None
-    return {"policy": {"preset": name, **share}, "live": {"guard": "off"} if alone else {}}
+    changed: dict[str, Any] = {"guard": "off"} if alone else {}
+    if name == "off" and live.mode != "off":
+        changed = {"mode": "off"}
+    return {"policy": {"preset": name, **share}, "live": changed}
 
 
 def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
@@ -153,9 +153,13 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
         for line in _allow_live(switch, settings, do=options.do):
             changes.line(line)
 
-    # The custom resource must exist as long as the daemon gives it a value.
+    def withdraw_live() -> None:
+        for line in _withdraw_live(switch, settings, do=options.do):
+            changes.line(line)
+
+    # The custom resource must exist as long as the daemon gives it a value, and the right as long as it alters jobs.
     steps = (set_up, allow_live, change_settings) if switch.ordered else (allow_live, change_settings, set_up)
-    for step in steps:
+    for step in (*steps, withdraw_live):
         step()
     for note in _notes(switch, options):
         changes.line(f"note: {note}")
@@ -179,10 +183,31 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterat
             if do:
                 pbs.execute(statement)
             yield f"{'done' if do else 'to do'}: {statement}  # {why}"
-    if agent_stopped(switch.live):
+    if command := agent_change(switch.live, wanted=True):
         if do:
-            start_agent()
-        yield f"{'done' if do else 'to do'}: {START}  # it talks to PBS for the daemon"
+            change_agent(command)
+        yield f"{'done' if do else 'to do'}: {command}  # it talks to PBS for the daemon"
+
+
+def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
+    """Yield what off takes back of what live values needed, and take it if wanted.
+
+    Expected starts on the jobs need the same, so it stays where they are shown.
+
+    :raises PbsError: if PBS or systemd refuses.
+    """
+    if switch.policy.preset != "off" or shows_starts(settings):
+        return
+    if (server := _server(required=False)) is not None:
+        pbs, attributes = server
+        for statement in remaining_rights(attributes, configuration.shipped()["daemon_users"]):
+            if do:
+                pbs.execute(statement)
+            yield f"{'done' if do else 'to do'}: {statement}  # the manager right was for live values"
+    if command := agent_change(switch.live, wanted=False):
+        if do:
+            change_agent(command)
+        yield f"{'done' if do else 'to do'}: {command}  # nothing is altered any more"
 
 
 def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:
@@ -196,10 +221,10 @@ def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:
             yield f"in a week or more: softwalltime verify {options.target}"
         yield f"undo: {UNDO}"
         return
-    server = _server(required=False)
-    if server is not None:
-        for right in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
-            yield f"policy set does not run: {right}"
+    if switch.policy.preset != "off":
+        yield f"live values keep agent and manager right, if they have them; {UNDO} takes both away"
+    else:
+        yield f"jobs keep the soft walltimes that they have; a PBS manager removes them: {REMOVE_SOFT_WALLTIMES}"
 
 
 def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:

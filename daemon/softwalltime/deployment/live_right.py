@@ -22,12 +22,11 @@ def check_right(answer: tuple[bool, str] | str) -> Finding:
 
 
 def remaining_rights(server: QmgrObject, accounts: Collection[str]) -> Iterator[str]:
-    """Yield for each manager of PBS that is one of these accounts the statement that takes the right away."""
+    """Yield for each manager of PBS that is one of these accounts the statement for qmgr that takes the right away."""
     managers = server.parts("managers")
     ours = [entry for entry in managers if entry.partition("@")[0] in accounts]
     if ours and len(ours) == len(managers):
         # The removal of the last entry by -= is not saved (OpenPBS master cd7ab5eda).
-        yield f"qmgr -c 'unset server managers'  # the manager right of {' and '.join(ours)}, for live values"
+        yield "unset server managers"
         return
-    for entry in ours:
-        yield f"qmgr -c 'set server managers -= {entry}'  # the manager right for live values"
+    yield from (f"set server managers -= {entry}" for entry in ours)

@@ -17,6 +17,7 @@ SYSTEMD = Path("/run/systemd/system")
 """There where systemd runs this host."""
 UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
 START: Final = f"systemctl enable --now {UNIT}"
+STOP: Final = f"systemctl disable --now {UNIT}"
 
 
 def usual_agent() -> Path | None:
@@ -25,17 +26,22 @@ def usual_agent() -> Path | None:
     return SOCKET if installed else None
 
 
-def agent_stopped(live: LiveOptions) -> bool:
-    """Return whether the settings name the unit's socket, and the unit is not active."""
-    return live.agent == SOCKET and not SOCKET.is_socket()
+def agent_change(live: LiveOptions, *, wanted: bool) -> str:
+    """Return the command that starts or stops the agent's socket, also after each boot.
+
+    It is empty where the settings name another socket, and where the unit is active, or not, as wanted.
+    """
+    if live.agent != SOCKET or SOCKET.is_socket() == wanted:
+        return ""
+    return START if wanted else STOP
 
 
-def start_agent() -> None:
-    """Start the agent's socket, also after each boot.
+def change_agent(command: str) -> None:
+    """Run a command of :func:`agent_change`.
 
     :raises PbsError: if systemd refuses.
     """
-    run(START.split())
+    run(command.split())
 
 
 def account_of(settings: Settings, live: LiveOptions) -> str:

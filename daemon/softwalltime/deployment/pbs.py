@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.pbs_conf import CONF, USUAL, parse_conf
+from softwalltime.pbs_conf import USUAL, conf_file, parse_conf
 
 TIMEOUT = 20.0
 """Seconds that a command of PBS may take; while its hooks run, the server does not answer."""
@@ -87,7 +87,7 @@ def find(conf: Path | None = None) -> Qmgr:
 
     :raises PbsError: if it is in none of them.
     """
-    file = conf or Path(os.environ.get("PBS_CONF_FILE") or CONF)
+    file = conf or conf_file()
     values = read_conf(file)
     # The default folder last: it may have an older PBS.
     folders = [*([Path(values["PBS_EXEC"])] if values.get("PBS_EXEC") else []), USUAL]

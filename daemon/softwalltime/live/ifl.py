@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.pbs_conf import CONF as PBS_CONF
-from softwalltime.pbs_conf import USUAL, parse_conf
+from softwalltime.pbs_conf import USUAL, conf_file, parse_conf
 
 NO_JOB = frozenset({15001, 15016, 15139})
 """PBSE_UNKJOBID, PBSE_BADSTATE and PBSE_HISTJOBID of pbs_error.h: the job ended, or is in another state by now."""
@@ -189,10 +188,11 @@ def default_library() -> Path:
 
     :raises IflError: if there is none.
     """
+    file = conf_file()
     try:
-        values = parse_conf(PBS_CONF.read_text(encoding="utf-8", errors="replace"))
+        values = parse_conf(file.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
-        raise IflError(f"{PBS_CONF}: {error.strerror}; live values need PBS's client commands on this host") from error
+        raise IflError(f"{file}: {error.strerror}; live values need PBS's client commands on this host") from error
     folder = Path(values.get("PBS_EXEC") or USUAL) / "lib"
     for name in ("libpbs.so.0", "libpbs.so"):
         if (folder / name).exists():
