@@ -42,10 +42,11 @@ def test_submissions_are_ordered_alike(way: str) -> None:
     for number in range(40):
         now = float(columns[END, chance.randrange(JOBS)])
         # Some of one second, with each other and with those that have ended.
-        present = [
+        rows = [
             (chance.choice((now - 1, now, now + 5, float(columns[SUBMITTED, -1]), 10.0)), float(chance.randrange(3)))
             for _ in range(number % 6)
         ]
+        present = np.array(sorted(rows)).reshape(-1, 2)
         expected = sequence.submissions(columns[:, -256:], present, now)
         found = sequence_kernel.submissions(columns[:, -256:], present, now, functions)
         assert [part.tolist() for part in found] == [part.tolist() for part in expected]
@@ -92,7 +93,7 @@ def test_jobs_that_ended_in_another_order_are_ordered_alike(way: str, disorder: 
     for number, then in enumerate(submitted):
         submission = job(job_id=f"{number}.srv", submitted=then, walltime=chance.choice((3600, 7200))).submission
         jobs.add(row_of(submission, 5000 + number, 4000 + number), f"{number}.srv")
-    columns, present = jobs.columns, [(150.0, 2.0), (150.0, 1.0), (900.0, 3.0)]
+    columns, present = jobs.columns, np.array([(150.0, 1.0), (150.0, 2.0), (900.0, 3.0)])
     expected = sequence.submissions(columns, present, 800.0)
     found = sequence_kernel.submissions(columns, present, 800.0, functions)
     assert [part.tolist() for part in found] == [part.tolist() for part in expected]

@@ -4,7 +4,6 @@ import math
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable
-from heapq import nlargest
 from importlib.util import find_spec
 from typing import ClassVar
 
@@ -149,21 +148,21 @@ class Calibrated(Predictor):
         if isinstance(event, Ended):
             user = self._users.get(event.job.submission.user)
             if user is not None:
-                user.leave(event.job.submission.job_id)
+                user.present.leave(event.job.submission.job_id)
             return
         submission = event.submission
         if not submission.walltime:
             return
         user = self._users.get(submission.user) or self._new_user(submission.user)
+        present, job_id = user.present, submission.job_id
         if isinstance(event, Deleted):
-            user.leave(submission.job_id)
+            present.leave(job_id)
             return
         row = row_of(submission)
-        user.present[submission.job_id] = (submission.submitted, row[KEY])
-        runs = user.running.get(submission.job_id)
-        if runs is not None or isinstance(event, Started):
-            start = event.time if isinstance(event, Started) or runs is None else runs[START]
-            user.running[submission.job_id] = (0.0, start, *row[SUBMITTED:])
+        present.submit(job_id, submission.submitted, row[KEY])
+        start = event.time if isinstance(event, Started) else present.started(job_id)
+        if start is not None:
+            present.start(job_id, start, (0.0, start, *row[SUBMITTED:]))
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job to those of its user and project; let a job that ended ``SETTLED`` before adjust the prices."""
@@ -219,14 +218,10 @@ class Calibrated(Predictor):
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
-        running = [row for job_id, row in user.running.items() if job_id != submission.job_id and row[START] < now]
-        present = [submitted for job_id, submitted in user.present.items() if job_id != submission.job_id]
-        if len(present) > PRESENT:
-            # Mostly sorted already: with nlargest 16,000 take 8 ms in place of 0.3.
-            present = sorted(present)[-PRESENT:]
-        waiting = sum(then < now for then, _ in present) - len(running)
+        present = user.present.submissions(PRESENT, without=submission.job_id)
         # The last to start, whatever the order in which they became known.
-        running = sorted(running if len(running) <= RUNNING else nlargest(RUNNING, running))
+        running, started = user.present.running(RUNNING, now, without=submission.job_id)
+        waiting = int(present[:, 0].searchsorted(now)) - started
         columns = user.columns
         last = sequence.ended_by(columns, now)
         # No more than a restarted daemon has (see ``history``).
@@ -242,7 +237,7 @@ class Calibrated(Predictor):
         )
         return known, user.ids[first:last]
 
-    def _submissions(self, submitted: Floats, present: sequence.Present, now: int) -> tuple[Floats, Floats]:
+    def _submissions(self, submitted: Floats, present: Floats, now: int) -> tuple[Floats, Floats]:
         if self._compiled:
             return sequence_kernel.submissions(submitted, present, now, attention.compiled)
         return sequence.submissions(submitted, present, now)

@@ -3,17 +3,17 @@
 :mod:`.sequence_kernel` does the same compiled.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, Floats, UserJobs
+from softwalltime.predictors.learned.present_jobs import Floats
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, UserJobs
 
 RUNNING = 64
 """Running jobs of one user that count, the last ones to start."""
-
-Present = Sequence[tuple[float, float]]
+NO_JOBS: Floats = np.empty((0, 2))
+"""No submissions and keys."""
 
 
 class Then(NamedTuple):
@@ -30,18 +30,18 @@ class Then(NamedTuple):
     waiting: int
 
 
-def submissions(submitted: Floats, present: Present, now: float) -> tuple[Floats, Floats]:
+def submissions(submitted: Floats, present: Floats, now: float) -> tuple[Floats, Floats]:
     """Return the times of the submissions before ``now``, ascending, and their keys.
 
     :param submitted: jobs that have ended, one column each.
-    :param present: of further jobs the submission and the key.
+    :param present: of further jobs the submission and the key, one row each, ascending: jobs of one second count in
+        the same order after a restart.
     """
     times = submitted[SUBMITTED]
     before = times < now
     times, keys = times[before], submitted[KEY][before]
-    if present:
-        # Sorted: jobs of one second count in the same order after a restart.
-        more = np.array(sorted(submission for submission in present if submission[0] < now)).reshape(-1, 2)
+    if len(present):
+        more = present[: present[:, 0].searchsorted(now)]
         times, keys = np.concatenate([times, more[:, 0]]), np.concatenate([keys, more[:, 1]])
     order = times.argsort(kind="stable")
     return times[order], keys[order]
@@ -73,4 +73,4 @@ def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     running = running[:, running[START] < now]
     waiting -= running.shape[1]
     running = running[:, np.argsort(running[START], kind="stable")[-RUNNING:]]
-    return Then(columns[:, first:then], running, *submissions(submitted, (), now), waiting)
+    return Then(columns[:, first:then], running, *submissions(submitted, NO_JOBS, now), waiting)

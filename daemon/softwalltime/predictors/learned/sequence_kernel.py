@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from softwalltime.predictors.learned.known import Integers
-from softwalltime.predictors.learned.sequence import RUNNING, Present, Then
-from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, Floats, UserJobs
-
-_NONE: Floats = np.empty((0, 2))
+from softwalltime.predictors.learned.present_jobs import Floats
+from softwalltime.predictors.learned.sequence import NO_JOBS, RUNNING, Then
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, UserJobs
 
 STEPS_PER_JOB = 32
 """Steps after which jobs are sorted by merging: thousands that ended in another order would take 100 ms."""
@@ -21,14 +20,13 @@ SIGNATURES = {
 
 
 def submissions(
-    submitted: Floats, present: Present, now: float, function: Callable[[str], Callable[..., Any]]
+    submitted: Floats, present: Floats, now: float, function: Callable[[str], Callable[..., Any]]
 ) -> tuple[Floats, Floats]:
     """Return what :func:`.sequence.submissions` returns.
 
     :param function: returns a function of this module by its name, or what numba made of it.
     """
-    more = np.array(sorted(present)) if present else _NONE
-    return _ordered(submitted, 0, submitted.shape[1], -1, now, more, function("order"))
+    return _ordered(submitted, 0, submitted.shape[1], -1, now, present, function("order"))
 
 
 def look_back(
@@ -44,7 +42,7 @@ def look_back(
     own = -1 if without is None else jobs.ids.index(without, then, last)
     running = np.empty((ROW, RUNNING))
     count, waiting = function("present_at")(columns, then, last, own, now, np.empty(RUNNING, np.int64), running)
-    times, keys = _ordered(columns, first, last, own, now, _NONE, function("order"))
+    times, keys = _ordered(columns, first, last, own, now, NO_JOBS, function("order"))
     return Then(columns[:, first:then], running[:, :count], times, keys, waiting)
 
 

@@ -6,11 +6,10 @@ from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.jobs import Submission
+from softwalltime.predictors.learned.present_jobs import Floats, PresentJobs
 
-Floats = NDArray[np.float64]
 Row = Sequence[float]
 
 END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP, KEY, SCRIPT = range(13)
@@ -31,7 +30,7 @@ USER_WINDOW_S = 14 * 86400
 class UserJobs:
     """One user's completed jobs in order of end and job id, and the present ones."""
 
-    __slots__ = ("_columns", "_count", "forgotten", "ids", "present", "running")
+    __slots__ = ("_columns", "_count", "forgotten", "ids", "present")
 
     def __init__(self) -> None:
         self._columns: Floats = np.empty((ROW, 16))
@@ -40,10 +39,8 @@ class UserJobs:
         """When the last of the jobs ended that are not kept any more; -1: all are kept."""
         self.ids: list[str] = []
         """Job ids in order of end; a list that was handed out changes only at its end."""
-        self.running: dict[str, tuple[float, ...]] = {}
-        """Running jobs by id."""
-        self.present: dict[str, tuple[float, float]] = {}
-        """When each waiting or running job was submitted, and its key."""
+        self.present = PresentJobs()
+        """Those that wait or run."""
 
     @property
     def columns(self) -> Floats:
@@ -61,11 +58,6 @@ class UserJobs:
             self.ids.append(job_id)
         else:
             self._insert(row, job_id, count)
-
-    def leave(self, job_id: str) -> None:
-        """Note that a job ended or was deleted."""
-        self.running.pop(job_id, None)
-        self.present.pop(job_id, None)
 
     def _insert(self, row: Row, job_id: str, count: int) -> None:
         columns, end = self._columns, row[END]
