@@ -9,7 +9,7 @@ import numpy as np
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Kind
+from softwalltime.events import Deleted, Kind, Submitted
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
@@ -20,16 +20,21 @@ JOBS = 10_000
 WARM_UP = 3000
 """First jobs that are left out: the predictor compiles, and its price starts."""
 USERS = 1000
+PRESENT = (1000, 200_000)
+"""Waiting jobs of one user."""
+ASKED = 500
 
 
 def main() -> None:
-    """Measure both ways on KTH-SP2, or a synthetic workload; then the state of 1,000 users with 300 jobs each."""
+    """Measure both ways on KTH-SP2, or a synthetic workload; then a user with many waiting jobs, and the state."""
     kth = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
     jobs = list(read_jobs([Path(kth)], Tally())) if kth.exists() else generate(JOBS, seed=1)
     workload = Workload(jobs, JOBS)
     specs = [f"calibrated:compiled={way}" for way in (("no", "auto") if find_spec("numba") else ("no",))]
     rows = [row for spec in specs for row in _times(workload, spec)]
     print(table(["predictor", "step", "mean, us", "99th percentile, us"], rows))
+    print()
+    print(table(["waiting jobs of the user", "job there to predict and gone, us"], map(_crowded, PRESENT)))
     print(f"\nstate of {USERS:,} users with 300 jobs each: {_state() / 1e6:.0f} MB pickled")
 
 
@@ -52,6 +57,22 @@ def _times(workload: Workload, spec: str) -> list[list[str]]:
                 times["learn"].append(thread_time_ns() - began)
     late = {step: np.array(taken[WARM_UP:]) / 1000 for step, taken in times.items()}
     return [[spec, step, f"{taken.mean():.0f}", f"{np.quantile(taken, 0.99):.0f}"] for step, taken in late.items()]
+
+
+def _crowded(count: int) -> list[str]:
+    """Return the time to observe a submission, predict, and observe the deletion, of a user with so many others."""
+    model = make("calibrated")
+    for number in range(300):
+        model.learn(job(job_id=f"old{number}.srv", submitted=10 * number))
+    jobs = [job(job_id=f"{number}.srv", submitted=10_000 + number).submission for number in range(count + ASKED)]
+    for submission in jobs[:count]:
+        model.observe(Submitted(submission.submitted, submission))
+    began = thread_time_ns()
+    for submission in jobs[count:]:
+        model.observe(Submitted(submission.submitted, submission))
+        model.predict(submission, submission.submitted)
+        model.observe(Deleted(submission.submitted, submission))
+    return [f"{count:,}", f"{(thread_time_ns() - began) / 1000 / ASKED:,.0f}"]
 
 
 def _state() -> int:

@@ -2,14 +2,11 @@
 
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.predictors.learned.present_jobs import PresentJobs
-from softwalltime.predictors.registry import make
-from tests.samples import job
 
 STEP = st.tuples(
     st.sampled_from(("submit", "submit", "start", "leave")),
@@ -56,13 +53,3 @@ def test_many_come_and_go(order: str) -> None:
             expected = sorted([*numbers[gone:], *(number + 3000 for number in numbers[:gone])])
             assert present.submissions(9999, without="").T[0].tolist() == expected
     assert present.submissions(2, without="5999.srv").T[0].tolist() == [5997, 5998]
-
-
-def test_a_submission_counts_the_last_jobs_of_a_user_with_very_many() -> None:
-    model = make("calibrated:compiled=no")
-    model.learn(job("alice"))
-    for number in range(2000):
-        model._users["alice"].present.submit(f"{number}.srv", float(number), 1.0)  # type: ignore[attr-defined]
-    known, _ = model.known(job("alice", job_id="1990.srv").submission, 10_000_000_000)  # type: ignore[attr-defined]
-    assert known.waiting == 1000
-    assert np.array_equal(known.submitted[-3:], [1997, 1998, 1999]) or known.submitted[-1] > 1999
