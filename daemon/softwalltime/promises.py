@@ -7,6 +7,17 @@ waits: a job that is held, deleted or requeued has none any more.
 from dataclasses import dataclass
 from enum import StrEnum
 
+FORESEEN_S = 366 * 86400
+"""Seconds ahead up to which a start can be promised."""
+
+
+def is_foreseen(start: int, now: int) -> bool:
+    """Whether a planned start can be promised, both in epoch seconds.
+
+    PBS plans a running job without a walltime for five years.  A start after its end says only that nobody knows.
+    """
+    return start - now <= FORESEEN_S
+
 
 class Outcome(StrEnum):
     """What became of a promise.  The values are stored and never change."""

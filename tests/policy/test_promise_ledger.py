@@ -1,5 +1,6 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
+from softwalltime.jobs import MAX_WALLTIME
 from softwalltime.policy.guard import late_job
 from softwalltime.policy.promise_ledger import EXPIRED, GONE, PromiseLedger, QueuedJob
 from softwalltime.promises import Outcome, Promise
@@ -34,6 +35,15 @@ def test_a_promise_that_is_past_when_it_is_first_seen_counts_for_nothing() -> No
     ledger = PromiseLedger()
     assert not ledger.look([waits("1", 1000)], now=5000)
     assert [each.first for each in ledger.look([waits("1", 6000)], now=5100)] == [6000]
+
+
+def test_a_start_after_the_end_of_a_job_without_a_walltime_is_no_promise() -> None:
+    """PBS plans such a job for five years; when it has ended, the top job gets the first start that means something."""
+    ledger = PromiseLedger()
+    assert not ledger.look([waits("1", MAX_WALLTIME - 3600)], now=0)
+    assert not ledger.waiting
+    assert [each.first for each in ledger.look([waits("1", 9000)], now=5000)] == [9000]
+    assert late_job(ledger.waiting, 9000 + 3601, 3600) == "1"
 
 
 def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> None:

@@ -57,8 +57,7 @@ class PlainCycle:
                 if start < FOREVER:
                     top_jobs += 1
                     calendar.occupy(job, start, start + seconds)
-                    if system.promise[job] < 0:
-                        system.promise[job] = start
-                    if self._guard is not None and now > system.promise[job] + self._guard:
+                    system.promise_start(job, start, now)
+                    if system.is_late(job, now, self._guard):
                         values = system.values.limit
             marked.add(key)

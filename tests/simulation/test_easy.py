@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from softwalltime.simulation import queue
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
-from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.jobs import UNLIMITED, Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
@@ -146,3 +146,17 @@ def test_the_same_jobs_give_the_same_schedule(workload: Workload) -> None:
     jobs, machine = workload
     first, second = (run(jobs, machine, order="wfp", backfill="sjbf", steer=0.05) for _ in range(2))
     assert first.start.tobytes() == second.start.tobytes()
+
+
+@pytest.mark.parametrize("backfill", ["easy", "sjbf", "pbs"])
+def test_nothing_is_promised_before_a_job_without_a_walltime_has_ended(backfill: str) -> None:
+    """Its end is planned in five years; the guard would wait for as long."""
+    jobs = [
+        oracle.Job(0, 2, UNLIMITED, 1000, UNLIMITED, UNLIMITED),
+        oracle.Job(1, 2, 2000, 2000, 2000, 2000),
+        oracle.Job(2, 4, 60, 60, 60, 60),
+    ]
+    outcome = run(jobs, 4, backfill=backfill, depth=1)
+    assert outcome.start.tolist() == [0, 1, 2001]
+    # Known when the first job has ended.
+    assert outcome.promise.tolist() == [-1, -1, 2001]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from softwalltime.policy.steering import LATE
-from softwalltime.promises import Outcome, Promise
+from softwalltime.promises import Outcome, Promise, is_foreseen
 
 GONE: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
@@ -81,7 +81,7 @@ class PromiseLedger:
             yield self._close(job.job_id, Outcome.WITHDRAWN)
             known = None
         if known is None:
-            if job.promised is not None and job.promised > now:
+            if job.promised is not None and job.promised > now and is_foreseen(job.promised, now):
                 made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
                 self._open[job.job_id] = made
                 yield made

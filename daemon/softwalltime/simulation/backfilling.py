@@ -88,8 +88,7 @@ class EasyBackfilling:
         if not self._backfill:
             return
         shadow, extra = self._reservation(head, now)
-        if system.promise[head] < 0:
-            system.promise[head] = shadow
+        system.promise_start(head, shadow, now)
         free = machine.free
         old = (
             head == self._head
@@ -98,7 +97,7 @@ class EasyBackfilling:
             and free <= self._free
         )  # fmt: skip
         if free and (arrived if old else len(waiting) > 1):
-            guarded = self._guard is not None and now > system.promise[head] + self._guard
+            guarded = system.is_late(head, now, self._guard)
             self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
         else:
             self._head, self._shadow, self._extra, self._free = head, shadow, extra, free

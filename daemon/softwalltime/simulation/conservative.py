@@ -61,8 +61,8 @@ class ConservativeBackfilling:
         while self._start_reserved(now) and len(system.queue.jobs) > len(reserved):
             new += self._reserve_new(profile, now)
         for job in new:
-            if job in reserved and system.promise[job] < 0:
-                system.promise[job] = reserved[job][0]
+            if job in reserved:
+                system.promise_start(job, reserved[job][0], now)
         self._backfill(profile, now)
         self._version = running.version
 

@@ -234,9 +234,8 @@ class _Cycle:
         self.top_jobs += 1
         self._last_top_job = job
         self._calendar.occupy(job, start, start + seconds)
-        if system.promise[job] < 0:
-            system.promise[job] = start
-        if self._guard is not None and self.now > system.promise[job] + self._guard:
+        system.promise_start(job, start, self.now)
+        if system.is_late(job, self.now, self._guard):
             self._values, self._values_array = system.values.limit, system.values.limit_array
             self._class = self._classes.by_limit
 

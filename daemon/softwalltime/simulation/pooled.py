@@ -61,9 +61,8 @@ class PooledEasyBackfilling:
         if system.promise[head] >= 0 and not len(candidates):
             return
         shadow, extra = self._reservation(head, now)
-        if system.promise[head] < 0:
-            system.promise[head] = shadow
-        guarded = self._guard is not None and now > system.promise[head] + self._guard
+        system.promise_start(head, shadow, now)
+        guarded = system.is_late(head, now, self._guard)
         values = system.values.limit if guarded else system.values.waiting
         time_left = shadow - now
         candidates = self._harmless(candidates, time_left, extra, guarded)

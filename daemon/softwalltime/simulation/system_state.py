@@ -11,6 +11,7 @@ import numpy as np
 from softwalltime.errors import UsageError
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Predictor
+from softwalltime.promises import is_foreseen
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Machine
@@ -114,6 +115,15 @@ class SystemState:
             self._usage.started(job, now)
         if self._steering is not None and self.promise[job] >= 0:
             self._steering.started(now - self.promise[job])
+
+    def promise_start(self, job: int, start: int, now: int) -> None:
+        """Take a planned start as the job's promise, unless it has one."""
+        if self.promise[job] < 0 and is_foreseen(start, now):
+            self.promise[job] = start
+
+    def is_late(self, job: int, now: int, seconds: int | None) -> bool:
+        """Whether the promised start is past by more than ``seconds``; never without a promise, or a limit."""
+        return seconds is not None and 0 <= self.promise[job] < now - seconds
 
     def end(self, job: int, now: int) -> None:
         """End a running job; predictors learn it elsewhere."""
