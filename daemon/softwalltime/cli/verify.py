@@ -15,6 +15,7 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day, duration
+from softwalltime.jobs import DecisionCount
 from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def verify(
     plan = read_plan(file)
     sources = sources or (STORE,)
     since = int(split.replace(tzinfo=UTC).timestamp()) if split is not None else None
-    promises = (0, 0)
+    promises, decisions = (0, 0), None
     if STORE in sources:
-        since, promises = _stored(plan, since, settings)
+        since, promises, decisions = _stored(plan, since, settings)
     if share is None:
         share = float(settings().policy.get("share", plan.policy.share))
     jobs, tally = load_columns(sources, settings)
@@ -83,7 +84,7 @@ def verify(
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
             f"switch it on with softwalltime policy set {file} --apply, or give the day with --change-date"
         )
-    found = verified(jobs, plan, since, share, promises)
+    found = verified(jobs, plan, since, share, promises, decisions)
     found = replace(found, command=found.command.replace("PLAN", str(file)))
     if output.form == "json":
         output.document(found)
@@ -96,21 +97,31 @@ def verify(
     return 1 if tally.broken else 0
 
 
-def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
-    """Return when the policy was switched on, and the number of promised starts since then and of the late ones."""
+def _stored(
+    plan: "Plan", since: int | None, settings: LazySettings
+) -> tuple[int | None, tuple[int, int], list[DecisionCount]]:
+    """Return when the policy was switched on, and of the time since then the decisions on submissions.
+
+    In between: the number of promised starts since then and of the late ones.
+    """
     from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import first_value
+    from softwalltime.store.predictions import count_decisions, first_value
     from softwalltime.store.promises import broken_since
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         since = first_value(connection, plan.promised_until) if since is None else since
-        return since, (0, 0) if since is None else broken_since(connection, since)
+        if since is None:
+            return None, (0, 0), []
+        return since, broken_since(connection, since), list(count_decisions(connection, since))
 
 
 def _first_soft_walltime(jobs: "JobColumns", plan: "Plan") -> int | None:
-    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds."""
-    submitted, soft = jobs.numbers("submitted"), jobs.numbers("soft_walltime")
-    found = submitted[(submitted > plan.promised_until) & (soft > 0) & (soft < jobs.numbers("walltime"))]
+    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds.
+
+    The presets leave their walltimes as soft walltimes on jobs that started.
+    """
+    submitted = jobs.numbers("submitted")
+    found = submitted[(submitted > plan.promised_until) & (jobs.numbers("soft_walltime") > 0)]
     return int(found.min()) if len(found) else None
 
 
