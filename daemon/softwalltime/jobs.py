@@ -372,3 +372,18 @@ class DecisionRecord:
     had: int | None = None
     ordering: int | None = None
     shadows: Mapping[str, int | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCount:
+    """The decisions on one user's submissions of one day that are alike.
+
+    ``day`` is its midnight UTC in epoch seconds.  ``ordered``: they have a value for ``job_sort_formula``.
+    """
+
+    day: int
+    user: str
+    mode: str
+    predictor: str
+    ordered: bool
+    count: int

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product, takewhile
 
-from softwalltime.simulation.jobs import Jobs
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.pbs import PbsCycle
 from softwalltime.simulation.planning import Profile
@@ -50,6 +53,9 @@ class PlanWithExiting:
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
         return self._free.fits(job, start, seconds)
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        return self._free.candidates(jobs, values)
 
     def earliest(self, job: int, seconds: int) -> int:
         return self._in_use.earliest(job, seconds)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from softwalltime.simulation.jobs import Integers, jobs_of
 from softwalltime.simulation.metrics import bounded_slowdowns
 from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.lab import STRICT, Lab
-from tests.acceptance.sleeping import Record
+from tests.acceptance.sleeping import holding
 from tests.service.running import Daemon
 
 UNIT = 120
@@ -35,8 +34,8 @@ FORMULAS: dict[str, str] = {
     if (order := preset.order) is not None
 }
 """The formulas of the presets that have one, for jobs of seconds."""
-HANDOVERS = (0, 1)
-"""Seconds for which a job that has ended still holds its processors: the bounds of what the log can tell."""
+SAMPLES = 100
+"""Simulations of a workload, whose records have whole seconds."""
 PATIENT = {"deadline_ms": 2000}
 """The hook's deadline: a busy machine must not decide which jobs get a value."""
 WFP = "(eligible_time / (walltime or 1e9))**3 * ncpus"
@@ -108,54 +107,39 @@ class Waits:
     wait: float
     slowdown: float
 
-    def against(self, other: "Waits") -> tuple[float, float]:
+    def against(self, other: "Waits") -> "Waits":
         """Return the relative changes."""
-        return self.wait / other.wait - 1, self.slowdown / other.slowdown - 1
+        return Waits(self.wait / other.wait - 1, self.slowdown / other.slowdown - 1)
 
 
-def spread(completed: Sequence[CompletedJob], records: Sequence[Record], handover: int) -> list[CompletedJob]:
-    """The jobs with UNIT for a second: the records of one second follow each other at equal distances.
-
-    pbs_sched runs a cycle after each of them, and a simulation in seconds only one after all of them.
-
-    :param handover: seconds by which each job runs longer.
-    """
-    times: dict[tuple[str, int], int] = {}
-    for second, group in groupby(sorted(records, key=lambda record: record.time), key=lambda record: record.time):
-        members = list(group)
-        for place, record in enumerate(members):
-            times[record.kind, record.job] = second * UNIT + UNIT * (2 * place + 1) // (2 * len(members))
-    # Those submitted before the scheduler saw any wait together for its first cycle.
-    first = min(time for (kind, _), time in times.items() if kind == "S")
-    found = []
-    for index, job in enumerate(completed):
-        start, end = times["S", index], times["E", index]
-        submitted = first if times["Q", index] // UNIT <= first // UNIT else min(times["Q", index], start)
-        submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
-        runtime = end - start + handover * UNIT
-        found.append(replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime))
-    return found
-
-
-def recorded_waits(completed: Sequence[CompletedJob], records: Sequence[Record]) -> Waits:
+def recorded_waits(completed: Sequence[CompletedJob]) -> Waits:
     """The waits of jobs that ran on the server."""
-    jobs = spread(completed, records, 0)
-    waits = [(job.start or 0) - job.submission.submitted for job in jobs]
-    return _waits(np.array(waits, np.int64), np.array([job.runtime for job in jobs], np.int64))
+    waits = np.array([(job.start or 0) - job.submission.submitted for job in completed], np.int64)
+    return _waits(waits, np.array([job.runtime for job in completed], np.int64), 1)
 
 
-def simulated_waits(
-    completed: Sequence[CompletedJob], records: Sequence[Record], processors: int, policy: SchedulerPolicy
-) -> list[Waits]:
-    """The waits of the same jobs in a simulation, for each of HANDOVERS."""
+def simulated_waits(completed: Sequence[CompletedJob], processors: int, policy: SchedulerPolicy) -> list[Waits]:
+    """The waits of the same jobs in SAMPLES simulations, each with times between the seconds of the accounting log."""
     found = []
-    for handover in HANDOVERS:
-        jobs = jobs_of(spread(completed, records, handover))
-        outcome = simulate(jobs, processors, policy)
-        submitted, ran = np.array(jobs.submitted, np.int64), np.array(jobs.runtime, np.int64) - handover * UNIT
-        found.append(_waits(outcome.start - submitted, ran))
+    for seed in range(SAMPLES):
+        jobs = jobs_of(_between_seconds([holding(completed, processors), *completed], np.random.default_rng(seed)))
+        waits = simulate(jobs, processors, policy).start - np.array(jobs.submitted, np.int64)
+        # The first job only holds the machine.
+        found.append(_waits(waits[1:], np.array(jobs.runtime, np.int64)[1:], UNIT))
     return found
 
 
-def _waits(wait: Integers, ran: Integers) -> Waits:
-    return Waits(float(wait.mean() / UNIT), float(bounded_slowdowns(wait, ran, 10 * UNIT).mean()))
+def _between_seconds(completed: Sequence[CompletedJob], random: np.random.Generator) -> Iterator[CompletedJob]:
+    """Yield the jobs with UNIT for a second, submitted at any time in their second.
+
+    A job that has ended holds its processors for up to a second, until the scheduler knows.
+    """
+    for job, later, longer in zip(completed, *random.integers(0, UNIT, (2, len(completed))).tolist(), strict=True):
+        submitted, runtime = job.submission.submitted * UNIT + later, job.runtime * UNIT + longer
+        submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
+        start = max((job.start or 0) * UNIT, submitted)
+        yield replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime)
+
+
+def _waits(wait: Integers, ran: Integers, unit: int) -> Waits:
+    return Waits(float(wait.mean() / unit), float(bounded_slowdowns(wait, ran, 10 * unit).mean()))

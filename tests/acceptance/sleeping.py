@@ -133,11 +133,7 @@ class Record(NamedTuple):
 
 
 def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Record]]:
-    """Return the jobs as they ran, in the order of their ids, and their records in the order of the accounting log.
-
-    Jobs ran from start to end.  Those that were submitted before the scheduler saw any count as submitted when the
-    first one started.
-    """
+    """Return the jobs as they ran, in the order of their ids, and their records in the order of the accounting log."""
     folder = lab.home / "server_priv" / "accounting"
     days = sorted(folder.iterdir())[-2:]
     positions = {job: index for index, job in enumerate(ids)}
@@ -152,8 +148,7 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
                 records = [record for record in records if record.job != positions[job]]
             if found := re.search(rf" {_TIMES.get(kind)}=(\d+)", message):
                 records.append(Record(int(found[1]), kind, positions[job]))
-    first = min(record.time for record in records if record.kind == "S")
-    times = {(record.kind, record.job): max(record.time, first) for record in records}
+    times = {(record.kind, record.job): record.time for record in records}
     jobs = {job.submission.job_id: job for job in read_jobs(days, Tally())}
     completed = []
     for index, job in enumerate(ids):
@@ -162,4 +157,15 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
         completed.append(
             replace(jobs[job], submission=submission, start=start, end=end, etime=None, runtime=end - start)
         )
-    return completed, [record._replace(time=max(record.time, first)) for record in records]
+    return completed, records
+
+
+def holding(completed: Sequence[CompletedJob], processors: int) -> CompletedJob:
+    """A job that has the whole machine from before the first submission until the first start.
+
+    It stands for a scheduler that is off (:func:`run`): the jobs age meanwhile, and none starts.
+    """
+    begin = min(job.submission.submitted for job in completed) - 1
+    runtime = min(job.start or 0 for job in completed) - begin
+    submission = replace(completed[0].submission, job_id="hold", submitted=begin, ncpus=processors, walltime=runtime)
+    return replace(completed[0], submission=submission, start=begin, end=begin + runtime, runtime=runtime)

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.metrics import measure
 from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
-from tests.acceptance.presets import FORMULAS, preset
+from tests.acceptance.presets import FORMULAS, preset, recorded_waits, simulated_waits
 from tests.acceptance.sleeping import recorded, run, workload
 
 JOBS = 40
@@ -65,10 +63,8 @@ def agree(lab: Lab, processors: int, policy: SchedulerPolicy, seed: int) -> None
     assert not unexplained
     assert sum(cycle.same for cycle in cycles) >= 0.8 * len(cycles)
     assert {job for cycle in cycles for job in cycle.started} == set(range(JOBS)), "every start was compared"
-    outcome = simulate(jobs, processors, policy)
-    simulated = measure(jobs, outcome, processors)
-    waits = np.array([(job.start or 0) - job.submission.submitted for job in jobs.completed])
-    assert simulated.wait_mean == pytest.approx(waits.mean(), rel=0.1, abs=2)
+    waits = [found.wait for found in simulated_waits(completed, processors, policy)]
+    assert np.mean(waits) == pytest.approx(recorded_waits(completed).wait, rel=0.1, abs=2)
 
 
 def test_walltimes(lab: Lab, processors: int) -> None:

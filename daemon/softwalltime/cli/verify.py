@@ -14,6 +14,7 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day, duration
+from softwalltime.jobs import DecisionCount
 from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     sources = options.sources or (STORE,)
     if options.change_date is not None:
         since = int(options.change_date.replace(tzinfo=UTC).timestamp())
-    promises = (0, 0)
+    promises, decisions = (0, 0), None
     if STORE in sources:
-        since, promises = _stored(plan, since, options.settings)
+        since, promises, decisions = _stored(plan, since, options.settings)
     users = options.share
     if users is None:
         users = float(options.settings().policy.get("share", plan.policy.share))
@@ -85,26 +86,36 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
             f"switch it on with softwalltime policy set {options.file} --apply, or give the day with --change-date"
         )
-    found = verified(jobs, plan, since, users, promises)
+    found = verified(jobs, plan, since, users, promises, decisions)
     found = replace(found, command=found.command.replace("PLAN", str(options.file)))
     return Result(found, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(found)))
 
 
-def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
-    """Return when the policy was switched on, and the number of promised starts since then and of the late ones."""
+def _stored(
+    plan: "Plan", since: int | None, settings: LazySettings
+) -> tuple[int | None, tuple[int, int], list[DecisionCount]]:
+    """Return when the policy was switched on, and of the time since then the decisions on submissions.
+
+    In between: the number of promised starts since then and of the late ones.
+    """
     from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import first_value
+    from softwalltime.store.predictions import count_decisions, first_value
     from softwalltime.store.promises import broken_since
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         since = first_value(connection, plan.promised_until) if since is None else since
-        return since, (0, 0) if since is None else broken_since(connection, since)
+        if since is None:
+            return None, (0, 0), []
+        return since, broken_since(connection, since), list(count_decisions(connection, since))
 
 
 def _first_soft_walltime(jobs: "JobColumns", plan: "Plan") -> int | None:
-    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds."""
-    submitted, soft = jobs.numbers("submitted"), jobs.numbers("soft_walltime")
-    found = submitted[(submitted > plan.promised_until) & (soft > 0) & (soft < jobs.numbers("walltime"))]
+    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds.
+
+    The presets leave their walltimes as soft walltimes on jobs that started.
+    """
+    submitted = jobs.numbers("submitted")
+    found = submitted[(submitted > plan.promised_until) & (jobs.numbers("soft_walltime") > 0)]
     return int(found.min()) if len(found) else None
 
 

@@ -15,7 +15,8 @@ same others: weeks, and in periods of less than seven weeks seven blocks.  Block
 independent.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.periods import WEEK, BlockMean, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
+from softwalltime.reports.interruptions import Interruption
 from softwalltime.reports.likeness import BothWaits, Level
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.engine import simulate
@@ -67,6 +69,7 @@ class BeforeAfter:
     spans: tuple[Span, Span]
     treated: Booleans
     control: Booleans | None
+    interrupted: Booleans
 
     @property
     def method(self) -> str:
@@ -75,8 +78,9 @@ class BeforeAfter:
         return " and ".join(name for name, used in parts if used) or "periods"
 
     def among(self, span: Span) -> Booleans:
-        """Return the jobs that were submitted and ended in a span."""
-        found: Booleans = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        """Return the jobs that were submitted and ended in a span, and did not wait during an interruption."""
+        inside = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        found: Booleans = inside & ~self.interrupted
         return found
 
     def effect(self, among: Booleans | None = None) -> Interval:
@@ -112,21 +116,26 @@ class BeforeAfter:
         return mean_over_blocks(values[among], (self.recorded.columns.submitted[among] - span.since) // length)
 
 
-def before_after(jobs: JobColumns, promised: Promised, since: int, share: float) -> BeforeAfter:
+def before_after(
+    jobs: JobColumns, promised: Promised, since: int, share: float, interruptions: Iterable[Interruption] = ()
+) -> BeforeAfter:
     """Return the periods before and after a switch.
 
     :param promised: names the old setting and the machine to simulate.
     :param since: when the policy was switched on, epoch seconds.
     :param share: of the users who have the policy.
+    :param interruptions: days since then without the policy.
     """
     spans = _spans(jobs, since)
     recorded = _recorded(jobs, promised, spans[0])
-    users = recorded.columns.user
-    inside = np.array([user_rank(name) < share for name in users.names], np.bool_)[users.codes]
-    found = BeforeAfter(recorded, spans, inside, ~inside)
-    if min(int((found.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS:
-        return BeforeAfter(recorded, spans, inside, None)
-    return found
+    columns = recorded.columns
+    inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
+    interrupted = np.zeros(len(inside), np.bool_)
+    for found in interruptions:
+        interrupted |= (columns.submitted < found.until) & (columns.submitted + columns.wait >= found.since)
+    both = BeforeAfter(recorded, spans, inside, ~inside, interrupted)
+    few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
+    return replace(both, control=None) if few else both
 
 
 def _spans(jobs: JobColumns, since: int) -> tuple[Span, Span]:

@@ -7,18 +7,20 @@
 4. Neither: adjust if the whole interval is above the promised change, otherwise it cannot be told yet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from softwalltime.formatting import DAY, day, duration, percent, plural
+from softwalltime.jobs import DecisionCount
 from softwalltime.policy.plan_file import Plan, PromisedClass
 from softwalltime.policy.presets import UNDO
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.reports.analysis.periods import Span, recorded_predictions, summarize_period
 from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, before_after
 from softwalltime.reports.columns import Booleans, Columns
+from softwalltime.reports.interruptions import interruptions, recorded_decisions
 from softwalltime.reports.recommendation import change
 from softwalltime.reports.verify_document import ClassDocument, PeriodDocument, VerifyDocument
 from softwalltime.reports.waits_by_class import NOTABLE, SMALL
@@ -33,16 +35,23 @@ REPORT_AGAIN = "softwalltime report store --write PLAN"
 
 
 def verify(
-    jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0)
-) -> VerifyDocument:
+    jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0),
+    decisions: Iterable[DecisionCount] | None = None,
+) -> VerifyDocument:  # fmt: skip
     """Compare the recorded waits with what a plan promises.
 
     :param since: when the policy was switched on, epoch seconds.
     :param share: of the users for whom the policy holds.
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
+    :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """
-    found = before_after(jobs, plan.promised, since, share)
-    before, after = (_period(found.recorded.columns, span, found.among(span)) for span in found.spans)
+    interrupted = interruptions(plan, share, recorded_decisions(jobs, plan, since) if decisions is None else decisions)
+    found = before_after(jobs, plan.promised, since, share, interrupted)
+    lost = sum(one.until - one.since for one in interrupted if one.since < found.spans[1].until)
+    before, after = (
+        _period(found.recorded.columns, span, found.among(span), without)
+        for span, without in zip(found.spans, (0, lost), strict=True)
+    )
     effect, promised = found.effect(), plan.promised.change
     figures = VerifyDocument(
         verdict="unknown", sentence="", reasons=(), command="", since=since, method=found.method,
@@ -50,18 +59,21 @@ def verify(
         promised=Interval(promised.mean, promised.low, promised.high), share=share,
         classes=tuple(_classes(found, plan)), promised_starts=promises[0],
         broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
+        interruptions=tuple(map(str, interrupted)),
     )  # fmt: skip
-    verdict, sentence, command = _verdict(figures)
+    verdict, sentence, command = _verdict(figures, lost)
     reasons = (*_reasons(figures), *filter(None, [found.recorded.doubt]))
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
-def _period(columns: Columns, span: Span, among: Booleans) -> PeriodDocument | None:
+def _period(columns: Columns, span: Span, among: Booleans, lost: int) -> PeriodDocument | None:
     found = summarize_period(columns, span, recorded_predictions(columns), among)
     if found is None:
         return None
-    days = (span.until - span.since) / DAY
-    return PeriodDocument(span.since, span.until, found.jobs, found.jobs / days, found.load, found.classes[0].mean)
+    length = span.until - span.since
+    days = max(DAY, length - lost) / DAY
+    load = found.load * length / DAY / days
+    return PeriodDocument(span.since, span.until, found.jobs, found.jobs / days, load, found.classes[0].mean)
 
 
 def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
@@ -90,10 +102,13 @@ def _class(promised: PromisedClass, jobs: int, before: float, after: float, effe
     )  # fmt: skip
 
 
-def _verdict(of: VerifyDocument) -> tuple[str, str, str]:
-    """Return verdict, sentence and next command."""
+def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
+    """Return verdict, sentence and next command.
+
+    :param lost: seconds since the switch without the policy.
+    """
     effect, relative, promised = of.effect, change(of.relative), change(of.promised)
-    if few := _too_few(of.before, of.after):
+    if few := _too_few(of.before, of.after, lost):
         return _unknown(f"Cannot tell yet: {few}.")
     if effect.mean is None or effect.low is None or effect.high is None:
         return _unknown("Cannot tell yet: jobs were submitted on too few days.")
@@ -104,9 +119,9 @@ def _verdict(of: VerifyDocument) -> tuple[str, str, str]:
     size = f"{duration(abs(effect.mean))} {'less' if effect.mean < 0 else 'longer'}"
     if longer:
         return "undo", f"Undo: jobs wait {size} than without the policy, beyond chance ({relative}).", UNDO
-    lost = [f"{one.kind} {one.name}" for one in of.classes if one.longer and not one.announced]
-    if shorter and lost:
-        said = f"jobs wait {size} than without the policy ({relative}), but those of {', '.join(lost)} wait longer"
+    losers = [f"{one.kind} {one.name}" for one in of.classes if one.longer and not one.announced]
+    if shorter and losers:
+        said = f"jobs wait {size} than without the policy ({relative}), but those of {', '.join(losers)} wait longer"
         return "adjust", f"Adjust: {said}, which the plan did not say.", REPORT_AGAIN
     if shorter:
         widen = "softwalltime policy set PLAN --apply" if of.share < 1 else ""
@@ -121,11 +136,12 @@ def _unknown(sentence: str) -> tuple[str, str, str]:
     return "unknown", f"{sentence} Wait another week and verify again.", "softwalltime verify PLAN"
 
 
-def _too_few(before: PeriodDocument | None, after: PeriodDocument | None) -> str:
+def _too_few(before: PeriodDocument | None, after: PeriodDocument | None, lost: int) -> str:
     """Return which period is too short, and what is needed; empty: none is."""
-    for name, period in (("since the switch", after), ("before the switch", before)):
+    under = "since the switch under the policy" if lost else "since the switch"
+    for name, period, without in ((under, after, lost), ("before the switch", before, 0)):
         jobs = 0 if period is None else period.jobs
-        days = 0.0 if period is None else (period.until - period.since) / DAY
+        days = 0.0 if period is None else max(0, period.until - period.since - without) / DAY
         if jobs < LEAST_JOBS or days < LEAST_DAYS:
             needed = f"{LEAST_JOBS} jobs in {LEAST_DAYS} days are needed before and after it"
             return f"there are {plural(jobs, 'job')} in {days:.1f} days {name}; {needed}"
@@ -155,6 +171,8 @@ def _reasons(of: VerifyDocument) -> Sequence[str]:
         f"{after.jobs_per_day:,.0f} jobs per day."
     )
     said = [waits, load]
+    if of.interruptions:
+        said.append(f"Jobs of these days are left out: {'; '.join(of.interruptions)}.")
     if "simulation" in of.method:
         said.append(
             "The effect is the change of recorded waits less those of a simulation of the old setting on the same "

@@ -85,3 +85,5 @@ class VerifyDocument:
     """Share of these that came later; null: none is recorded."""
     promised_broken: float
     """Share of the promised starts that come later in the simulation of the plan."""
+    interruptions: tuple[str, ...] = ()
+    """Days since the switch on which the policy was off or another one was set, a sentence each."""

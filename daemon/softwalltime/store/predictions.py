@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, and_, func, or_, select
 
-from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.formatting import DAY
+from softwalltime.jobs import DecisionCount, DecisionRecord, Submission
 from softwalltime.reasons import Reason
 from softwalltime.store.attributes import add_attributes
 from softwalltime.store.encoding import NULL, CopyTexts
@@ -87,6 +88,18 @@ def first_value(connection: Connection, since: int) -> int | None:
     wanted = select(func.min(_of.predicted_at)).where(_of.predicted_at >= since, _of.mode == "on", given)
     found: int | None = connection.execute(wanted).scalar_one()
     return found
+
+
+def count_decisions(connection: Connection, since: int) -> Iterator[DecisionCount]:
+    """Yield the decisions on submissions from ``since`` (epoch seconds) on, counted by day, user and policy.
+
+    :raises StoreError: if PostgreSQL fails.
+    """
+    day = _of.predicted_at - _of.predicted_at % DAY
+    alike = (day, _of.user_name, _of.mode, _of.predictor, _of.ordering.is_not(None))
+    wanted = select(*alike, func.count()).where(_of.predicted_at >= since, _of.event == "queuejob").group_by(*alike)
+    for row in stream(connection, wanted):
+        yield DecisionCount(*row)
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
