@@ -58,7 +58,9 @@ def commands() -> list[str]:
             for line in block.splitlines():
                 match = re.search(r"(?:^|bin/|-- )(softwalltime .*)", line.partition("#")[0])
                 found |= {match.group(1).strip()} if match else set()
-        found |= set(re.findall(r"`(?:runuser -u \w+ -- )?(softwalltime [^`]+)`", page))
+        # The recipe of a new command is code.
+        text = re.sub(r"```python.*?```", "", page, flags=re.DOTALL)
+        found |= set(re.findall(r"`(?:runuser -u \w+ -- )?(softwalltime [^`]+)`", text))
     return sorted(found)
 
 
