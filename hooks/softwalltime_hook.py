@@ -61,7 +61,7 @@ class State:
     connection = None  # open, to the daemon
     exchange_us = None  # duration of the last answered exchange in microseconds
     recent = None, []  # a peer, and the durations of its last answered exchanges in seconds
-    queues = None, 0, {}  # the module pbs, the time, and the results of queue_facts() by queue
+    queues = None, None, {}  # the module pbs, the time, and the results of queue_facts() by queue
     managers = None  # the soft walltimes set by managers
     postgres = None, None  # the path of the transport for PostgreSQL, and its module
 
@@ -460,13 +460,12 @@ class Connection:
     complete exchange: a late answer must not be taken for the answer to the next request.
     """
 
-    def __init__(self, path, deadline):
+    def __init__(self, path):
         self.path, self.process, self.complete = path, os.getpid(), False
         self.peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.peer.settimeout(max(deadline - time.monotonic(), 0.001))  # 0 would be non-blocking.
-            self.peer.connect(path)
             self.peer.setblocking(False)
+            self.peer.connect(path)  # It never waits: a full backlog is an error.
         except BaseException:
             self.peer.close()
             raise
@@ -533,7 +532,7 @@ class Breaker:
             if since >= 0 and name in (peer, "slow " + peer):
                 self.count, self.slow = int(count), name != peer
         opened = self.slow or self.count >= config["breaker_failures"]
-        self.pause = config["breaker_seconds"] - since if opened else 0
+        self.pause = max(0, config["breaker_seconds"] - since) if opened else 0
 
     def timed_out(self):
         """Count a timeout; the count remains after the pause, so the next one opens the breaker again at once."""
@@ -557,7 +556,6 @@ class Breaker:
             recent.clear()
             os.environ[self.VARIABLE] = f"0 {time.monotonic()} slow {self.peer}"
         elif self.slow or self.count:
-            recent.clear()
             self.reset()
 
 
@@ -572,7 +570,7 @@ class Exchange:
 
     def connect(self):
         """Connect before the request is known: the daemon takes longer to wake up than the hook to read the job."""
-        if self.path is not None and self.breaker.pause <= 0:
+        if self.path is not None and not self.breaker.pause:
             self.started = time.monotonic()
             with contextlib.suppress(OSError):  # ask() reports the error.
                 self.open()
@@ -582,8 +580,7 @@ class Exchange:
         if State.connection is not None and State.connection.usable(self.path):
             self.connection, State.connection = State.connection, None
         else:
-            disconnect()
-            self.connection = Connection(self.path, self.deadline)
+            self.connection = Connection(self.path)
 
     def close(self):
         """Leave the connection open for the next run, if that can be."""
@@ -598,7 +595,7 @@ class Exchange:
 
         :raises NoAnswerError: if the breaker is open or there is no answer.
         """
-        if self.breaker.pause > 0:
+        if self.breaker.pause:
             why = "slow answers" if self.breaker.slow else f"{self.breaker.count} timeouts"
             raise NoAnswerError(f"no request for {self.breaker.pause:.0f} s, after {why}")
         if self.path is None:
@@ -715,7 +712,7 @@ def parse_answer(answer):
 
 # ---- The job of an event -------------------------------------------------------------------------------------------
 
-UNKNOWN = -1
+UNKNOWN = "unknown"
 # Attributes and resources from which runtimes are predicted and that an alter may change.
 PREDICTED_FROM = ("project", "group_list", "Account_Name", "Job_Name", "depend")
 PREDICTED_FROM_RESOURCES = (
@@ -1057,7 +1054,7 @@ class Run:
     def report(self, before, text):
         """Log the decision; ``before`` is the previous soft walltime."""
         job = self.job
-        if job.soft in (before, UNKNOWN):
+        if job.soft == before:
             what = "left without" if job.soft is None else f"left at {job.soft}"
         else:
             what = "removed" if job.soft is None else f"set {job.soft} of {job.walltime}"
@@ -1089,5 +1086,4 @@ def run(pbs, now):
             log(pbs, pbs.LOG_WARNING, f"{type(error).__name__}: {error}: the request is accepted unchanged")
     finally:
         with contextlib.suppress(BaseException):
-            if hook is not None and hook.exchange is not None:
-                hook.exchange.close()
+            hook.exchange.close()  # There may be none.

@@ -38,6 +38,25 @@ REASONS: dict[tuple[str, str, str], str] = {
     ): FAST_PATH,
     (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
     **{
+        (HOOK, "return values if isinstance(values, dict) else None", after): FAST_PATH
+        for after in ("return None", "return values if (not (isinstance(values, dict))) else None")
+    },
+    (
+        HOOK,
+        "part = self.peer.recv(4096) # Most answers have 100 bytes, and allocating memory takes time.",
+        "part = self.peer.recv(4097) # Most answers have 100 bytes, and allocating memory takes time.",
+    ): "the size of one read; the next one gets the rest",
+    (
+        HOOK,
+        'if since >= 0 and name in (peer, "slow " + peer):',
+        'if (since > 0) and name in (peer, "slow " + peer):',
+    ): "a run does not begin in the nanosecond in which the last timeout was counted",
+    (
+        HOOK,
+        "elapsed = 1000 * (time.monotonic() - self.started)",
+        "elapsed = 1001 * (time.monotonic() - self.started)",
+    ): "a thousandth of a duration in the log, which varies more from run to run",
+    **{
         (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
         for name in ("last2", "usage")
     },

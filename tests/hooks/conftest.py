@@ -105,6 +105,8 @@ def run(script: HookScript, peer: Peer, configured: Callable[..., Path]) -> Call
         outcome = script.run(event, configured(**{"socket": str(peer.socket), "deadline_ms": PATIENT, **changes}))
         assert not outcome.error, outcome.error
         assert outcome.hook_accepted
+        # The hook catches its own errors, which would otherwise look like a decision to set nothing.
+        assert not any("accepted unchanged" in line for _, line in outcome.log), outcome.log
         return outcome
 
     return run

@@ -189,6 +189,12 @@ def test_the_request_has_the_altered_values_of_the_job(run: Run, peer: Peer, sit
     assert job["soft_walltime"] is None, "the answer must hold for the new walltime, whatever the job has"
 
 
+def test_the_request_has_altered_texts_and_none_that_were_unset(run: Run, peer: Peer, site: Site) -> None:
+    run(replace(alter(site, {}), job={"project": "other", "Account_Name": "", "Resource_List": {"place": "excl"}}))
+    job = peer.asked()[0]["job"]
+    assert (job["project"], job["account"], job["job_name"], job["place"]) == ("other", "", "x", "excl")
+
+
 @pytest.mark.parametrize("state", ["Q", "R"])
 def test_the_daemons_alters_of_the_expected_start_are_left_alone(state: str, run: Run, peer: Peer, site: Site) -> None:
     shown = "2026-11-22T14:10(2026-11-22T13:50..2026-11-22T16:20)"

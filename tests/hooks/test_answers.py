@@ -139,7 +139,7 @@ def test_an_answer_may_come_in_parts(run: Run, peer: Peer, site: Site) -> None:
 def test_a_request_that_exceeds_the_socket_s_buffer_is_sent_in_parts(hook: ModuleType, peer: Peer) -> None:
     peer.behave(set=600)
     deadline = time.monotonic() + HUNG
-    connection = hook.Connection(str(peer.socket), deadline)
+    connection = hook.Connection(str(peer.socket))
     connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
     line = json.dumps({"event": "queuejob", "job": {"select": "x" * (LINE - 100)}}).encode() + b"\n"
     received = connection.exchange(line, deadline)

@@ -13,6 +13,8 @@ from tests.hooks.peer import Peer
 from tests.hooks.test_recordings import EVENTS
 
 FOLDER = "PBS_O_HOME=/home/alice,PBS_O_WORKDIR=/work/alice,PBS_O_SYSTEM=Linux"
+MAX_ARGUMENTS = 65536
+"""Characters of the longest command line that the hook reads."""
 SAID = ("script_path", "submit_host", "depend")
 
 
@@ -43,6 +45,8 @@ def said(run: Run, peer: Peer, event: Event, **configuration: object) -> tuple[o
         (("run.sh", "-l", "walltime=60"), "/work/alice/run.sh"),
         (("-W", "depend=afterok:1", "-I", "-X"), ""),
         (("-l", "walltime=60", "-"), ""),
+        (("-", "a", "run.sh"), ""),
+        (("--", "run.sh"), ""),
         (("-l",), ""),
         ((), ""),
     ],
@@ -106,6 +110,8 @@ def test_nothing_is_said_where_the_configuration_forbids_it(run: Run, peer: Peer
         ("<jsdl-hpcpa:Argument>run.sh", "/w/run.sh"),
         ("<jsdl-hpcpa:Argument>" * 3 + "</jsdl-hpcpa:Argument>" * 3, "/w/" + "<jsdl-hpcpa:Argument>" * 2),
         ("&" * 70_000, ""),
+        (written("run.sh").ljust(MAX_ARGUMENTS), "/w/run.sh"),
+        (written("run.sh").ljust(MAX_ARGUMENTS + 1), ""),
         (written(*["-l"] * 2_000), ""),
         (written("./" * 20_000), "./" * 256),
         (written("/" + "x" * 60_000), "x" * 512),

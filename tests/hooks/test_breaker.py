@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,6 +73,15 @@ def test_timeouts_with_answers_between_them_do_not_open_the_breaker(
     assert run(event).soft_walltime == 600
 
 
+def test_the_breaker_is_open_until_the_end_of_the_pause(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE, "3 1000.0 a peer")
+    pauses = []
+    for now in (1000.0, 1029.5, 1030.0, 1031.0):
+        monkeypatch.setattr(hook, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        pauses.append(hook.Breaker(hook.DEFAULTS, "a peer").pause)
+    assert pauses == [30, 0.5, 0, 0]
+
+
 def test_each_daemon_has_its_own_breaker(run: Run, peer: Peer, site: Site, tmp_path: Path) -> None:
     event = postqueued(submission(), site=site)
     with listener(tmp_path) as path:
@@ -130,6 +140,21 @@ def test_the_default_budget_is_half_of_the_deadlines(run: Run, peer: Peer, site:
     assert [outcome_of(run(event, breaker_requests=2, deadline_ms=PATIENT)) for _ in range(4)] == ["set"] * 4
     assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) in ("set", "late")
     assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) == "no request"
+
+
+def test_only_the_last_answers_count(hook: ModuleType) -> None:
+    config = {**hook.DEFAULTS, "breaker_requests": 2, "breaker_budget_ms": 500}
+
+    def opened(seconds: float) -> bool:
+        hook.Breaker(config, "only the last").answered(seconds)
+        return bool(hook.Breaker(config, "only the last").slow)
+
+    assert not any(opened(0.25) for _ in range(9)), "exactly the budget"
+    assert opened(0.26)
+    assert opened(0.26), "alone more than a request's share, after slow answers"
+    assert not opened(0.25), "those before the pause count no more"
+    assert not opened(0.25)
+    assert opened(0.26)
 
 
 def test_the_daemon_is_not_found_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:

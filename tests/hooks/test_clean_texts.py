@@ -1,6 +1,7 @@
 """The hook replaces control characters in texts of the accounting log, which prevents forged records."""
 
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -43,6 +44,15 @@ def test_line_breaks_in_texts_of_an_alter_are_replaced(field: str, run: Run, sit
     outcome = run(alter(site, {field: FORGED}))
     assert {name: str(value) for name, value in outcome.attributes.items()} == {field: CLEAN}
     assert f"modifyjob 7.pbs1 of alice: control characters replaced in {field}" in outcome.log[0][1]
+
+
+def test_a_text_that_pbs_lets_no_hook_change_is_reported(hook: ModuleType) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError
+
+    cleaned: list[str] = []
+    hook.clean_value(None, "cred", FORGED, refuse, cleaned)
+    assert cleaned == ["cred (not possible)"]
 
 
 @pytest.mark.parametrize("name", RESOURCES)

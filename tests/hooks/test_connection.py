@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
+from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HUNG, STATE
@@ -59,6 +59,30 @@ def test_a_connection_without_a_request_is_closed(
         assert connection.recv(100) == b""
 
 
+@pytest.mark.parametrize(
+    ("when", "name", "connects"),
+    [
+        ("always", "runjob", True),
+        ("if-none", "runjob", False),
+        ("if-none", "postqueuejob", True),
+        ("always", "modifyjob", False),
+    ],
+)
+def test_the_hook_connects_early_where_a_request_is_likely(
+    when: str, name: str, connects: bool, run: Run, tmp_path: Path, listener: socket.socket, site: Site
+) -> None:
+    shrink_to_fit = submission(min_walltime=600)
+    alter = altered(shrink_to_fit, {"walltime": "00:50:00"}, site=site, now=NOW)
+    all_events = {event.name: event for event in [*events_without_request(site), alter]}
+    run(all_events[name], socket=str(tmp_path / "s"), runjob=when)
+    listener.setblocking(False)
+    if connects:
+        listener.accept()[0].close()
+    else:
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
 def test_an_open_breaker_prevents_connections(
     run: Run, tmp_path: Path, listener: socket.socket, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +127,7 @@ def test_a_daemon_that_reads_nothing_costs_no_more_than_the_deadline(hook: Modul
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        connection = hook.Connection(str(path), time.monotonic() + HUNG)
+        connection = hook.Connection(str(path))
         silent, _ = listener.accept()
         connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         # The end of a wait that does not heed the deadline.

@@ -61,9 +61,10 @@ def test_a_stopped_daemon_costs_no_time(kind: str, run: Run, tmp_path: Path, sit
         path.mkdir()
     elif kind == "too long":
         path = tmp_path / ("x" * 200)
+    os.environ[STATE] = f"1 {time.monotonic()} {path}"
     outcome = run(postqueued(submission(), site=site), socket=str(path))
     assert "no answer: the daemon " in outcome.log[0][1]
-    assert STATE not in os.environ
+    assert STATE not in os.environ, "no timeout in a row with those before and after"
 
 
 @pytest.mark.parametrize("index", range(5))

@@ -30,6 +30,7 @@ def server(script: HookScript, configuration: Path) -> Server:
         outcome = script.run(event, configuration)
         assert not outcome.error, outcome.error
         assert outcome.hook_accepted
+        assert not any("accepted unchanged" in line for _, line in outcome.log), outcome.log
         return outcome
 
     return run
@@ -123,13 +124,13 @@ def test_the_file_is_bounded_by_jobs_not_by_alters(server: Server, configuration
     for seconds in range(600, 640):
         for number in (7, 8):
             server(alter(site, job_id=f"{number}.pbs1", soft_walltime=str(seconds)))
-    lines = kept.read_text().splitlines()
-    assert len(lines) <= 2 * 2 * MAX_VALUES
-    assert lines[-1] == "8.pbs1 639"
+    newest = range(640 - MAX_VALUES, 640)
+    expected = [f"{number}.pbs1 {seconds}" for number in (7, 8) for seconds in newest]
+    assert kept.read_text().splitlines() == expected
     restart_interpreter()
     assert server(start(site, 639)).soft_walltime == 639
     server(alter(site, soft_walltime="639"))
-    assert len(kept.read_text().splitlines()) <= 2 * 2 * MAX_VALUES
+    assert sorted(kept.read_text().splitlines()) == sorted(expected)
 
 
 def test_a_users_raise_of_the_walltime_ends_a_managers_soft_walltime(server: Server, peer: Peer, site: Site) -> None:
@@ -193,10 +194,12 @@ def test_only_the_newest_thousand_jobs_are_remembered(
     server: Server, script: HookScript, configuration: Path, site: Site
 ) -> None:
     kept = configuration.with_suffix(".kept")
-    kept.write_text("".join(f"{number}.pbs1 100\n" for number in range(100, 1100)))
+    kept.write_text("".join(f"{number}.pbs1 100\n" for number in range(100, 1099)))
     server(alter(site, soft_walltime="00:40:00"))
+    assert len(kept.read_text().splitlines()) == 1000
+    server(alter(site, soft_walltime="00:40:00", job_id="8.pbs1"))
     lines = kept.read_text().splitlines()
-    assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "7.pbs1 2400")
+    assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "8.pbs1 2400")
 
 
 def test_an_alter_passes_with_a_warning_if_the_file_cannot_be_written(

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -167,6 +168,57 @@ def test_destinations_with_the_same_default_give_a_known_walltime(run: Run, peer
     queues = {**site.queues, "both": {"queue_type": "Route", "route_destinations": "short,to_short"}}
     run(queued(submission(walltime=None, queue="both"), site=replace(site, queues=queues)), events=AT_QUEUEJOB)
     assert peer.asked()[0]["job"]["walltime"] == 1800
+
+
+@pytest.mark.parametrize(("above", "walltime"), [(5, 1800), (6, None)])
+def test_queues_are_followed_through_five_routing_queues(
+    above: int, walltime: int | None, run: Run, peer: Peer, site: Site
+) -> None:
+    chain = {f"q{n}": {"queue_type": "Route", "route_destinations": f"q{n - 1}"} for n in range(1, above + 1)}
+    queues = {**site.queues, **chain, "q0": site.queues["short"]}
+    run(queued(submission(walltime=None, queue=f"q{above}"), site=replace(site, queues=queues)), events=AT_QUEUEJOB)
+    assert [request["job"]["walltime"] for request in peer.asked()] == ([] if walltime is None else [walltime])
+
+
+@pytest.mark.parametrize(
+    ("queue", "resources", "place"),
+    [
+        ("exclusive", {}, "scatter:excl"),
+        ("exclusive", {"place": "free"}, "free"),
+        ("exclusive", {"nodes": "2:ppn=4#shared"}, "scatter:excl"),
+        ("to_one_exclusive", {}, "scatter:excl"),
+        ("packed", {}, ""),
+        ("short", {}, "exclhost"),
+        ("short", {"nodes": "2:ppn=4#excl"}, "scatter:excl"),
+        ("short", {"nodes": "2:ppn=4#excl", "place": "free"}, "free"),
+    ],
+)
+def test_a_request_at_queuejob_has_the_exclusive_placement_that_the_job_will_have(
+    queue: str, resources: dict[str, str], place: str, run: Run, peer: Peer, site: Site
+) -> None:
+    """The scheduler compares the soft walltime of such a job to a reservation."""
+    own = {
+        "exclusive": {"queue_type": "Execution", "resources_default": {"place": "scatter:excl"}},
+        "packed": {"queue_type": "Execution", "resources_default": {"place": "pack:excl"}},
+        "to_one_exclusive": {"queue_type": "Route", "route_destinations": "packed, exclusive"},
+    }
+    server = {**site.server, "resources_default": {"place": "exclhost"}}
+    site = replace(site, queues={**site.queues, **own}, server=server)
+    event = queued(submission(queue=queue), site=site)
+    event = replace(event, job={**event.job, "Resource_List": {"walltime": "3600", **resources}})
+    run(event, events=AT_QUEUEJOB)
+    assert [request["job"]["place"] for request in peer.asked()] == [place]
+
+
+def test_facts_about_queues_are_read_once_a_minute(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    monkeypatch.setattr(hook, "read_queue_facts", lambda _server, queue, _route: reads.append(queue))
+    pbs, other = (SimpleNamespace(server=lambda: None, QTYPE_ROUTE=2) for _ in range(2))
+    for module, now in ((pbs, 1000), (pbs, 1060), (pbs, 1061), (pbs, 1100), (other, 1101), (other, 1102)):
+        monkeypatch.setattr(hook, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        hook.queue_facts(module, f"at {now}")
+        hook.queue_facts(module, "short")
+    assert [at for at, queue in enumerate(reads) if queue == "short"] == [1, 4, 7]
 
 
 # ---- The shipped configuration ---------------------------------------------------------------------------------------

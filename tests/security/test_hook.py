@@ -243,5 +243,5 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
         "exec(compile(file.read(), path, 'exec'), module.__dict__)",
         "compile(file.read(), path, 'exec')",
         "self.peer.connect(path)",
-        "Connection(self.path, self.deadline)",
+        "Connection(self.path)",
     }
