@@ -375,7 +375,7 @@ class DecisionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionCount:
+class SubmissionDecisions:
     """The decisions on one user's submissions of one day that are alike.
 
     ``day`` is its midnight UTC in epoch seconds.  ``ordered``: they have a value for ``job_sort_formula``.

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.jobs import DecisionCount, DecisionRecord, Submission
+from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
 from softwalltime.policy.plan_file import PlannedLive
 from softwalltime.policy.presets import HALF, MEDIAN
 from softwalltime.replay.job_columns import JobColumns
@@ -19,10 +19,10 @@ from tests.reports.test_verification import SWITCH, plan, steady
 DAY = 86400
 BALANCED = PLAN.model_copy(update={"live": PlannedLive(mode="on", guard=3600)})
 ALONE = PLAN.model_copy(update={"live": PlannedLive(mode="off", guard="off")})
-ON = DecisionCount(0, "alice", "on", HALF, ordered=True, count=10)
+ON = SubmissionDecisions(0, "alice", "on", HALF, ordered=True, count=10)
 
 
-def said(days: Sequence[Sequence[DecisionCount]], of: object = BALANCED, share: float = 1.0) -> list[str]:
+def said(days: Sequence[Sequence[SubmissionDecisions]], of: object = BALANCED, share: float = 1.0) -> list[str]:
     """The interruptions of one day after another, from 1970-01-01 on."""
     decisions = (replace(one, day=number * DAY) for number, day in enumerate(days) for one in day)
     return [str(found) for found in interruptions(of, share, decisions)]  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def said(days: Sequence[Sequence[DecisionCount]], of: object = BALANCED, share: 
         (replace(ON, ordered=False), "another policy was set from 1970-01-02 to 1970-01-03"),
     ],
 )
-def test_what_most_submissions_of_a_day_say_holds(other: DecisionCount, expected: str) -> None:
+def test_what_most_submissions_of_a_day_say_holds(other: SubmissionDecisions, expected: str) -> None:
     few = replace(other, count=9)
     assert said([[ON], [other, replace(ON, count=9)], [other], [ON, few], [ON]]) == [expected]
     assert said([[ON, few], [few, ON]]) == [], "rules give some jobs another value"
@@ -80,7 +80,7 @@ def test_soft_walltimes_in_the_log_say_when_the_policy_was_off() -> None:
 
 
 def test_jobs_of_an_interruption_are_left_out_and_named() -> None:
-    def counts(first: int, last: int) -> Iterator[DecisionCount]:
+    def counts(first: int, last: int) -> Iterator[SubmissionDecisions]:
         for day in range(SWITCH // DAY, SWITCH // DAY + 30):
             off = first <= day - SWITCH // DAY < last
             yield replace(ON, day=day * DAY, mode="off" if off else "on")
@@ -111,5 +111,5 @@ def test_the_store_counts_decisions_on_submissions_by_day_user_and_policy(engine
     with engine.begin() as connection:
         add_decisions(connection, [decided(*one) for one in events])
         found = sorted(count_decisions(connection, DAY - 5), key=lambda one: one.day)
-    alike = DecisionCount(0, "alice", "on", MEDIAN, ordered=True, count=1)
+    alike = SubmissionDecisions(0, "alice", "on", MEDIAN, ordered=True, count=1)
     assert found == [alike, replace(alike, day=DAY, ordered=False, count=2)]

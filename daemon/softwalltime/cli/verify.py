@@ -14,7 +14,7 @@ from softwalltime.cli.problems import problems
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day, duration
-from softwalltime.jobs import DecisionCount
+from softwalltime.jobs import SubmissionDecisions
 from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
 
 def _stored(
     plan: "Plan", since: int | None, settings: LazySettings
-) -> tuple[int | None, tuple[int, int], list[DecisionCount]]:
+) -> tuple[int | None, tuple[int, int], list[SubmissionDecisions]]:
     """Return when the policy was switched on, and of the time since then the decisions on submissions.
 
     In between: the number of promised starts since then and of the late ones.

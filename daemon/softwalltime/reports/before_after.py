@@ -27,7 +27,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.analysis.periods import WEEK, BlockMean, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
-from softwalltime.reports.interruptions import Interruption
+from softwalltime.reports.interruptions import PolicyGap
 from softwalltime.reports.likeness import BothWaits, Level
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.engine import simulate
@@ -117,7 +117,7 @@ class BeforeAfter:
 
 
 def before_after(
-    jobs: JobColumns, promised: Promised, since: int, share: float, interruptions: Iterable[Interruption] = ()
+    jobs: JobColumns, promised: Promised, since: int, share: float, interruptions: Iterable[PolicyGap] = ()
 ) -> BeforeAfter:
     """Return the periods before and after a switch.
 

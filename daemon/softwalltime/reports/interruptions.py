@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softwalltime.formatting import DAY, day
-from softwalltime.jobs import DecisionCount
+from softwalltime.jobs import SubmissionDecisions
 from softwalltime.policy.plan_file import Plan
 from softwalltime.policy.presets import PRESETS
 from softwalltime.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
@@ -22,7 +22,7 @@ _IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
 
 
 @dataclass(frozen=True, slots=True)
-class Interruption:
+class PolicyGap:
     """Days on which the policy was not in force, from midnight to midnight UTC in epoch seconds, and why."""
 
     since: int
@@ -35,7 +35,7 @@ class Interruption:
         return f"{self.why} on {first}" if first == last else f"{self.why} from {first} to {last}"
 
 
-def interruptions(plan: Plan, share: float, decisions: Iterable[DecisionCount]) -> Sequence[Interruption]:
+def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisions]) -> Sequence[PolicyGap]:
     """Return the interruptions by decisions since the switch, in order of time.
 
     :param share: of the users who have the policy.
@@ -45,7 +45,7 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[DecisionCount]) 
     for found in decisions:
         if user_rank(found.user) < share:
             days[found.day][_state(found, policy)] += found.count
-    merged: list[Interruption] = []
+    merged: list[PolicyGap] = []
     before = _IN_FORCE
     for start, states in sorted(days.items()):
         # Rules may switch some jobs off, or give them another predictor.
@@ -53,12 +53,12 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[DecisionCount]) 
         if most != _IN_FORCE and most == before:
             merged[-1] = replace(merged[-1], until=start + DAY)
         elif most != _IN_FORCE:
-            merged.append(Interruption(start, start + DAY, most))
+            merged.append(PolicyGap(start, start + DAY, most))
         before = most
     return merged
 
 
-def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[DecisionCount]:
+def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[SubmissionDecisions]:
     """Yield what the accounting log says of the policy at each submission; nothing if it would not show.
 
     :param since: when the policy was switched on, epoch seconds.
@@ -71,7 +71,7 @@ def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[Dec
     for submitted, seconds, (user,) in zip(jobs.numbers("submitted").tolist(), soft, jobs.rows("user"), strict=True):
         mode = "on" if seconds > 0 else "off"
         ordered = policy.ordering is not None
-        yield DecisionCount(submitted - submitted % DAY, user, mode, policy.waiting, ordered=ordered, count=1)
+        yield SubmissionDecisions(submitted - submitted % DAY, user, mode, policy.waiting, ordered=ordered, count=1)
 
 
 def _policy(plan: Plan) -> SitePolicy:
@@ -80,7 +80,7 @@ def _policy(plan: Plan) -> SitePolicy:
     return policy.model_copy(update={"waiting": WALLTIME}) if unguarded else policy
 
 
-def _state(found: DecisionCount, policy: SitePolicy) -> str:
+def _state(found: SubmissionDecisions, policy: SitePolicy) -> str:
     if found.mode != "on":
         return _OFF
     same = found.predictor == policy.waiting and found.ordered == (policy.ordering is not None)

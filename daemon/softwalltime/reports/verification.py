@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from softwalltime.formatting import DAY, day, duration, percent, plural
-from softwalltime.jobs import DecisionCount
+from softwalltime.jobs import SubmissionDecisions
 from softwalltime.policy.plan_file import Plan, PromisedClass
 from softwalltime.policy.presets import UNDO
 from softwalltime.replay.job_columns import JobColumns
@@ -36,7 +36,7 @@ REPORT_AGAIN = "softwalltime report store --write PLAN"
 
 def verify(
     jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0),
-    decisions: Iterable[DecisionCount] | None = None,
+    decisions: Iterable[SubmissionDecisions] | None = None,
 ) -> VerifyDocument:  # fmt: skip
     """Compare the recorded waits with what a plan promises.
 

@@ -7,7 +7,7 @@ from psycopg import sql
 from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.formatting import DAY
-from softwalltime.jobs import DecisionCount, DecisionRecord, Submission
+from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
 from softwalltime.reasons import Reason
 from softwalltime.store.attributes import add_attributes
 from softwalltime.store.encoding import NULL, CopyTexts
@@ -90,7 +90,7 @@ def first_value(connection: Connection, since: int) -> int | None:
     return found
 
 
-def count_decisions(connection: Connection, since: int) -> Iterator[DecisionCount]:
+def count_decisions(connection: Connection, since: int) -> Iterator[SubmissionDecisions]:
     """Yield the decisions on submissions from ``since`` (epoch seconds) on, counted by day, user and policy.
 
     :raises StoreError: if PostgreSQL fails.
@@ -99,7 +99,7 @@ def count_decisions(connection: Connection, since: int) -> Iterator[DecisionCoun
     alike = (day, _of.user_name, _of.mode, _of.predictor, _of.ordering.is_not(None))
     wanted = select(*alike, func.count()).where(_of.predicted_at >= since, _of.event == "queuejob").group_by(*alike)
     for row in stream(connection, wanted):
-        yield DecisionCount(*row)
+        yield SubmissionDecisions(*row)
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
