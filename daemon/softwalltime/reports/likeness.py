@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.formatting import DAY, day, duration, percent
+from softwalltime.reports.machine_step import MachineStep, machine_step
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
@@ -72,6 +73,8 @@ class Likeness:
     """Rank correlation of simulated and recorded waits; null: all are equal."""
     pause: tuple[int, int] | None
     """Period, in epoch seconds, in which jobs waited a week or more and none started; null: none."""
+    step: MachineStep | None = None
+    """Change of the machine within the log; null: none was seen."""
 
 
 def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
@@ -100,6 +103,7 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
         _rank_correlation(recorded, start),
         _rank_correlation(*waits),
         pause,
+        machine_step(jobs),
     )
 
 
@@ -133,6 +137,8 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
             f"No job started from {day(first)} to {day(last)} although jobs waited, so the machine was down. --since "
             "and --until select the time before or after."
         )
+    if likeness.step is not None:
+        said.insert(0, str(likeness.step))
     return tuple(said)
 
 

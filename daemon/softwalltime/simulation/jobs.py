@@ -72,11 +72,11 @@ class Jobs:
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
-        return max(self.largest(), int(self._use()[1].max(initial=0)))
+        return max(self.largest(), int(self.use()[1].max(initial=0)))
 
     def peak_during(self, share: float) -> int:
         """The most processors in use during this share of the recorded time, the busiest time left out."""
-        times, used = self._use()
+        times, used = self.use()
         during = np.diff(times)
         if not during.sum():
             return self.peak()
@@ -84,7 +84,7 @@ class Jobs:
         passed = np.cumsum(during[order])
         return int(used[order][np.searchsorted(passed, share * passed[-1])])
 
-    def _use(self) -> tuple[Integers, Integers]:
+    def use(self) -> tuple[Integers, Integers]:
         """The instants at which the number of processors in use changes, and that number from each of them on."""
         starts = _starts(self.completed)
         ends = starts + np.array(self.runtime, np.int64)
