@@ -211,10 +211,9 @@ def _breakable(spec: str) -> Markup:
 def whole_options(text: str) -> Markup:
     """Keep options such as ``--processors`` on one line."""
     option = Markup('<code class="option">{}</code>')
+    parts = enumerate(re.split(r"(--[a-z-]+)", text))
     # Every second part is an option.
-    return Markup("").join(
-        option.format(part) if number % 2 else part for number, part in enumerate(re.split(r"(--[a-z-]+)", text))
-    )
+    return Markup("").join(option.format(part) if number % 2 else _breakable(part) for number, part in parts)
 
 
 def _interval(relative: Interval) -> Markup:

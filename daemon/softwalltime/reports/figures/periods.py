@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from softwalltime.formatting import DAY, MINUTE, day, duration, percent, plural
+from softwalltime.formatting import DAY, MINUTE, duration, percent, plural
 from softwalltime.reports.analysis.periods import BOUNDS, PeriodWaits, Waits, Week, pair_classes
 from softwalltime.reports.figures.picture import (
     DASHES,
@@ -12,6 +12,7 @@ from softwalltime.reports.figures.picture import (
     Picture,
     annotate_bar,
     drawing,
+    format_day_axis,
     format_linear_time_axis,
     format_percent_axis,
 )
@@ -43,8 +44,7 @@ def draw_weeks(found: Sequence[Week]) -> Picture:
         under.set(ylim=(0, None), ylabel="underestimated")
         format_percent_axis(under.yaxis)
         jobs.set_ylabel("jobs")
-        starts = sorted({week.start for week in found})[:: max(1, len({week.start for week in found}) // 7)]
-        jobs.set_xticks([start / DAY for start in starts], [day(start) for start in starts])
+        format_day_axis(jobs.xaxis, {week.start for week in found})
         for ax in (accuracy, under, jobs):
             ax.grid(visible=False, axis="x")
         picture.legend(3, accuracy)

@@ -8,7 +8,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator, PercentFormatter
 
-from softwalltime.formatting import DAY, HOUR, MINUTE, duration
+from softwalltime.formatting import DAY, HOUR, MINUTE, day, duration
 
 INK, MUTED, GRID, HEAT, ON_COLOR = "#0a0001", "#0a0002", "#0a0003", "#0a0004", "#0a0005"
 SERIES = tuple(f"#0b000{number}" for number in range(8))
@@ -167,6 +167,12 @@ def format_linear_time_axis(axis: Axis, high: float) -> None:
     step = next((step for step in STEPS if high <= 5 * step), high)
     axis.set_major_locator(MultipleLocator(step))
     axis.set_major_formatter(FuncFormatter(lambda value, _: duration(value) if value else "0"))
+
+
+def format_day_axis(axis: Axis, starts: Collection[int]) -> None:
+    """Label an axis in days since 1970 with at most seven of these days, which are given in epoch seconds."""
+    shown = sorted(starts)[:: -(-len(starts) // 7) or 1]
+    axis.set_ticks([start / DAY for start in shown], labels=[day(start) for start in shown])
 
 
 def format_percent_axis(axis: Axis, digits: int = 0) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from softwalltime.formatting import DAY, MINUTE, day, duration, exact_percent, percent, plural
+from softwalltime.formatting import DAY, MINUTE, duration, exact_percent, percent, plural
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import Scores
 from softwalltime.reports.analysis.groups import LEAST_JOBS
@@ -17,6 +17,7 @@ from softwalltime.reports.figures.picture import (
     Picture,
     Style,
     drawing,
+    format_day_axis,
     format_percent_axis,
     format_time_axis,
     shorten_label,
@@ -92,9 +93,7 @@ def draw_rates_by_week(found: Sequence[Predictions], look: Mapping[str, Style], 
             linestyle=(0, (4, 2)),
             label=f"target: at most {exact_percent(target)}",
         )
-        starts = sorted({week.start for one in shown for week in one.weeks})
-        ticks = starts[:: max(1, len(starts) // 7)]
-        ax.set_xticks([start / DAY for start in ticks], [day(start) for start in ticks])
+        format_day_axis(ax.xaxis, {week.start for one in shown for week in one.weeks})
         ax.set(ylim=(0, None), ylabel="jobs underestimated")
         ax.grid(visible=False, axis="x")
         format_percent_axis(ax.yaxis)
