@@ -42,7 +42,7 @@ from softwalltime.simulation.runs import RunOptions
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.cli.tune import TuneOptions
+    from softwalltime.cli.tune_options import TuneOptions
 
 _CHANGES = ("wait_mean", "bsld10_mean", "worst_p99", "wait_max", "broken")
 COLUMNS = (
