@@ -24,11 +24,12 @@ def workload() -> Jobs:
 
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "conservative", "pbs"])
-def test_nothing_is_planned_to_start_before_five_years(workload: Jobs, backfill: str) -> None:
+def test_nothing_is_promised_before_the_end_of_a_job_without_a_walltime(workload: Jobs, backfill: str) -> None:
     outcome = simulate(workload, 4, SchedulerPolicy(backfill=backfill))
-    # The narrow job of a day ends long before the holder's planned end, so it does not delay the wide one's promise.
+    # The narrow job of a day ends long before the holder's planned end, so it does not delay the wide one.
     assert outcome.start.tolist() == [0, 3002, 2]
-    assert outcome.promise[1] == UNLIMITED
+    # The wide one's start is foreseen when the holder has ended: at the narrow one's planned end.
+    assert outcome.promise.tolist() == [-1, 2 + 86400, -1]
 
 
 def test_figures_are_of_the_scored_jobs_and_use_is_of_all(workload: Jobs) -> None:

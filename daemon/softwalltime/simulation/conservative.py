@@ -57,25 +57,21 @@ class ConservativeBackfilling:
         profile = self._planned(now)
         if running.version != self._version:
             profile = self._compress(profile, now)
-        new = self._reserve_new(profile, now)
+        self._reserve_new(profile, now)
         while self._start_reserved(now) and len(system.queue.jobs) > len(reserved):
-            new += self._reserve_new(profile, now)
-        for job in new:
-            if job in reserved:
-                system.promise_start(job, reserved[job][0], now)
+            self._reserve_new(profile, now)
+        for job, (start, _) in reserved.items():
+            system.promise_start(job, start, now)
         self._backfill(profile, now)
         self._version = running.version
 
-    def _reserve_new(self, profile: Profile, now: int) -> list[int]:
-        """Reserve for the first jobs that have no reservation, as many as may; return them in order."""
-        reserved = self._reserved
-        count = min(self._depth, len(self._system.queue.jobs)) - len(reserved)
+    def _reserve_new(self, profile: Profile, now: int) -> None:
+        """Reserve for the first jobs that have no reservation, as many as may."""
+        count = min(self._depth, len(self._system.queue.jobs)) - len(self._reserved)
         if count <= 0:
-            return []
-        new = self._system.by_priority(self._unplanned(), now, count)
-        for job in new:
+            return
+        for job in self._system.by_priority(self._unplanned(), now, count):
             self._reserve(profile, job)
-        return new
 
     def _unplanned(self) -> Integers:
         """The waiting jobs without a reservation, in order of submission."""
