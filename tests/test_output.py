@@ -111,7 +111,7 @@ def test_colours_are_for_terminals_that_want_them(
     output.table(TABLE)
     output.paragraph("some words " * 10, "warning")
     screen.flush()
-    text = screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    text = screen.buffer.getvalue().decode()  # type: ignore[attr-defined]  # our own stream
     assert ("\x1b[" in text) is colored
     assert max(len(line) for line in ESCAPES.sub("", text).splitlines()) <= 40
     assert "without extensions: the terminal is too narrow" in " ".join(ESCAPES.sub("", text).split())
@@ -124,7 +124,7 @@ def test_wide_prints_all_columns_in_a_narrow_terminal(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdout", screen)
     Output.given(wide=True, color=False).table(TABLE)
     screen.flush()
-    assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]  # our own stream
 
 
 def test_wide_characters_take_two_columns() -> None:

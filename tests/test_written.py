@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,11 @@ def test_the_name_of_the_unfinished_file_cannot_be_guessed_and_it_must_be_new(tm
 
 
 @pytest.mark.parametrize("write", [write_text, lambda path, text: write_csv(path, [text], [])])
-def test_a_fifo_is_written_directly(write: object, tmp_path: Path) -> None:
+def test_a_fifo_is_written_directly(write: Callable[[Path, str], None], tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    write(fifo, "text")  # type: ignore[operator]
+    write(fifo, "text")
     assert os.read(reader, 100).strip() == b"text"
     os.close(reader)
     assert list(tmp_path.iterdir()) == [fifo]

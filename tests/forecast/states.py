@@ -1,6 +1,7 @@
 """Snapshots for tests: a server of so many processors with running and waiting jobs, written in a few words."""
 
 from pathlib import Path
+from typing import Any
 
 from softwalltime.forecast.pbs_state import PbsOutput
 from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
@@ -17,24 +18,24 @@ def recorded_output(jobs: str = "qstat.json") -> PbsOutput:
     return PbsOutput(*((DATA / name).read_text() for name in names))
 
 
-def running(number: int, ncpus: int, walltime: int, elapsed: int, **more: object) -> LiveJob:
+def running(number: int, ncpus: int, walltime: int, elapsed: int, **more: Any) -> LiveJob:
     """A job that has run for ``elapsed`` seconds."""
     return _job(number, "R", ncpus, walltime, start=NOW - elapsed, **more)
 
 
-def waiting(number: int, ncpus: int, walltime: int, **more: object) -> LiveJob:
+def waiting(number: int, ncpus: int, walltime: int, **more: Any) -> LiveJob:
     """A job that waits."""
     return _job(number, "Q", ncpus, walltime, **more)
 
 
-def _job(number: int, state: str, ncpus: int, walltime: int, **more: object) -> LiveJob:
+def _job(number: int, state: str, ncpus: int, walltime: int, **more: Any) -> LiveJob:
     user = str(more.pop("user", "alice"))
     submission = Submission(f"{number}.srv", user, NOW - 9000 + number, walltime, queue="q", ncpus=ncpus)
-    return LiveJob(submission, state, number, **more)  # type: ignore[arg-type]
+    return LiveJob(submission, state, number, **more)
 
 
-def server(processors: int, *jobs: LiveJob, **settings: object) -> ServerSnapshot:
+def server(processors: int, *jobs: LiveJob, **settings: Any) -> ServerSnapshot:
     """A server with these jobs, strictly ordered by default."""
-    scheduler = SchedulerSettings(**{"strict_ordering": True, **settings})  # type: ignore[arg-type]
+    scheduler = SchedulerSettings(**{"strict_ordering": True, **settings})
     vnodes = (VnodeState("n1", "n1", "free", processors),)
     return ServerSnapshot(NOW, "srv", "23", jobs, vnodes, (), (), scheduler)

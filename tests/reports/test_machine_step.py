@@ -10,7 +10,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.machine_step import WEEK_S, machine_step
 from softwalltime.reports.recommendation import Verdict, recommend_on
-from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_settings
+from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from softwalltime.settings import Settings
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
@@ -76,11 +76,11 @@ def test_the_verdict_names_the_time_since_which_the_machine_is_as_today() -> Non
     options = SimulationOptions(processors=128, seeds=(31,), processes=1)
     recorded = prepare(Workload(jobs), options)
     assert isinstance(recorded, SimulationInput)
-    advice = recommend_on(simulate_settings(recorded, [], options), 0.05)
+    advice = recommend_on(simulate_candidates(recorded, [], options)[1], 0.05)
     step = machine_step(recorded.jobs)
     assert step is not None
     assert advice.verdict is Verdict.UNKNOWN
     assert advice.sentence.endswith(str(step))
     today = prepare(Workload([job for job in jobs if job.submission.submitted >= step.since + WEEK_S]), options)
     assert isinstance(today, SimulationInput)
-    assert recommend_on(simulate_settings(today, [], options), 0.05).verdict is not Verdict.UNKNOWN
+    assert recommend_on(simulate_candidates(today, [], options)[1], 0.05).verdict is not Verdict.UNKNOWN

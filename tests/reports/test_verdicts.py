@@ -13,7 +13,7 @@ from softwalltime.cli.sources import load_jobs
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.recommendation import Recommendation, Verdict, recommend_on
-from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_settings
+from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from softwalltime.settings import Settings
 from softwalltime.workloads.synthetic import generate
 from tests.samples import trace
@@ -27,7 +27,7 @@ def advised(jobs: Sequence[CompletedJob], processors: int | None) -> Recommendat
     options = SimulationOptions(processors=processors, seeds=(31,), processes=1)
     recorded = prepare(Workload(list(jobs)), options)
     assert isinstance(recorded, SimulationInput)
-    return recommend_on(simulate_settings(recorded, [], options), 0.05)
+    return recommend_on(simulate_candidates(recorded, [], options)[1], 0.05)
 
 
 def without_walltimes() -> list[CompletedJob]:

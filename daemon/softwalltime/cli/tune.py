@@ -185,11 +185,12 @@ def _simulated(
         prepare,
         simulate_candidates,
     )
-    from softwalltime.simulation.runs import RunOptions
     from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
     baseline, teaching = options.site.baseline(options.minimum), options.settings().teaching
-    simulation = SimulationOptions(baseline, processors, options.seeds, options.simulated_jobs)
+    simulation = SimulationOptions(
+        baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
+    )
     recorded: SimulationInput | SimulationSkipped = SimulationSkipped("--simulated-jobs 0 was given")
     if options.simulated_jobs:
         recorded = prepare(workload, simulation, teaching)
@@ -201,8 +202,7 @@ def _simulated(
     candidates = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
     named = {baseline.name: baseline.policy, **{one.name: one.policy for one in candidates}}
     named[CHANCE] = chance_policy(baseline.policy)
-    where = RunOptions(options.keep, options.processes)
-    results, figures = simulate_candidates(recorded, candidates, simulation, where, teaching, progress_bar)
+    results, figures = simulate_candidates(recorded, candidates, simulation, progress_bar)
     metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
     return SimulatedCandidates(recorded, metrics, recommend_on(figures, options.max_broken / 100))
 

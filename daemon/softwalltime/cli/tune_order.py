@@ -38,7 +38,6 @@ from softwalltime.reports.simulation import (
 )
 from softwalltime.reports.simulation_document import Advice
 from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.runs import RunOptions
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
@@ -130,17 +129,18 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     teaching = given.settings().teaching
     baseline = site.baseline(given.minimum)
     limits = OrderLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
-    options = SimulationOptions(baseline, site.processors or tally.machine or None, given.seeds, len(jobs))
+    options = SimulationOptions(
+        baseline, site.processors or tally.machine or None, given.seeds, len(jobs), given.processes, given.keep
+    )
     whole = prepare(Workload(jobs, teaching=teaching), options, teaching)
     if isinstance(whole, SimulationSkipped):
         raise SourceError(f"{source}: no order can be searched: {whole.reason}")
     parts = parts_of(whole, given.split, given.simulated_jobs)
     if not all(part.jobs.scored.any() for part in parts):
         raise SourceError(f"{source}: too few jobs with a runtime and a walltime to split: give a longer log")
-    where = RunOptions(given.keep, given.processes)
 
     def simulate(recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
-        return simulate_candidates(recorded, candidates, options, where, teaching, progress_bar)[1]
+        return simulate_candidates(recorded, candidates, options, progress_bar)[1]
 
     found = search_order(parts, baseline, limits, simulate)
     # A part is too short to tell whether the simulation is like the machine.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from softwalltime import __version__, formatting
 from softwalltime.policy.presets import HOUR, UNDO
@@ -219,7 +219,7 @@ def whole_options(text: str) -> Markup:
 def _interval(relative: Interval) -> Markup:
     """Format a relative change; its interval stays on one line."""
     mean, space, between = recommendation.change(relative).partition(" ")
-    return Markup('{} <span class="interval">{}</span>').format(mean, between) if space else Markup(mean)  # noqa: S704
+    return Markup('{} <span class="interval">{}</span>').format(mean, between) if space else escape(mean)
 
 
 def _seconds_interval(change: Interval) -> Markup:

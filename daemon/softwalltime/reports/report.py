@@ -1,6 +1,7 @@
 """Compute all figures of a report: replay each predictor once."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from softwalltime.formatting import DAY
@@ -26,7 +27,7 @@ from softwalltime.reports.simulation import (
     SimulationOptions,
     SimulationSkipped,
     prepare,
-    simulate_settings,
+    simulate_candidates,
 )
 
 MIN_COMPARED_JOBS = 2
@@ -192,7 +193,7 @@ def _advise(
         done += amount
         progress(amount)
 
-    simulated = simulate_settings(prepared, candidates, simulation, advance, rename)
+    _, simulated = simulate_candidates(prepared, candidates, simulation, lambda *_: nullcontext(advance), rename)
     progress(work - done)
     return recommend(simulated, options.target), simulated
 

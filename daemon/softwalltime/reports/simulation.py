@@ -4,15 +4,11 @@ A single schedule is chaotic (:mod:`softwalltime.simulation.shaking`), so every 
 of the same shaken workload, with a 95% confidence interval.
 """
 
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softwalltime.progress import ShowProgress
-from softwalltime.replay.sweep.snapshot import take
-from softwalltime.replay.sweep.workers import local_workers
+from softwalltime.progress import ShowProgress, no_progress
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
@@ -31,8 +27,8 @@ from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.runs import Results, RunOptions, SimulationPlan, run_simulations
-from softwalltime.simulation.shaking import shaken, suitable_shake
-from softwalltime.simulation.tasks import Experiment, SimulationResult, evaluate, results, tasks
+from softwalltime.simulation.shaking import suitable_shake
+from softwalltime.simulation.tasks import Experiment, SimulationResult
 from softwalltime.states import TEACHING, State
 
 SEEDS = tuple(range(31, 41))
@@ -45,15 +41,14 @@ USUAL = 0.99
 TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
 """99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
-_FEW = 100_000
-"""Simulated jobs up to which this process does everything: starting others takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
     """How to simulate: what the site runs, its processors (``None``: estimated), the seeds.
 
-    ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.
+    ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.  ``keep``: the file that saves
+    results, and from which an interrupted run continues.
     """
 
     baseline: Baseline = STRICT_ARRIVAL
@@ -61,6 +56,7 @@ class SimulationOptions:
     seeds: tuple[int, ...] = SEEDS
     jobs: int = JOBS
     processes: int | None = None
+    keep: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,8 @@ class SimulationInput:
 
     ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the
     most processors in use during ``USUAL`` of the time, where the size is estimated.  ``scored_share``: share of the
-    processor time of all jobs, also those refused, that the jobs with a walltime are.
+    processor time of all jobs, also those refused, that the jobs with a walltime are.  ``teaching``: how jobs must have
+    ended to teach predictors.
     """
 
     jobs: Jobs
@@ -86,6 +83,7 @@ class SimulationInput:
     estimated: bool
     usual: int | None = None
     scored_share: float = 1.0
+    teaching: Collection[State] = TEACHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,40 +166,29 @@ def prepare(
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
     estimated = options.processors is None
     usual = jobs.peak_during(USUAL) if estimated else None
-    return SimulationInput(newest, len(fitting), refused, size, estimated, usual, jobs.scored_share(size))
+    return SimulationInput(newest, len(fitting), refused, size, estimated, usual, jobs.scored_share(size), teaching)
 
 
-def simulate_settings(
+def simulate_candidates(
     recorded: SimulationInput,
     candidates: Sequence[Candidate],
     options: SimulationOptions,
-    progress: Callable[[int], None] = lambda _: None,
+    show: ShowProgress = no_progress,
     rename: Rename = lambda kind, name: name,
-) -> SimulationFigures:
-    """Simulate what the site runs and the candidates on the same shaken workloads.
+) -> tuple[Results, SimulationFigures]:
+    """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
 
-    :param progress: told the number of simulated jobs since it was last told, at most
-        ``MAX_POLICIES`` times jobs times seeds in all.
+    :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
     :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     policies = policies_of(candidates, options.baseline.policy)
-    found = {(each.policy, each.seed): each for each in _results(recorded, policies, options, progress)}
-    return compare_candidates(recorded, candidates, options, found, rename)
-
-
-def simulate_candidates(
-    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions, where: RunOptions,
-    teaching: Iterable[State], show: ShowProgress,
-) -> tuple[Results, SimulationFigures]:  # fmt: skip
-    """Simulate candidates beside what the site runs; return all results, and how the candidates compare."""
-    policies = policies_of(candidates, options.baseline.policy)
     plan = SimulationPlan(
         experiment_of(recorded, policies[0]), {one.name: one for one in policies}, options.seeds, recorded.jobs,
-        tuple(sorted(teaching)),
+        tuple(sorted(recorded.teaching)),
     )  # fmt: skip
-    found = run_simulations(plan, where, show)
-    return found, compare_candidates(recorded, candidates, options, found)
+    found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
+    return found, compare_candidates(recorded, candidates, options, found, rename)
 
 
 def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
@@ -266,29 +253,3 @@ def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[M
 def _means(metrics: Sequence[Metrics]) -> Metrics:
     # A speed differs from run to run, and the same jobs must give the same report.
     return replace(means(metrics), jobs_per_second=None)
-
-
-def _results(
-    recorded: SimulationInput,
-    policies: Sequence[SchedulerPolicy],
-    options: SimulationOptions,
-    progress: Callable[[int], None],
-) -> Iterable[SimulationResult]:
-    """The figures of all policies on all workloads, as they come."""
-    jobs, seeds = recorded.jobs, options.seeds
-    experiment = experiment_of(recorded, policies[0])
-    workers = local_workers(options.processes)
-    if workers.processes == 1 or len(jobs) * len(policies) * len(seeds) <= _FEW:
-        for seed in seeds:
-            yield from results(shaken(jobs, experiment.shake, seed), experiment, policies, seed, progress)
-        return
-    with tempfile.TemporaryDirectory(prefix="softwalltime-report-") as folder:
-        path = Path(folder) / "jobs.json"
-        take(jobs.completed, TEACHING, path)
-        todo = [(policy, seed) for seed in seeds for policy in policies]
-        # Two tasks a workload, so that all processes have work until the end.
-        work = tasks(experiment, path, TEACHING, todo, 2 * len(seeds))
-        with closing(workers.do(evaluate, work)) as done:
-            for some in done:
-                yield from some
-                progress(len(some) * len(jobs))

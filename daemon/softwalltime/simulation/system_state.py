@@ -122,7 +122,7 @@ class SystemState:
             self.promise[job] = start
 
     def is_late(self, job: int, now: int, seconds: int | None) -> bool:
-        """Whether the promised start is past by more than ``seconds``; never without a promise, or a limit."""
+        """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``."""
         return seconds is not None and 0 <= self.promise[job] < now - seconds
 
     def end(self, job: int, now: int) -> None:
