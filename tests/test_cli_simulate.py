@@ -11,6 +11,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
+from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.simulation.jobs import UNLIMITED
 from softwalltime.simulation.metrics import Metrics
 from tests.dask_cluster import cluster
@@ -313,7 +314,8 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     ]  # fmt: skip
     assert document["seeds"] == [1, 2]
     assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
-    assert document["settings"]["order"]["formula"] == "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    assert document["settings"]["order"]["formula"] == EXPANSION_FACTOR.formula("predicted")
+    assert [name for name, policy in document["settings"].items() if policy["keep_promises"]] == ["balanced", "order"]
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
     assert [document["settings"][name]["guard"] for name in ("safe", "balanced", "order, live values off")] == [
         3600,

@@ -1,7 +1,7 @@
 """Promises: the starts that the scheduler estimates for its top jobs, and what became of them.
 
-A job's promise is the start that the scheduler gave it when it first became a top job.  It counts as long as the job
-waits: a job that is held, deleted or requeued has none any more.
+A job's promise is the start that the scheduler gave it when it first became a top job, as its next cycle corrects it.
+It counts as long as the job waits: a job that is held, deleted or requeued has none any more.
 """
 
 from dataclasses import dataclass

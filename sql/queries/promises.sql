@@ -12,7 +12,9 @@ INSERT INTO softwalltime.promises AS known (
 )
 VALUES (:job_id, :server, :promised_at, :first_start, :last_start, :start_time, :ncpus, :queue, :outcome)
 ON CONFLICT (job_id, server, promised_at) DO UPDATE
-SET last_start = excluded.last_start, start_time = excluded.start_time, outcome = excluded.outcome
+SET
+    first_start = excluded.first_start, last_start = excluded.last_start, start_time = excluded.start_time,
+    outcome = excluded.outcome
 WHERE known.outcome = 'open';
 
 -- name: open_promises

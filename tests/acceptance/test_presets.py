@@ -17,6 +17,7 @@ import pytest
 from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import CHECK, QUEUE
 from softwalltime.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
+from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import PRESETS
 from tests.acceptance.lab import STRICT, Lab, until
 from tests.policy.test_plan_file import PLAN
@@ -104,12 +105,13 @@ def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, l
     # Shown, and nothing is changed.
     shown = administrator.install("--preset", "order")
     assert ("to do: resource predicted: no such resource -> type=long,flag=r  # " in shown) != had
+    formula = EXPANSION_FACTOR.formula("predicted")
     for line in (
         "to do: server eligible_time_enable: False -> True  # ",
         f"to do: {administrator.sched_config}: strict_ordering: false -> True  # ",
         f"to do: {administrator.sched_config}: resources: without it -> soft_walltime  # ",
         f"to do: {administrator.sched_config}: by_queue: True,True -> False,False  # ",
-        "to do: server job_sort_formula: not set -> (eligible_time + 3600.0) / (predicted or walltime or 1e9)  # ",
+        f"to do: server job_sort_formula: not set -> {formula}  # ",
     ):
         assert line in shown
     assert administrator.settings() == before

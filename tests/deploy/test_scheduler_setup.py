@@ -30,6 +30,7 @@ resources: "ncpus, mem, arch, host, vnode, aoe, eoe"
 """
 AS_DELIVERED = PbsSettings(files={FILE: DELIVERED})
 OWN = "job_priority * 1000 + eligible_time"
+ORDER = "2e7 if predicted == 1 and walltime > 1 else (eligible_time + 3600.0) / (predicted or walltime or 1e9)"
 
 
 def after(settings: PbsSettings, changes: tuple[Change, ...]) -> PbsSettings:
@@ -68,9 +69,7 @@ def test_order_needs_the_resource_first_and_the_formula_last() -> None:
         "by_queue", "job_sort_formula",
     ]  # fmt: skip
     assert statement(plan.make[0]) == "create resource predicted type=long,flag=r"
-    assert statement(plan.make[-1]) == (
-        'set server job_sort_formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"'
-    )
+    assert statement(plan.make[-1]) == f'set server job_sort_formula = "{ORDER}"'
 
 
 @pytest.mark.parametrize("preset", ["safe", "balanced", "order"])
@@ -86,10 +85,10 @@ def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> 
 
 
 def test_between_presets_the_formula_follows_and_that_of_the_site_stays() -> None:
-    order = "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
+    order = "2e7 if guess == 1 and walltime > 1 else (eligible_time + 3600.0) / (guess or walltime or 1e9)"
     balanced = (
-        "(1e7 + eligible_time) if eligible_time > 345600 else (eligible_time + 3600.0) / "
-        "(guess or walltime or 1e9)**0.125 / (walltime or 1e9)**0.375 * (ncpus or 1)**0.25"
+        "2e7 if guess == 1 and walltime > 1 else (1e7 + eligible_time) if eligible_time > 345600 else "
+        "(eligible_time + 3600.0) / (guess or walltime or 1e9)**0.125 / (walltime or 1e9)**0.375 * (ncpus or 1)**0.25"
     )
     made = plan_setup(requirements("order", "guess"), AS_DELIVERED, ())
     changed = after(AS_DELIVERED, made.changes)
@@ -158,7 +157,7 @@ def test_the_sites_formula_is_never_replaced_without_being_told_to() -> None:
     settings = replace(AS_DELIVERED, server=QmgrObject({"job_sort_formula": (OWN,)}))
     plan = plan_setup(requirements("order"), settings, ())
     assert "job_sort_formula" not in {change.name for change in plan.make}
-    product = f"({OWN}) * (eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    product = f"({OWN}) * ({ORDER})"
     (note,) = plan.notes
     assert product in note
     told = plan_setup(requirements("order", formula=product), settings, ())
@@ -241,7 +240,7 @@ esac
 
 @pytest.fixture
 def setup(tmp_path: Path) -> Setup:
-    formula = "(eligible_time + 3600.0) / (predicted or walltime or 1e9)"
+    formula = ORDER
     (tmp_path / "sched_config").write_text(DELIVERED)
     qmgr(tmp_path, SAID.format(folder=tmp_path, formula=formula))
     return Setup(Qmgr(tmp_path / "exec" / "bin" / "qmgr", tmp_path), tmp_path / "hook")

@@ -90,12 +90,14 @@ def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
     assert source.asked[2:] == [everything, ("1.pbs1",)]
 
 
-def test_jobs_that_are_held_have_ended_or_are_gone_are_left_out() -> None:
+def test_jobs_that_have_ended_or_are_gone_are_left_out() -> None:
     source = RecordedJobs({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
     watch = ServerJobs(source)
-    assert sorted(job.state for job in watch.look(NOW)) == ["B", "Q", "R", "S"]
+    found = watch.look(NOW)
+    assert sorted(job.state for job in found) == ["B", "H", "Q", "R", "S", "W"]
+    assert sorted(job.state for job in found if job.waits or job.runs) == ["B", "Q", "R", "S"]
     del source.there["Q"]
-    assert sorted(job.state for job in watch.look(NOW)) == ["B", "R", "S"]
+    assert sorted(job.state for job in watch.look(NOW)) == ["B", "H", "R", "S", "W"]
 
 
 def test_no_request_keeps_the_server_from_others_for_long() -> None:

@@ -1,5 +1,7 @@
 """Which jobs are altered, and in which order."""
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from softwalltime.jobs import Prediction, Submission
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import Revise, Urgency, plan_changes, within_budget
-from softwalltime.policy.decide import Decision
+from softwalltime.policy.decide import Action, Decision
 from softwalltime.reasons import Reason
 
 NOW = 1_000_000
@@ -17,18 +19,18 @@ OPTIONS = LiveOptions(mode="on", change_seconds=300, change_share=0.2, lead=120)
 
 def job(
     number: int = 1, *, state: str = "Q", soft: int | None = None, started: int | None = None,
-    promised: int | None = None, walltime: int = 36000, job_id: str = "",
+    promised: int | None = None, walltime: int = 36000, job_id: str = "", ordering: int | None = None,
 ) -> ServerJob:  # fmt: skip
     submission = Submission(job_id or f"{number}.pbs1", "alice", number, walltime)
-    return ServerJob(submission, state, soft, started, promised, 0)
+    return ServerJob(submission, state, soft, started, promised, 0, ordering)
 
 
-def predicting(seconds: int) -> Revise:
-    """Decide as the policy does with a predictor that always says this."""
+def predicting(seconds: int, ordering: int | None = None, mode: Literal["on", "shadow"] = "on") -> Revise:
+    """Decide as the policy does with predictors that always say this."""
 
     def revise(_: Submission, has: int | None, __: int | None) -> Decision:
-        action = "none" if has == seconds else "set"
-        return Decision("on", "v3", action, Reason.PREDICTED, seconds, Prediction(seconds, ""))
+        action: Action = "none" if has == seconds else "set" if mode == "on" else "shadow"
+        return Decision(mode, "v3", action, Reason.PREDICTED, seconds, Prediction(seconds, ""), ordering)
 
     return revise
 
@@ -90,6 +92,34 @@ def test_the_most_urgent_changes_come_first_and_older_jobs_before_younger_ones()
     assert [change.job.job_id[0] for change in changes] == ["4", "3", "5", "2", "1"]
     chosen, postponed = within_budget(changes, 2)
     assert ([change.job.job_id[0] for change in chosen], postponed) == (["4", "3"], 3)
+
+
+@pytest.mark.parametrize(
+    ("state", "promised", "has", "mode", "given"),
+    [
+        ("Q", True, 7200, "on", 1),
+        ("Q", True, None, "on", 1),
+        ("B", True, 7200, "on", 1),
+        ("Q", True, 1, "on", None),
+        ("Q", True, 7200, "shadow", None),  # the policy orders no job of this user
+        ("Q", False, 1, "on", 5000),
+        ("B", False, 1, "on", 5000),
+        ("Q", True, 1, "shadow", 36000),
+        ("H", True, 1, "on", 5000),  # or its owner would have the place again at the release
+        ("W", False, 1, "shadow", 36000),
+        ("H", False, 7200, "on", None),
+        ("R", True, 1, "on", None),  # PBS alters no such resource of a job that runs
+    ],
+)
+def test_a_promised_job_keeps_its_place_while_it_waits(
+    state: str, promised: bool, has: int | None, mode: Literal["on", "shadow"], given: int | None
+) -> None:
+    has_started = NOW - 10 if state == "R" else None
+    each = job(state=state, soft=5000, started=has_started, ordering=has)
+    order = 5000 if mode == "on" else None
+    changes = plan_changes([each], NOW, OPTIONS, predicting(5000, order, mode), ["1.pbs1"] if promised else [])
+    assert [change.ordering for change in changes] == ([] if given is None else [given])
+    assert all(change.urgency is Urgency.TOP_JOB for change in changes if given == 1 or state in "HW")
 
 
 @given(

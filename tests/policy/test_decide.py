@@ -135,10 +135,10 @@ def test_shadow_mode_decides_the_same_and_only_records_it() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "ordering", "whole"),
-    [(70.5, 70.5, 71), (0.0, 1.0, 1), (9999.0, 3600.0, 3600), (COLD, 3600.0, 3600), (math.nan, 3600.0, 3600)],
+    [(70.5, 70.5, 71), (0.0, 2.0, 2), (9999.0, 3600.0, 3600), (COLD, 3600.0, 3600), (math.nan, 3600.0, 3600)],
 )
 @pytest.mark.parametrize("kind", [Kind.SUBMITTED, Kind.ALTERED])
-def test_the_ordering_value_is_between_one_second_and_the_walltime_and_whole_for_pbs(
+def test_the_ordering_value_is_between_two_seconds_and_the_walltime_and_whole_for_pbs(
     kind: Kind, answer: NoPrediction | float, ordering: float, whole: int
 ) -> None:
     decision = decided(kind, of=terms(ordering="o"), w=600, o=answer)
@@ -147,6 +147,13 @@ def test_the_ordering_value_is_between_one_second_and_the_walltime_and_whole_for
 
 def test_the_ordering_value_may_be_the_walltime() -> None:
     assert decided(of=terms(ordering=WALLTIME), w=600).ordering_seconds == 3600
+
+
+@pytest.mark.parametrize("walltime", [1, 2])
+def test_the_ordering_value_is_that_of_a_promised_job_only_where_the_walltime_is(walltime: int) -> None:
+    job = Submission("1", "alice", 0, walltime)
+    decision = decide(terms(ordering="o"), Kind.SUBMITTED, job, None, lambda *_: Prediction(0.0, ""))
+    assert decision.ordering_seconds == walltime
 
 
 def test_while_the_history_loads_a_new_job_is_ordered_by_its_walltime_and_an_altered_one_as_before() -> None:

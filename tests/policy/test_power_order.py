@@ -8,10 +8,13 @@ from softwalltime.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrd
 
 def test_the_formulas_of_the_presets() -> None:
     assert BALANCED.formula("predicted") == (
-        "(1e7 + eligible_time) if eligible_time > 345600 else (eligible_time + 3600.0) / "
+        "2e7 if predicted == 1 and walltime > 1 else (1e7 + eligible_time) if eligible_time > 345600 else "
+        "(eligible_time + 3600.0) / "
         "(predicted or walltime or 1e9)**0.125 / (walltime or 1e9)**0.375 * (ncpus or 1)**0.25"
     )
-    assert EXPANSION_FACTOR.formula("guess") == "(eligible_time + 3600.0) / (guess or walltime or 1e9)"
+    assert EXPANSION_FACTOR.formula("guess") == (
+        "2e7 if guess == 1 and walltime > 1 else (eligible_time + 3600.0) / (guess or walltime or 1e9)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,7 @@ def test_the_formulas_of_the_presets() -> None:
 )  # fmt: skip
 def test_each_option_is_in_the_formula(spec: str, formula: str) -> None:
     order = PowerOrder.of(spec)
-    assert order.formula("p") == formula
+    assert order.formula("p") == f"2e7 if p == 1 and walltime > 1 else {formula}"
     assert PowerOrder.of(str(order)) == order
 
 

@@ -2,7 +2,7 @@
 
 from softwalltime.jobs import MAX_WALLTIME
 from softwalltime.policy.guard import late_job
-from softwalltime.policy.promise_ledger import EXPIRED, GONE, PromiseLedger, QueuedJob
+from softwalltime.policy.promise_ledger import EXPIRED, GONE, SETTLING, PromiseLedger, QueuedJob
 from softwalltime.promises import Outcome, Promise
 
 
@@ -149,3 +149,13 @@ def test_a_start_that_pbs_does_not_show_is_now() -> None:
     ledger.look([QueuedJob("1", True, 1000, None, "q", 7)], now=500)
     (started,) = ledger.look([runs("1", None)], now=900)
     assert (started.started, started.queue, started.ncpus, started.promised_at) == (900, "q", 7, 500)
+
+
+def test_the_next_cycles_may_correct_a_promise() -> None:
+    """Jobs that start in the cycle of the first promise count in it with their waiting values."""
+    ledger = PromiseLedger()
+    ledger.look([waits("1", 1000)], now=0)
+    (corrected,) = ledger.look([waits("1", 3000)], now=SETTLING)
+    assert (corrected.first, corrected.last, corrected.promised_at) == (3000, 3000, 0)
+    (renewed,) = ledger.look([waits("1", 5000)], now=SETTLING + 1)
+    assert (renewed.first, renewed.last) == (3000, 5000)

@@ -73,9 +73,9 @@ def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(eng
     assert first.look(runs(2, NOW + 160), waits(3, NOW + 100), now=NOW + 180) == 0.6
     # Killed now.  Its successor knows theta and the promise.
     second = Process(engine)
-    assert second.look(waits(3, NOW + 900), now=NOW + 200) == 0.6
+    assert second.look(waits(3, NOW + 1900), now=NOW + 800) == 0.6
     assert second.watch.factor(STEERED) == pytest.approx(1.0305, abs=1e-4)
-    assert second.look(runs(3, NOW + 500), now=NOW + 510) == 1.4
+    assert second.look(runs(3, NOW + 900), now=NOW + 910) == 1.4
     assert found(
         engine,
         "SELECT job_id, server, first_start, last_start, start_time, outcome, queue, ncpus "
@@ -83,7 +83,7 @@ def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(eng
     ) == [
         ("1.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 161, "late", "short", 80),
         ("2.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 160, "kept", "short", 80),
-        ("3.pbs1", "pbs1", NOW + 100, NOW + 900, NOW + 500, "late", "short", 80),
+        ("3.pbs1", "pbs1", NOW + 100, NOW + 1900, NOW + 900, "late", "short", 80),
     ]
     assert (second.watch.counts.late, second.watch.counts.kept) == (1, 0)
 

@@ -33,7 +33,8 @@ class PlainCycle:
         calendar = machine.calendar(now, system.running.jobs())
         marked: set[tuple[object, ...]] = set()
         top_jobs = 0
-        overtaken = False
+        overtaken = corrected = False
+        planned: dict[int, int] = {}
         values: Sequence[int] = system.values.waiting
         ordered = deque(self._sorted(now))
         while ordered:
@@ -46,6 +47,7 @@ class PlainCycle:
             if machine.fits(job) and calendar.fits(job, now, seconds):
                 system.start(job, now)
                 system.backfilled[job] = overtaken
+                corrected |= system.values.running[job] > seconds
                 calendar.occupy(job, now, now + seconds)
                 if system.order is not None and system.order.changes_on_start:
                     left = set(ordered)
@@ -57,7 +59,9 @@ class PlainCycle:
                 if start < FOREVER:
                     top_jobs += 1
                     calendar.occupy(job, start, start + seconds)
-                    system.promise_start(job, start, now)
+                    planned[job] = start
                     if system.is_late(job, now, self._guard):
                         values = system.values.limit
             marked.add(key)
+        for job, start in planned.items():
+            system.promise_start(job, start, now, settled=not corrected)

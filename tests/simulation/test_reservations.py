@@ -1,6 +1,7 @@
 """Conservative backfilling and PBS's cycle: promises, and what they have in common with EASY."""
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,12 +163,49 @@ def test_a_profile_finds_the_first_time_that_fits(
     assert [profile.earliest(each, 5) for each in range(4)] == [untouched.earliest(each, 5) for each in range(4)]
 
 
+@pytest.mark.parametrize("backfill", ["easy", "pbs"])
+@given(workload=workloads(bounded=True), order=st.sampled_from(list(ORDERS)))
+@settings(deadline=None, max_examples=150)
+def test_a_top_job_that_keeps_its_place_starts_as_promised_where_estimates_are_upper_bounds(
+    backfill: str, workload: Workload, order: str
+) -> None:
+    outcome = run(*workload, backfill=backfill, order=order, keep_promises=True)
+    promised = outcome.promise >= 0
+    assert np.all(outcome.start[promised] <= outcome.promise[promised])
+
+
+def test_a_shorter_job_takes_the_place_of_the_top_job_unless_that_keeps_it() -> None:
+    jobs = [
+        job("runs", submitted=0, runtime=100, walltime=100, ncpus=4),
+        job("top", submitted=1, runtime=500, walltime=500, ncpus=4),
+        job("shorter", submitted=50, runtime=10, walltime=10, ncpus=4),
+    ]
+    policy = SchedulerPolicy(backfill="pbs", order="xf")
+    assert simulate(jobs_of(jobs), 4, policy).start.tolist() == [0, 110, 100]
+    assert simulate(jobs_of(jobs), 4, replace(policy, keep_promises=True)).start.tolist() == [0, 100, 600]
+
+
+def test_what_starts_beside_a_top_job_with_a_shorter_value_corrects_its_promise() -> None:
+    jobs = [
+        job("first", submitted=0, runtime=100, walltime=100, ncpus=2),
+        job("top", submitted=0, runtime=10, walltime=10, ncpus=4),
+        job("later", submitted=60, runtime=1, walltime=1, ncpus=4),
+    ]
+    outcome = simulate(jobs_of(jobs), 4, SchedulerPolicy(backfill="pbs", waiting="factor:0.5", minimum=1))
+    # The first cycle planned the top job for 50.
+    assert outcome.promise[1] == 100
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
         (SchedulerPolicy(depth=2), "a depth is for the backfillings pbs and conservative, and it is easy"),
         (SchedulerPolicy(guard=1, backfill="none"), "a guard needs a top job"),
         (SchedulerPolicy(guard=1, backfill="conservative"), "a guard needs a top job"),
+        (
+            SchedulerPolicy(keep_promises=True, backfill="conservative"),
+            "keep_promises is for backfillings that promise a",
+        ),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(policy: SchedulerPolicy, message: str) -> None:

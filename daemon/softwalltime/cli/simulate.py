@@ -77,6 +77,7 @@ class PolicyOptions:
         "Rule for a running job that outlives its value.  Default: pbs.", type=click.Choice(list(CORRECTIONS))
     )
     guard: int | None = option("Backfill by walltimes while the top job is that late.", least=0, metavar="SECONDS")
+    keep_promises: bool = option("Put jobs with a promised start first in the order.")
     steer: float | None = option(
         "Adapt waiting values until this share of promises is broken.", type=SHARE, metavar="SHARE"
     )
@@ -89,7 +90,7 @@ class PolicyOptions:
 
     def values(self) -> dict[str, Any]:
         """Return the fields of a policy that are given, with seconds in place of minutes."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
+        given = {name: value for name, value in vars(self).items() if value is not None and value is not False}
         return given | ({"live": 60 * self.live} if self.live is not None else {})
 
 

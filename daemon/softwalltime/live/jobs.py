@@ -22,14 +22,14 @@ START = Extra(("stime",), lambda job: job.get("job_state", "") not in PENDING)
 """A job that has started has a start, which changes only together with ``mtime``."""
 BEGUN = "B"
 """State of an array of which a part has started; it waits too."""
-WAITING, RUNNING = "QB", "RS"
-"""States, one letter each, of jobs that may start (B: an array of which a part has started) and of jobs that hold
-their processors (S: suspended, its time goes on)."""
+WAITING, RUNNING, HELD = "QB", "RS", "HW"
+"""States, one letter each, of jobs that may start (B: an array of which a part has started), of jobs that hold their
+processors (S: suspended, its time goes on), and of jobs that may not start now (W: before its time)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerJob:
-    """A job that waits or runs.
+    """A job that waits, is held, or runs.
 
     ``soft_walltime`` is in seconds, ``None`` for none.  ``started`` and ``promised`` (``estimated.start_time``, which
     the scheduler gives to its top jobs) are epoch seconds, ``None`` for a job that waits or has no promise.
@@ -62,14 +62,14 @@ class ServerJob:
 
 
 class ServerJobs(JobWatcher[ServerJob]):
-    """The jobs of a server that wait or run; subjobs of arrays are left out."""
+    """The jobs of a server that wait, are held, or run; subjobs of arrays are left out."""
 
     def __init__(self, source: JobSource) -> None:
-        super().__init__(source, STATE, DETAILS, _waits_or_runs, live_job, _with_state, extras=[OWNER, START])
+        super().__init__(source, STATE, DETAILS, _is_wanted, live_job, _with_state, extras=[OWNER, START])
 
 
-def _waits_or_runs(_job_id: str, state: Attributes) -> bool:
-    return state.get("job_state", "") in WAITING + RUNNING
+def _is_wanted(_job_id: str, state: Attributes) -> bool:
+    return state.get("job_state", "") in WAITING + RUNNING + HELD
 
 
 def _with_state(job: ServerJob, state: Attributes) -> ServerJob:

@@ -47,8 +47,9 @@ class LiveOptions(BaseModel):
 
 
 def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
-    """Return whether guard or steering acts, which read promised starts."""
-    return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.steer is not None)
+    """Return whether guard, steering or the order reads promised starts."""
+    reads = live.guard is not None or policy.steer is not None or policy.ordering is not None
+    return live.mode == "on" and policy.mode == "on" and reads
 
 
 def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:

@@ -1,6 +1,6 @@
 """Which jobs to alter: a pure function of the queue, the predictions and the options."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -8,6 +8,7 @@ from softwalltime.jobs import Submission
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.decide import Decision
+from softwalltime.policy.power_order import PROMISED
 from softwalltime.reasons import Reason
 
 
@@ -39,39 +40,69 @@ Revise = Callable[[Submission, int | None, int | None], Decision]
 """Decides anew about a job: (submission, soft walltime it has, seconds that it has run or ``None`` while it waits)."""
 
 
-def plan_changes(jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise) -> list[LiveChange]:
+def plan_changes(
+    jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise, promised: Collection[str] = ()
+) -> list[LiveChange]:
     """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
 
     A waiting job gets what it would get if it were submitted now; its ordering value is only ever raised, which takes
-    back a place that its owner got by attributes that the job has no more.  A running job gets the prediction given the
-    time that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft
-    walltime by whole multiples.
+    back a place that its owner got by attributes that the job has no more.  A job that PBS has promised a start keeps
+    its place by the ordering value :data:`PROMISED` while it waits; one that is held loses it.  A running job gets the
+    prediction given the time that it has run.  Where a running job has outlived its prediction nothing is changed: PBS
+    extends its soft walltime by whole multiples.
+
+    :param promised: ids of the waiting jobs with a promise.
     """
     changes = []
     for job in jobs:
-        change = _waiting(job, options, revise) if job.waits else _running(job, now, options, revise)
+        if job.runs:
+            change = _running(job, now, options, revise)
+        elif job.waits:
+            change = _waiting(job, options, revise, job.job_id in promised)
+        elif job.ordering == PROMISED:
+            change = _held(job, revise)
+        else:
+            continue
         if change is not None:
             changes.append(change)
     return sorted(changes, key=lambda change: (change.urgency, change.job.submission.submitted, change.job.job_id))
 
 
-def _waiting(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
+def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, promised: bool) -> LiveChange | None:
     decision = revise(job.submission, job.soft_walltime, None)
     seconds = decision.soft_walltime
     if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
         seconds = None
-    ordering = decision.ordering_seconds if decision.mode == "on" else None
-    # 0 and no value: the formula takes the walltime.
-    if not job.ordering or ordering is None or not _differs(job.ordering, ordering, options) or ordering < job.ordering:
-        ordering = None
+    ordering = _ordering(job, decision, options, promised)
     if seconds is None and ordering is None:
         return None
-    return LiveChange(Urgency.TOP_JOB if job.promised else Urgency.WAITING, job, seconds, decision, ordering)
+    urgency = Urgency.TOP_JOB if promised or job.promised else Urgency.WAITING
+    return LiveChange(urgency, job, seconds, decision, ordering)
+
+
+def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, promised: bool) -> int | None:
+    """Return the ordering value to set; ``None``: the job keeps what it has."""
+    value = decision.ordering_seconds if decision.mode == "on" else None
+    if promised and value is not None:
+        return PROMISED if job.ordering != PROMISED else None
+    if job.ordering == PROMISED:
+        return value or job.submission.walltime
+    # 0 and no value: the formula takes the walltime.
+    if not job.ordering or value is None or value < job.ordering or not _differs(job.ordering, value, options):
+        return None
+    return value
+
+
+def _held(job: ServerJob, revise: Revise) -> LiveChange | None:
+    """Take the place of a held job, which its owner would have again at the release."""
+    decision = revise(job.submission, job.soft_walltime, None)
+    value = decision.ordering_seconds or job.submission.walltime
+    return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
 
 
 def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
     # PBS alters whole arrays and single jobs, but no subjob that runs; suspended jobs keep what they have.
-    if not job.runs or job.state == "S" or "[" in job.job_id or job.started is None:
+    if job.state == "S" or "[" in job.job_id or job.started is None:
         return None
     elapsed = max(0, now - job.started)
     decision = revise(job.submission, job.soft_walltime, elapsed)

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from softwalltime.events import Kind
 from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.clamp import soft_walltime
+from softwalltime.policy.power_order import PROMISED
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, Mode
 from softwalltime.reasons import Reason, sentence
 
@@ -143,9 +144,10 @@ def has_exclusive_placement(place: str) -> bool:
 
 
 def _order(prediction: Prediction | NoPrediction, walltime: int) -> float:
-    """The ordering value in seconds: the prediction, at least 1 and at most the walltime, which it is on a cold start.
+    """The ordering value in seconds: the prediction, at most the walltime, which it is on a cold start.
 
+    At least 2 but for a walltime of a second: :data:`PROMISED` is for promised jobs.
     A predictor's NaN is the walltime too: min and max return their first argument unless the second is beyond it.
     """
     seconds = prediction.seconds if isinstance(prediction, Prediction) else walltime
-    return float(max(min(walltime, seconds), 1))
+    return float(min(max(min(walltime, seconds), PROMISED + 1), walltime))

@@ -1,7 +1,8 @@
 """Orders of the queue as data: powers of wait, length and size, and the ``job_sort_formula`` of each.
 
 The priority of a job is (wait + age)^k / length^e x processors^b.  The length is walltime^(1 - s) x predicted^s.  Jobs
-that have waited a number of days come before all others, the oldest first.
+that have waited a number of days come before all others, the oldest first.  A job whose start PBS has promised comes
+even before those: live values set its ordering value to :data:`PROMISED`.
 
 The tails of the waits depend on the ratio k / e: where wait counts twice as strongly as length, long and wide jobs wait
 about as long as in order of arrival, and most of what the plain expansion factor (k = e) gains in mean wait remains.
@@ -17,6 +18,10 @@ NAME: Final = "powers"
 DAY: Final = 86400
 OLDEST_FIRST: Final = "1e7"
 """Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
+PROMISED: Final = 1
+"""Ordering value in seconds of a job that keeps its place at the head of the queue; predictions are longer."""
+PROMISED_FIRST: Final = "2e7"
+"""Priority of such a job: more than that of any age."""
 UNKNOWN_LENGTH: Final = "1e9"
 """Seconds in place of a walltime that a job does not have: it comes last."""
 _BOUNDS: Final = {
@@ -107,9 +112,10 @@ class PowerOrder:
         if size:
             # A user may ask for 0 processors: the product would be 0, and the job last.
             text += f" * {_power('(ncpus or 1)', size)}"
-        if self.limit is None:
-            return text
-        return f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
+        if self.limit is not None:
+            text = f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
+        # The value of a job with a walltime of a second is 1 without a promise.
+        return f"{PROMISED_FIRST} if {resource} == {PROMISED} and walltime > {PROMISED} else {text}"
 
 
 def _power(base: str, exponent: float) -> str:

@@ -30,6 +30,9 @@ stay there unused.
     that have waited 4 days come first, the oldest first.  It keeps most of the gain of ``order``, and long and wide
     jobs wait about as long as in order of arrival.
 
+With live values on, a job that PBS has promised a start keeps its place under ``order`` and ``balanced``: it gets the
+ordering value :data:`.power_order.PROMISED`, by which their formulas put it first.
+
 ``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without live values waiting jobs are
 planned with their walltimes: ``safe`` then changes nothing, and ``balanced`` changes the order alone.
 

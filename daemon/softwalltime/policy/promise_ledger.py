@@ -9,6 +9,8 @@ from softwalltime.promises import Outcome, Promise, is_foreseen
 
 GONE: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
+SETTLING: Final = 600
+"""Seconds from when a promise is first seen in which PBS may correct it: it runs a cycle every 10 minutes at least."""
 EXPIRED: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
 
@@ -59,6 +61,9 @@ class PromiseLedger:
         A promise that is past when it is first seen counts for nothing: PBS leaves the estimate of a former top job,
         also of one that ran and was requeued.  As long as a job is a top job, each scheduling cycle renews its promise.
         One that is past and not renewed is of a job that PBS plans no more: it can never run, or others went before it.
+
+        The first cycles may correct a promise: jobs that start in the cycle of the first one count in it with their
+        waiting values.
         """
         changed: list[Promise] = []
         there = set()
@@ -86,7 +91,9 @@ class PromiseLedger:
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):
-            self._open[job.job_id] = made = replace(known, last=job.promised)
+            settled = now - known.promised_at > SETTLING
+            first = known.first if settled else job.promised
+            self._open[job.job_id] = made = replace(known, first=first, last=job.promised)
             yield made
         elif now - known.last > EXPIRED:
             yield self._close(job.job_id, Outcome.WITHDRAWN)

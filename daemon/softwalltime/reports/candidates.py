@@ -167,6 +167,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         ordering=values.get("ordering") or WALLTIME,
         classes_by_value=True,
         guard=guard if waiting != WALLTIME else None,
+        keep_promises=guard is not None and order is not None,
     )
 
 

@@ -84,9 +84,10 @@ class LiveValues:
         jobs = self._server_jobs.look(now)
         counts, predictions = self._counts, self._predictions()
         counts.looks += 1
-        counts.jobs = len(jobs)
+        counted = [job for job in jobs if job.waits or job.runs]
+        counts.jobs = len(counted)
         promises, policy = self._promises, predictions.policy
-        promises.look(jobs, now, self._options, policy)
+        promises.look(counted, now, self._options, policy)
         # In mode shadow neither changes what the hook is answered.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
@@ -101,7 +102,9 @@ class LiveValues:
         ours = [job for job in jobs if not self._is_foreign(job)]
         changes = [
             change
-            for change in plan_changes(ours, now, self._options, _revising(predictions, now))
+            for change in plan_changes(
+                ours, now, self._options, _revising(predictions, now), promises.promised if acts else ()
+            )
             if self._refused.get(change.job.job_id) != (change.seconds, change.ordering)
         ]
         self._shadow((change for change in changes if self._in_shadow(change)), now)

@@ -1,7 +1,7 @@
 """Guard and steering: compare promised starts with PBS's queue, and adapt the values of waiting jobs."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from softwalltime.live.jobs import ServerJob
@@ -77,6 +77,11 @@ class PromiseWatch:
             self._steer(policy.steer, changed)
         self._guard(options.guard, now)
         self._record(changed, now)
+
+    @property
+    def promised(self) -> Collection[str]:
+        """The ids of the waiting jobs with a promise."""
+        return self._ledger.waiting.keys()
 
     def guard_off(self, now: int) -> None:
         """Switch the guard off, because PBS's queue is not being read."""

@@ -1,7 +1,5 @@
 """Fair share as PBS does it: users with the least decayed usage first."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
@@ -23,7 +21,7 @@ class FairShare(Order):
     fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
     """
 
-    changes_on_start: ClassVar[bool] = True
+    changes_on_start = True
 
     def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
         users: dict[str, int] = {}

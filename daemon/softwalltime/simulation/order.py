@@ -1,8 +1,7 @@
-"""Interface of queue orders."""
+"""Interface of queue orders, and the order that keeps promised starts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +16,7 @@ BLOCK = 512
 class Order(ABC):
     """An order other than first come, first served: the highest priority first, ties by earlier submission."""
 
-    changes_on_start: ClassVar[bool] = False
+    changes_on_start: bool = False
     """Whether a start changes priorities at that instant; such an order is notified of starts and ends."""
     fixed: bool = False
     """Whether a job's priority stays as at its submission while its values stay."""
@@ -35,6 +34,30 @@ class Order(ABC):
 
     def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
         """Note the end of a job."""
+
+
+class PromisedFirst(Order):
+    """Another order, in which the jobs with a promised start come first, of several the one submitted first."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.changes_on_start = order.changes_on_start
+        self.promised: set[int] = set()
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        """The priorities of the other order, infinite for a job with a promise."""
+        priorities = self._order.priorities(waiting, now)
+        for job in self.promised:
+            priorities[waiting == job] = np.inf
+        return priorities
+
+    def started(self, job: int, now: int) -> None:
+        """Note the start of a job."""
+        self._order.started(job, now)
+
+    def ended(self, job: int, now: int) -> None:
+        """Note the end of a job."""
+        self._order.ended(job, now)
 
 
 def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:

@@ -26,8 +26,9 @@ class PbsCycle:
        its class is marked as not runnable.
     3. No promise outlives the cycle.
 
-    A job that starts counts with its waiting value until the end of the cycle.  The promise that is measured is the
-    first one.
+    A job that starts counts with its waiting value until the end of the cycle, so a start that is planned in a cycle
+    with such jobs is too early, and the next cycle corrects it (PBS runs one every 10 minutes at least).  The promise
+    that is measured is the first one of a cycle without them.
 
     During a cycle starts and top jobs only take processors, so a job that does not fit cannot fit later in it.  Once
     all top jobs are planned, all jobs are therefore tested in one step, and again after each start; those that fail
@@ -63,6 +64,7 @@ class PbsCycle:
         self._plan_top_jobs(cycle, every_job)
         if cycle.top_jobs == self._depth and not every_job:
             self._backfill(cycle)
+        cycle.promise()
         complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
         self._last = cycle if complete and system.ranked is not None else None
 
@@ -182,6 +184,9 @@ class _Cycle:
         self._last_top_job = -1
         self._overtaken = False
         self.now = now
+        self._planned: list[tuple[int, int]] = []
+        # Whether a job that starts is planned for longer from the next cycle on.
+        self._corrected = False
         self.top_jobs = self.starts = 0
 
     def _waiting(self) -> Integers:
@@ -215,6 +220,7 @@ class _Cycle:
         system.backfilled[job] = self._overtaken
         self._calendar.occupy(job, self.now, self.now + seconds)
         self.starts += 1
+        self._corrected |= system.values.running[job] > seconds
         return True
 
     def _first(self) -> int:
@@ -234,10 +240,15 @@ class _Cycle:
         self.top_jobs += 1
         self._last_top_job = job
         self._calendar.occupy(job, start, start + seconds)
-        system.promise_start(job, start, self.now)
+        self._planned.append((job, start))
         if system.is_late(job, self.now, self._guard):
             self._values, self._values_array = system.values.limit, system.values.limit_array
             self._class = self._classes.by_limit
+
+    def promise(self) -> None:
+        """Promise the planned starts to the top jobs."""
+        for job, start in self._planned:
+            self._system.promise_start(job, start, self.now, settled=not self._corrected)
 
     def possible(self) -> Integers:
         """The waiting jobs of the classes that have a job that may start, or only such jobs."""

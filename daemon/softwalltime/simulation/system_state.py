@@ -15,7 +15,7 @@ from softwalltime.promises import is_foreseen
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Machine
-from softwalltime.simulation.order import Order, best_first
+from softwalltime.simulation.order import Order, PromisedFirst, best_first
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.queue import RankedQueue, WaitingQueue
@@ -35,8 +35,8 @@ class SystemState:
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_steering", "_usage", "backfilled", "duration", "ends", "jobs",
-        "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+        "_change_at_start", "_kill_at_estimate", "_promised", "_steering", "_usage", "backfilled", "duration", "ends",
+        "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,10 @@ class SystemState:
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
+        self._promised: set[int] = set()
+        if self.order is not None and policy.keep_promises:
+            self.order = first = PromisedFirst(self.order)
+            self._promised = first.promised
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
             self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
@@ -101,6 +105,7 @@ class SystemState:
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
         self.queue.remove(job)
+        self._promised.discard(job)
         if self.ranked is not None and self.ranked is not self.queue:
             self.ranked.remove(job)
         self.machine.allocate(job)
@@ -116,10 +121,15 @@ class SystemState:
         if self._steering is not None and self.promise[job] >= 0:
             self._steering.started(now - self.promise[job])
 
-    def promise_start(self, job: int, start: int, now: int) -> None:
-        """Take a planned start as the job's promise, unless it has one."""
+    def promise_start(self, job: int, start: int, now: int, *, settled: bool = True) -> None:
+        """Take a planned start as the job's promise, unless it has one.
+
+        :param settled: false where PBS plans the job with values that its next cycle corrects.
+        """
         if self.promise[job] < 0 and is_foreseen(start, now):
-            self.promise[job] = start
+            self._promised.add(job)
+            if settled:
+                self.promise[job] = start
 
     def is_late(self, job: int, now: int, seconds: int | None) -> bool:
         """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``."""

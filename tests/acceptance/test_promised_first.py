@@ -1,0 +1,97 @@
+"""A promised job keeps its place on a real server: the scheduler orders by what live values set."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softwalltime.live.options import LiveOptions
+from softwalltime.policy.power_order import EXPANSION_FACTOR
+from softwalltime.policy.site import SitePolicy
+from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_watch import PromiseWatch
+from tests.acceptance.lab import WHOLE, Lab, until
+from tests.acceptance.test_live import connected
+from tests.live.remembered import remembering
+
+LONG, SHORT = (("-q", "short", "-l", f"walltime={seconds}", "-l", WHOLE) for seconds in (600, 60))
+
+
+@pytest.fixture
+def ordered(lab: Lab, strict: None) -> Iterator[None]:
+    """The order by expansion factor, as the preset order sets it."""
+    lab.uninstall()
+    if "Resource predicted" not in lab.qmgr("list resource"):
+        lab.qmgr("create resource predicted type=long,flag=r")
+    lab.qmgr("set server eligible_time_enable = True")
+    lab.qmgr(f"set server job_sort_formula = '{EXPANSION_FACTOR.formula('predicted')}'")
+    yield
+    lab.qmgr("unset server job_sort_formula")
+    lab.qmgr("set server eligible_time_enable = False")
+
+
+@pytest.fixture
+def live(lab: Lab, ordered: None) -> Iterator[LiveValues]:
+    """Live values that order jobs by their walltimes."""
+    connection = connected(lab)
+    predictions = PredictionService(SitePolicy(mode="on", waiting="walltime", ordering="walltime"))
+    predictions.ready = True
+    yield LiveValues(
+        LiveOptions(mode="on", guard=3600), connection, lambda: predictions, lambda _: None, LiveCounts(),
+        PromiseWatch(remembering()),
+    )  # fmt: skip
+    connection.close()
+
+
+def ordering(lab: Lab, job: str) -> int:
+    """The job's ordering value; 0 for none."""
+    return int(lab.job(job)["Resource_List"].get("predicted", 0))
+
+
+def promised(lab: Lab, live: LiveValues, job: str) -> None:
+    """Wait until the job has a promise and, by it, its place."""
+    until(lambda: lab.job(job).get("estimated", {}).get("start_time"), 30, "a promise")
+    live.look(int(time.time()))
+    assert ordering(lab, job) == 1
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_shorter_job_starts_before_the_top_job_unless_that_keeps_its_place(
+    lab: Lab, live: LiveValues, keeps: bool
+) -> None:
+    running = lab.qsub(*LONG, command=("/bin/sleep", "20"))
+    lab.wait(running, "R")
+    top = lab.qsub(*LONG, command=("/bin/sleep", "5"))
+    if keeps:
+        promised(lab, live, top)
+    shorter = lab.qsub(*SHORT, user="bob", command=("/bin/sleep", "5"))
+    lab.wait(running, "F", 60)
+    first, second = (top, shorter) if keeps else (shorter, top)
+    lab.wait(first, "R", 60)
+    assert lab.job(second)["job_state"] == "Q"
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [("walltime=1200",), (f"select={WHOLE.removeprefix('select=')}:mem=1mb",)],
+    ids=["walltime", "select"],
+)
+def test_a_user_who_alters_a_promised_job_or_holds_it_loses_its_place(
+    lab: Lab, live: LiveValues, alter: tuple[str, ...], tmp_path: Path
+) -> None:
+    running = lab.qsub(*LONG, command=("/bin/sleep", "60"))
+    lab.wait(running, "R")
+    top = lab.qsub(*LONG)
+    promised(lab, live, top)
+    assert not lab.qalter(top, "-l", "predicted=1").ok, "the resource is no user's"
+    lab.must("qhold", top, user="alice")
+    live.look(int(time.time()))
+    assert ordering(lab, top) == 600
+    lab.must("qrls", top, user="alice")
+    promised(lab, live, top)
+    # Without an answer of the daemon the job counts with its walltime.
+    lab.install({"socket": str(tmp_path / "none.sock")}, tmp_path)
+    assert lab.qalter(top, "-l", *alter).ok
+    assert ordering(lab, top) > 1
