@@ -48,11 +48,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ): "the size of one read; the next one gets the rest",
     (
         HOOK,
-        'if since >= 0 and name in (peer, "slow " + peer):',
-        'if (since > 0) and name in (peer, "slow " + peer):',
-    ): "a run does not begin in the nanosecond in which the last timeout was counted",
-    (
-        HOOK,
         "elapsed = 1000 * (time.monotonic() - self.started)",
         "elapsed = 1001 * (time.monotonic() - self.started)",
     ): "a thousandth of a duration in the log, which varies more from run to run",

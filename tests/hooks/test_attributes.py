@@ -43,6 +43,7 @@ def said(run: Run, peer: Peer, event: Event, **configuration: object) -> tuple[o
         (("/opt/a b/<run> & co.sh",), "/opt/a b/<run> & co.sh"),
         (("-Vhz", "-Vl", "select=1", "../run.sh"), "/work/alice/../run.sh"),
         (("run.sh", "-l", "walltime=60"), "/work/alice/run.sh"),
+        (("-I", "run.sh"), "/work/alice/run.sh"),
         (("-W", "depend=afterok:1", "-I", "-X"), ""),
         (("-l", "walltime=60", "-"), ""),
         (("-", "a", "run.sh"), ""),

@@ -134,16 +134,10 @@ def test_rare_slow_answers_are_within_the_budget(run: Run, peer: Peer, site: Sit
     assert [outcome_of(run(event, **budget)) for _ in range(5)] == ["set"] * 5
 
 
-def test_the_default_budget_is_half_of_the_deadlines(run: Run, peer: Peer, site: Site) -> None:
-    event = postqueued(submission(), site=site)
-    peer.behave(**SLOW)
-    assert [outcome_of(run(event, breaker_requests=2, deadline_ms=PATIENT)) for _ in range(4)] == ["set"] * 4
-    assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) in ("set", "late")
-    assert outcome_of(run(event, breaker_requests=2, deadline_ms=390)) == "no request"
-
-
-def test_only_the_last_answers_count(hook: ModuleType) -> None:
-    config = {**hook.DEFAULTS, "breaker_requests": 2, "breaker_budget_ms": 500}
+@pytest.mark.parametrize("budget", [{"breaker_budget_ms": 500}, {"deadline_ms": 500}], ids=["given", "default"])
+def test_only_the_last_answers_count(budget: dict[str, int], hook: ModuleType) -> None:
+    """The default budget is half of the deadlines."""
+    config = {**hook.DEFAULTS, "breaker_requests": 2, **budget}
 
     def opened(seconds: float) -> bool:
         hook.Breaker(config, "only the last").answered(seconds)
@@ -155,6 +149,19 @@ def test_only_the_last_answers_count(hook: ModuleType) -> None:
     assert not opened(0.25), "those before the pause count no more"
     assert not opened(0.25)
     assert opened(0.26)
+
+
+def test_slow_answers_before_a_timeout_count_and_those_of_another_peer_do_not(hook: ModuleType) -> None:
+    config = {**hook.DEFAULTS, "breaker_budget_ms": 500}
+    hook.Breaker(config, "one").answered(0.4)
+    hook.Breaker(config, "one").timed_out()
+    hook.Breaker(config, "one").answered(0.1)
+    assert STATE not in os.environ, "exactly the budget"
+    hook.Breaker(config, "one").answered(0.001)
+    assert hook.Breaker(config, "one").slow
+    for peer in ("two", "three"):
+        hook.Breaker(config, peer).answered(0.4)
+        assert not hook.Breaker(config, peer).slow
 
 
 def test_the_daemon_is_not_found_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:

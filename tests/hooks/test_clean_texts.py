@@ -55,6 +55,20 @@ def test_a_text_that_pbs_lets_no_hook_change_is_reported(hook: ModuleType) -> No
     assert cleaned == ["cred (not possible)"]
 
 
+def test_a_text_whose_clean_form_pbs_refuses_is_reduced_to_200_plain_characters(hook: ModuleType) -> None:
+    tried: list[str] = []
+
+    def refuse_spaces(_thing: object, _field: str, value: str) -> None:
+        tried.append(value)
+        if " " in value:
+            raise ValueError
+
+    cleaned: list[str] = []
+    hook.clean_value(None, "Job_Name", "a b\n" + 300 * "x", refuse_spaces, cleaned)
+    assert tried == ["a b_" + 300 * "x", "a_b_" + 196 * "x"]
+    assert cleaned == ["Job_Name"]
+
+
 @pytest.mark.parametrize("name", RESOURCES)
 @pytest.mark.parametrize("event", ["queuejob", "modifyjob"])
 def test_line_breaks_in_requested_resources_are_replaced(event: str, name: str, run: Run, site: Site) -> None:

@@ -184,6 +184,10 @@ def test_a_harmful_value_is_reported_and_the_default_is_used(
     assert errors[0].startswith(key)
 
 
+def test_a_long_value_is_reported_by_its_first_60_characters(hook: ModuleType, configured: Callable[..., Path]) -> None:
+    assert hook.read_configuration(str(configured(socket=["x" * 100])))[1] == ['socket: invalid value ["' + "x" * 58]
+
+
 def test_an_invalid_key_in_a_group_does_not_affect_the_others(
     hook: ModuleType, configured: Callable[..., Path]
 ) -> None:

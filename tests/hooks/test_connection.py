@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -107,6 +108,24 @@ def test_a_connection_closed_before_the_request_is_no_answer(
     assert outcome.soft_walltime is None
     assert STATE not in os.environ
     assert sockets() == before
+
+
+def test_only_the_process_that_opened_a_connection_uses_and_ends_it(
+    hook: ModuleType, tmp_path: Path, listener: socket.socket
+) -> None:
+    """A fork of pbs_server has the same connection."""
+    path = str(tmp_path / "s")
+    for of_a_fork in (False, True):
+        connection = hook.Connection(path)
+        other_end, _ = listener.accept()
+        with other_end, connection.peer.dup():
+            assert connection.usable(path)
+            connection.process += of_a_fork
+            assert connection.usable(path) != of_a_fork
+            connection.close()
+            other_end.setblocking(False)
+            with pytest.raises(BlockingIOError) if of_a_fork else nullcontext():
+                assert other_end.recv(1) == b""
 
 
 def test_the_alarm_leaves_no_connection_open(

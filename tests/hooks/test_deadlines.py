@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,64 @@ from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
 from tests.hooks.jobs import Run, assert_harmless, events, submission
 from tests.hooks.listening import full_backlog, listener
 from tests.hooks.peer import Peer
+
+
+@pytest.fixture
+def clock(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The hook's monotonic clock, which only the test advances."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(hook, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_the_deadline_counts_from_the_start_of_the_run(hook: ModuleType) -> None:
+    run = SimpleNamespace(exchange=None, config=hook.DEFAULTS, started=1000.0)
+    assert hook.Run.prepare(run).deadline == 1000.05
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_wait_ends_at_the_deadline_and_a_look_never_waits(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    poll = SimpleNamespace(register=lambda *_: None, poll=waits.append)
+    monkeypatch.setattr(hook, "select", SimpleNamespace(poll=lambda: poll))
+    for deadline in (1000.25, 1000.0, 999.0):
+        with pytest.raises(TimeoutError):
+            hook.wait_for(0, 1, deadline)
+    assert not hook.ready(0, 1)
+    assert waits == [250, 0]
+
+
+def test_the_duration_of_an_exchange_includes_the_connection(
+    hook: ModuleType, clock: SimpleNamespace, peer: Peer
+) -> None:
+    exchange = hook.Exchange({**hook.DEFAULTS, "socket": str(peer.socket)}, clock.now + HUNG)
+    exchange.connect()
+    clock.now += 2.5
+    exchange.ask(lambda: {"event": "queuejob"})
+    exchange.close()
+    hook.disconnect()
+    assert hook.State.exchange_us == 2_500_000
+
+
+def test_loading_the_transport_for_postgresql_takes_no_time_from_the_exchange(
+    hook: ModuleType, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float] = []
+
+    def ask(_config: object, _request: object, deadline: float) -> None:
+        deadlines.append(deadline)
+        clock.now += 0.25
+
+    def load(_settings: object) -> SimpleNamespace:
+        clock.now += 7
+        return SimpleNamespace(ask=ask)
+
+    monkeypatch.setattr(hook, "load_postgres", load)
+    exchange = hook.Exchange({**hook.DEFAULTS, "transport": "postgres"}, 1000.5)
+    exchange.connect()
+    exchange.ask(dict)
+    assert (deadlines, hook.State.exchange_us) == ([1007.5], 250_000)
+
 
 SLOW_PEERS: dict[str, dict[str, Any]] = {
     "hangs": {"hang": True},

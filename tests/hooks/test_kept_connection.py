@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
+from softwalltime.emulation.pbs.hook import HookOutcome, HookScript, restart_interpreter
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import NOW, Run, submission
@@ -19,6 +19,7 @@ from tests.hooks.test_connection import sockets
 
 @pytest.fixture
 def keeping(tmp_path: Path) -> Iterator[KeepingPeer]:
+    restart_interpreter()  # An earlier test may have left a connection.
     with KeepingPeer(tmp_path / "keeping.sock") as peer:
         yield peer
 
@@ -83,6 +84,21 @@ def test_a_daemon_that_ended_is_no_timeout(ask: Ask, keeping: KeepingPeer) -> No
     assert STATE not in os.environ
     keeping.start()
     assert ask().soft_walltime == 600
+
+
+def test_a_closed_connection_is_one_descriptor_until_the_next_complete_exchange(ask: Ask, keeping: KeepingPeer) -> None:
+    before = sockets()
+    ask()
+    keeping.stop()
+    for _ in range(3):
+        ask()
+    keeping.start()
+    keeping.script = [hangs]
+    assert "timed out" in ask(deadline_ms=HASTY).log[-1][1]
+    assert keeping.ended[1].wait(PATIENT)
+    assert sockets() - before == 1
+    assert ask().soft_walltime == 600
+    assert sockets() - before == 2, "the new one's two ends"
 
 
 def test_a_connection_that_closes_at_the_request_is_replaced_once(ask: Ask, keeping: KeepingPeer) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,8 +84,46 @@ def test_a_soft_walltime_of_0_or_below_the_minimum_is_raised_to_it_whoever_asks(
         alter(site, soft_walltime=given), original={"job_state": state, "Resource_List": {"walltime": "30"}}
     )
     assert (server(short).accepted, server(short).soft_walltime) == (True, None)
-    assert server(alter(site, soft_walltime="00:01:00")).soft_walltime == 60
+    outcome = server(alter(site, soft_walltime="00:01:00"))
+    assert outcome.soft_walltime == 60
+    assert "the request gives a soft walltime" in outcome.log[0][1]
     assert peer.asked() == []
+
+
+def test_a_soft_walltime_below_the_minimum_is_removed_where_none_is_known_to_be_valid(
+    server: Server, site: Site
+) -> None:
+    event = alter(site, soft=None, soft_walltime="0")
+    nowhere = replace(event, shows_original=False, site=replace(event.site, jobs={}))
+    shrink_to_fit = altered(submission(min_walltime=600), {"soft_walltime": "0"}, site=site, now=NOW, requestor="root")
+    for event in (nowhere, shrink_to_fit):
+        outcome = server(event)
+        assert (outcome.accepted, outcome.soft_walltime) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("managers", "host", "expected"),
+    [
+        ("", "pbs1", False),
+        ("carol", "pbs1", True),
+        ("carol@*", "pbs1", True),
+        ("carol@pbs1", "pbs1", True),
+        ("dave@*, carol@pbs1.example.org", "pbs1", True),
+        ("carol@pbs1", "pbs1.example.org", True),
+        ("carol@pbs2", "pbs1", False),
+        ("carol@xbs1", "pbs1", False),
+        ("carol@pbs10", "pbs1", False),
+        ("carol@*.example.org", "login.example.org", True),
+        ("carol@*.example.org", "loginxexample.org", False),
+        ("dave@*", "pbs1", False),
+    ],
+)
+def test_a_manager_is_a_user_in_the_servers_list_at_his_host(
+    managers: str, host: str, expected: bool, hook: ModuleType
+) -> None:
+    pbs = SimpleNamespace(server=lambda: SimpleNamespace(managers=managers))
+    assert hook.is_manager(pbs, SimpleNamespace(requestor="carol", requestor_host=host)) is expected
+    assert hook.is_manager(pbs, SimpleNamespace(requestor="root", requestor_host=host))
 
 
 @pytest.mark.parametrize("answer", [{"share": 1}, NOBODY], ids=["answered", "unanswered"])
@@ -138,6 +177,7 @@ def test_a_users_raise_of_the_walltime_ends_a_managers_soft_walltime(server: Ser
     server(alter(site, soft_walltime="00:10:00"))
     assert server(alter(site, "root", soft=600, walltime="02:00:00")).soft_walltime == 600
     assert server(alter(site, "alice", soft=600, walltime="00:30:00")).soft_walltime == 600
+    assert server(alter(site, "alice", soft=600, walltime="01:00:00")).soft_walltime == 600
     assert server(alter(site, "alice", soft=600, walltime="02:00:00")).soft_walltime == 7200
 
 
@@ -200,6 +240,12 @@ def test_only_the_newest_thousand_jobs_are_remembered(
     server(alter(site, soft_walltime="00:40:00", job_id="8.pbs1"))
     lines = kept.read_text().splitlines()
     assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "8.pbs1 2400")
+
+
+def test_without_a_configuration_file_nothing_is_stored(script: HookScript, site: Site) -> None:
+    outcome = script.run(alter(site, soft_walltime="00:40:00"))
+    assert (outcome.accepted, outcome.soft_walltime) == (True, 2400)
+    assert ["left at 2400: the request gives" in line for _, line in outcome.log] == [True]
 
 
 def test_an_alter_passes_with_a_warning_if_the_file_cannot_be_written(

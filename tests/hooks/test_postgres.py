@@ -123,6 +123,13 @@ def test_an_unreachable_database_is_no_answer(
     assert said in outcome.log[0][1]
 
 
+def test_the_transport_is_loaded_once(ask: Ask, transport: Path, site: Site) -> None:
+    event = postqueued(submission(), site=site)
+    assert "PostgreSQL: " in ask(event, "host=/nowhere").log[0][1]
+    transport.unlink()
+    assert "PostgreSQL: " in ask(event, "host=/nowhere").log[0][1]
+
+
 def test_a_database_without_the_functions_is_no_answer(ask: Ask, empty_database: str, site: Site) -> None:
     outcome = ask(postqueued(submission(), site=site), empty_database)
     assert "does not exist" in outcome.log[0][1]

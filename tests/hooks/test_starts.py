@@ -65,6 +65,16 @@ def test_a_job_never_starts_with_an_invalid_soft_walltime(when: str, soft: int, 
     assert run(start(site, soft), runjob=when).soft_walltime == 3600
 
 
+@pytest.mark.parametrize(
+    ("soft", "walltime", "expected"), [(1, 3600, 1), (30, 30, 30), (31, 30, None), (0, 60, 60), (0, 59, None)]
+)
+def test_a_soft_walltime_is_valid_from_1_second_to_the_walltime_and_set_from_the_minimum(
+    soft: int, walltime: int, expected: int | None, run: Run, peer: Peer, site: Site
+) -> None:
+    peer.behave(**NOBODY)
+    assert run(start(site, soft, walltime=walltime), runjob_fallback="keep").soft_walltime == expected
+
+
 def test_the_fallback_without_walltime_is_no_soft_walltime(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(**NOBODY)
     outcome = run(start(site, queue="nodefault", walltime=None), jobs_without_walltime=True)

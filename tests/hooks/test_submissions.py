@@ -87,6 +87,13 @@ def test_a_request_at_queuejob_has_the_fields_known_then(run: Run, peer: Peer, s
     assert (job["array_indices"], job["project"], job["walltime"]) == ("1-9:2", "_pbs_project_default", 3600)
 
 
+@pytest.mark.parametrize("groups", ["chem", "chem@pbs1", "chem@pbs1,staff@pbs2", "chem,staff@pbs2"])
+def test_the_group_at_queuejob_is_the_first_of_the_group_list(groups: str, run: Run, peer: Peer, site: Site) -> None:
+    event = queued(submission(), site=site, array_indices="1-3")
+    run(replace(event, job={**event.job, "group_list": groups}))
+    assert [request["job"]["group"] for request in peer.asked()] == ["chem"]
+
+
 def test_queuejob_sends_the_request_for_an_array(run: Run, peer: Peer, site: Site) -> None:
     """PBS drops values that a hook sets on an array at postqueuejob."""
     peer.behave(set=1800)
@@ -237,7 +244,15 @@ def test_the_shipped_configuration_handles_a_submission_at_one_event(run: Run, p
 
 @pytest.mark.parametrize(
     ("queue", "asked"),
-    [("", "short"), ("short", "short"), ("to_short", "short"), ("route_q", "route_q"), ("nosuch", "nosuch")],
+    [
+        ("", "short"),
+        ("short", "short"),
+        ("to_short", "short"),
+        ("route_q", "route_q"),
+        ("route_q@pbs1", "route_q"),
+        ("nosuch", "nosuch"),
+        ("short@other", "short"),
+    ],
 )
 def test_a_request_at_queuejob_has_the_destination_queue(
     queue: str, asked: str, run: Run, peer: Peer, site: Site

@@ -161,7 +161,7 @@ def test_the_transport_is_loaded_only_from_a_file_that_no_other_user_can_change(
 def test_the_transport_is_not_loaded_from_another_users_file_or_link(
     loading: Loading, library: Path, transport: Path
 ) -> None:
-    os.chown(transport, 65534, 65534)
+    os.chown(transport, 1, 65534)
     said = "the transport cannot be loaded: users other than root can change "
     assert said in loading(str(library))
     os.chown(transport, 0, 0)
