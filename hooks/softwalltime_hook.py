@@ -351,7 +351,7 @@ def clean_value(thing, field, value, assign, cleaned, keep=True):
     If PBS refuses the result, only letters, digits and ``._-`` remain, or nothing.
     """
     text = text_of(value)
-    replaced = text if isinstance(value, int) or text.isprintable() else CONTROL.sub("_", text)
+    replaced = CONTROL.sub("_", text)
     if replaced == text:
         return
     kind = str if isinstance(value, str) else type(value)
@@ -389,7 +389,7 @@ class ManagersValues:
 
     def has(self, job_id, seconds):
         """Return whether a manager set this soft walltime on the job or on its array."""
-        array = re.sub(r"\[[0-9]+\]", "[]", job_id, count=1) if self.values else ""
+        array = re.sub(r"\[[0-9]+\]", "[]", job_id) if self.values else ""
         return any(seconds in self.values.get(name, ()) for name in (job_id, array))
 
     def store(self, job_id, seconds):
@@ -484,7 +484,7 @@ class Connection:
                 except BlockingIOError:
                     wait_for(self.peer, select.POLLOUT, deadline)
             while b"\n" not in received:
-                if len(received) > MAX_LINE:
+                if len(received) >= MAX_LINE:
                     raise NoAnswerError("invalid answer: the line is too long")
                 wait_for(self.peer, select.POLLIN, deadline)
                 part = self.peer.recv(4096)  # Most answers have 100 bytes, and allocating memory takes time.
@@ -735,7 +735,6 @@ class Facts:
         self.soft = seconds_of(self.requested)
         self.walltime = walltime_of(self.resource("walltime"))
         self.before = self.previous = self.ordered = None  # before an alter: walltime, soft walltime
-        self.changed = self.shown = self.runs = False
         # At queuejob a job without a walltime gets no ordering value: no event could change it after a move.
         self.orderable = name == "postqueuejob" or (name == "queuejob" and self.walltime is not None)
         if name == "postqueuejob":
@@ -795,7 +794,7 @@ class Facts:
 
     def managers_own(self):
         """Return whether a manager set the soft walltime that the job has, and no user raises the walltime now."""
-        raised = self.before is not None and (self.walltime is None or self.walltime > self.before)
+        raised = self.before is not None and self.walltime > self.before
         return self.is_managers(self.soft) and (not raised or is_manager(self.pbs, self.event))
 
     def from_daemon(self):
@@ -872,7 +871,7 @@ def rule(job):
             return job.valid(), MANAGERS_OWN
         if job.has_no_limit():
             # After a move into a queue with another default walltime, PBS leaves the soft walltime as it was.
-            return None if job.name == "postqueuejob" else job.soft, NO_WALLTIME
+            return None if job.name == "postqueuejob" else job.valid(), NO_WALLTIME
         if job.name == "runjob":
             return job.valid(), "the configuration disables requests at this start" if job.no_request_at_start() else ""
         return job.outgrown(), ""
@@ -1000,7 +999,7 @@ class Run:
             self.ordering, self.changed = value, True
         except Exception as error:  # The resource does not exist, or has another type.
             last, _, of = os.environ.get(WARNED, "").partition(" ")
-            if of != name or not 0 <= time.monotonic() - float(last) < WARNING_INTERVAL:
+            if of != name or time.monotonic() - float(last) >= WARNING_INTERVAL:
                 os.environ[WARNED] = f"{time.monotonic()} {name}"
                 self.warn(f"resource {name}: cannot be set: {error}; jobs get no ordering value")
 

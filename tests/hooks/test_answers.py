@@ -115,12 +115,37 @@ INVALID = {
 }
 
 
+REASONS = {
+    "an error": "the daemon reports: unsupported version",
+    "half a line": "invalid answer: half a line",
+    "a long line": "invalid answer: the line is too long",
+    "more than the walltime": "invalid answer: more than the walltime",
+    "another version": "invalid answer: not of protocol versions 1 to 2",
+    "another action": "invalid answer: neither none nor a number of seconds",
+    "two objects": "invalid answer: not JSON",
+    "not UTF-8": "invalid answer: not JSON",
+}
+
+
 @pytest.mark.parametrize("kind", INVALID)
 def test_an_invalid_answer_sets_nothing(kind: str, run: Run, peer: Peer, site: Site) -> None:
     peer.behave(base64=base64.b64encode(INVALID[kind].encode("latin-1")).decode())
     outcome = run(postqueued(submission(), site=site))
     assert outcome.soft_walltime is None
-    assert "no answer: " in outcome.log[0][1]
+    assert "no answer: " + REASONS.get(kind, "") in outcome.log[0][1]
+
+
+def test_an_answer_has_at_most_65536_bytes_with_its_newline(hook: ModuleType) -> None:
+    connection = hook.Connection.__new__(hook.Connection)
+    connection.peer, other = socket.socketpair()
+    with connection.peer, other:
+        other.sendall(b"x" * (LINE - 1) + b"\n")
+        assert len(connection.exchange(b"", time.monotonic() + HUNG)) == LINE - 1
+        assert connection.complete
+        other.sendall(b"x" * LINE)
+        with pytest.raises(hook.NoAnswerError, match="the line is too long"):
+            connection.exchange(b"", time.monotonic() + HUNG)
+        assert not connection.complete
 
 
 def test_unknown_fields_of_an_answer_are_ignored(run: Run, peer: Peer, site: Site) -> None:
@@ -148,14 +173,22 @@ def test_a_request_that_exceeds_the_socket_s_buffer_is_sent_in_parts(hook: Modul
     assert peer.asked() == [json.loads(line)]
 
 
-@pytest.mark.parametrize(("letter", "length"), [("x", 600), ("é", 512), ("😀", 64)])
+@pytest.mark.parametrize(("letter", "length"), [("x", 4096), ("é", 512), ("😀", 64)])
 def test_if_all_texts_are_long_each_is_as_long_as_the_line_allows(letter: str, length: int, hook: ModuleType) -> None:
     names = ("user", "group", "project", "account", "job_name", "queue", "script", "submit_host", "depend")
     job = dict.fromkeys(names, letter * 600) | dict.fromkeys(("select", "place"), letter * 100000) | {"ncpus": None}
     line = hook.encode({"event": "queuejob", "now": 1, "job": job, "timeouts": 0, "previous_us": None})
     assert len(line) <= LINE
     texts = json.loads(line)["job"]
-    assert {len(texts[name]) for name in names} == {length}
+    assert {len(texts[name]) for name in names} == {min(length, 600)}
+    assert {len(texts["select"]), len(texts["place"])} == {length}
+
+
+@pytest.mark.parametrize(("excess", "length"), [(0, LINE), (1, None)])
+def test_texts_are_cut_only_if_the_line_is_too_long(excess: int, length: int | None, hook: ModuleType) -> None:
+    empty = hook.encode({"job": {"select": ""}})
+    line = hook.encode({"job": {"select": "x" * (LINE - len(empty) + excess)}})
+    assert len(line) == (length or len(empty) + 4096)
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀", '"', "\x01"])

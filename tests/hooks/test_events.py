@@ -8,7 +8,7 @@ import pytest
 from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookScript
 from tests.hooks.conftest import HOOK
-from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, submission
+from tests.hooks.jobs import AT_QUEUEJOB, NO_LIMIT, NOW, Run, submission
 from tests.hooks.peer import Peer
 
 # ---- Jobs without soft walltime -------------------------------------------------------------------------------------
@@ -35,6 +35,20 @@ def test_a_job_without_walltime_gets_no_soft_walltime_unless_configured(run: Run
     for event in (postqueued(job, site=site), started(job, site=site, now=NOW)):
         assert run(event).soft_walltime is None
         assert run(event, jobs_without_walltime=True).soft_walltime == 600
+
+
+@pytest.mark.parametrize(("soft", "at_start"), [(1800, 1800), (NO_LIMIT, NO_LIMIT), (NO_LIMIT + 1, None), (0, None)])
+def test_a_job_without_walltime_loses_its_soft_walltime_at_a_move_and_an_invalid_one_at_its_start(
+    soft: int, at_start: int | None, run: Run, site: Site
+) -> None:
+    job = submission(walltime=None, queue="nodefault")
+    assert run(postqueued(job, site=site, soft_walltime=soft)).soft_walltime is None
+    assert run(started(job, site=site, now=NOW, soft_walltime=soft)).soft_walltime == at_start
+
+
+def test_an_answer_without_a_value_is_one_for_a_job_with_a_walltime_of_0(run: Run, site: Site) -> None:
+    ((_, line),) = run(postqueued(submission(walltime=0), site=site)).log
+    assert "left without: the test peer knows nothing" in line
 
 
 def test_a_prediction_that_equals_the_walltime_is_not_set_on_a_job_without_one(

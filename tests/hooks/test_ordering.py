@@ -1,15 +1,13 @@
 """The ordering value: what the hook sets of it, and what it never sets."""
 
-import os
-import time
 from dataclasses import replace
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome
-from tests.hooks.conftest import WARNED
 from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 
@@ -132,6 +130,16 @@ def test_a_manager_who_gives_a_soft_walltime_with_a_walltime_gives_no_place(
     assert ordering(run(event)) == 600
 
 
+def test_a_manager_who_gives_only_a_soft_walltime_leaves_the_ordering_value(
+    run: Run, peer: Peer, ordered: Site
+) -> None:
+    event = altered(
+        submission(), {"soft_walltime": "00:05:00"}, site=ordered, now=NOW, requestor="root", own={NAME: "1000"}
+    )
+    outcome = run(event)
+    assert (outcome.soft_walltime, NAME in outcome.resources) == (300, False)
+
+
 def test_one_second_is_a_value(run: Run, peer: Peer, ordered: Site) -> None:
     peer.behave(set=600, ordering=1)
     assert ordering(run(postqueued(submission(), site=ordered))) == 1
@@ -190,8 +198,22 @@ def test_a_missing_resource_or_one_of_another_type_is_logged_once_and_no_job_fai
         assert all("ordering 900" not in line for _, line in outcome.log)
     assert len(said) == 1
     assert "softwalltime: resource predicted: cannot be set: " in said[0]
-    os.environ[WARNED] = f"{time.monotonic() - 600} {NAME}"
-    again = run(postqueued(submission(), site=lacking)).log
-    assert any("cannot be set" in line for _, line in again), "ten minutes later"
     fine = replace(site, resources={NAME: "pbs_int"})
     assert ordering(run(postqueued(submission(), site=fine))) == 900, "as soon as it exists"
+
+
+def test_a_missing_resource_is_logged_again_after_ten_minutes(
+    hook: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    resources = MappingProxyType[str, int]({})  # It can hold no value.
+    job = SimpleNamespace(orderable=True, ordered=None)
+    event = SimpleNamespace(job=SimpleNamespace(Resource_List=resources))
+    counts = []
+    for name, now in ((NAME, 1000.0), (NAME, 1599.5), (NAME, 1600.0), ("other", 1601.0), ("other", 1602.0)):
+        monkeypatch.setattr(hook, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        hook.Run.order(
+            SimpleNamespace(config={"ordering": name}, job=job, event=event, ordering=900, warn=warnings.append)
+        )
+        counts.append(len(warnings))
+    assert counts == [1, 1, 2, 3, 3]
