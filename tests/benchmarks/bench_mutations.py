@@ -123,7 +123,7 @@ class Checkout:
 @contextmanager
 def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str, str]) -> Iterator[Run]:
     """Start a process that runs tests in a folder (see mutation_server.py); yield a function to run some."""
-    output = folder / "output.json"
+    output, temporary = folder / "output.json", folder / "t"
     server = subprocess.Popen(
         [sys.executable, mutation_server.__file__],
         cwd=folder,
@@ -136,9 +136,11 @@ def serving(folder: Path, start: Mapping[str, object], environment: Mapping[str,
     assert server.stdin is not None
     assert server.stdout is not None
     with server, server.stdin as requests, server.stdout as answers:
-        requests.write(json.dumps({**start, "options": [f"--basetemp={folder / 't'}"]}) + "\n")
+        requests.write(json.dumps({**start, "options": [f"--basetemp={temporary}"]}) + "\n")
 
         def run(tests: Mapping[str, float], *, record: bool = False) -> tuple[int, list[Any]]:
+            # pytest would delete the files of the last tests within the time limit of the first one.
+            shutil.rmtree(temporary, ignore_errors=True)
             requests.write(json.dumps({"tests": tests, "record": record, "output": str(output)}) + "\n")
             requests.flush()
             status = json.loads(answers.readline())
