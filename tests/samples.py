@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 
 from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Submission
 from softwalltime.replay.workload import Workload
+from tests.traces import SOURCES, TRACES
 
 ROOT = Path(__file__).resolve().parents[1]
-TRACES = ROOT.parent / "shared" / "traces"
 RECORDED_LOG = Path(__file__).parent / "accounting" / "data" / "20261120"
 
 
 def trace(name: str) -> Path:
     """A recorded trace by the beginning of its name; skips the test where it is not there."""
-    found = sorted(TRACES.glob(f"{name}*.swf.gz")) if TRACES.is_dir() else []
-    if not found:
-        pytest.skip(f"no trace {name} in {TRACES}: the traces belong to others and are not shipped")
-    return found[0]
+    (source,) = [source for source in SOURCES if source.name.startswith(name)]
+    path = TRACES / f"{source.name}.swf.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}: fetch it with python -m tests.traces fetch {source.name}")
+    return path
 
 
 def job(

@@ -23,7 +23,7 @@ from softwalltime.policy.presets import PresetName
 from softwalltime.reports.candidates import preset_policy
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import table
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 HOUR = 3600
 ATTACKERS = 12

@@ -26,7 +26,7 @@ from softwalltime.predictors.learned.network import SHIPPED, load
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
 from tests.benchmarks.shared_estimates import SharedEstimates
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 NAMES = ("KTH", "SDSC", "LLNL", "HPC2N", "CEA")
 TARGETS = (0.05, 0.02, 0.1)

@@ -26,7 +26,7 @@ from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
 from tests.benchmarks import bench_scripts
 from tests.benchmarks.bench_attention import LEFT_OUT, QUANTILES, held_out
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 HEADER = ("attribute", "values", "gain, nats per job", "random")
 RANGES = len(QUANTILES) + 1

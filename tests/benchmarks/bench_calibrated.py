@@ -14,7 +14,8 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
-from tests.samples import TRACES, job
+from tests.samples import job
+from tests.traces import TRACES
 
 JOBS = 10_000
 WARM_UP = 3000

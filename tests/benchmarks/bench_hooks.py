@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.text_table import table
 from tests.benchmarks.workload import softwalltime
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 JOBS = 20_000
 TRACE = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"

@@ -31,7 +31,8 @@ from softwalltime.replay.workload import Workload
 from softwalltime.text_table import table
 from tests.benchmarks.bench_attention import LEFT_OUT, NAMES, held_out, weights_folder
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
-from tests.samples import ROOT, TRACES
+from tests.samples import ROOT
+from tests.traces import TRACES
 
 Floats = NDArray[np.float64]
 

@@ -26,7 +26,8 @@ from softwalltime.tuning.trial_file import TrialFile
 from softwalltime.tuning.trials import run_trials
 from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.benchmarks.shared_estimates import record_together
-from tests.samples import ROOT, TRACES
+from tests.samples import ROOT
+from tests.traces import TRACES
 
 FOLDER = ROOT / "build" / "predictors"
 SPECS = (

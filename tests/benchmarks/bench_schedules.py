@@ -25,7 +25,8 @@ from softwalltime.simulation.tasks import Experiment, SimulationTask, evaluate
 from softwalltime.states import TEACHING
 from softwalltime.text_table import table
 from tests.benchmarks.bench_attention import held_out, weights_folder
-from tests.samples import ROOT, TRACES
+from tests.samples import ROOT
+from tests.traces import TRACES
 
 FOLDER = ROOT / "build" / "schedules"
 PROCESSORS = {"SDSC": 128, "HPC2N": 240, "CEA": 93312}

@@ -24,7 +24,7 @@ from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 RUNS = 3
 MACHINES = {"KTH-SP2-1996-unfiltered": 100, "SDSC-SP2-1998-4.2-cln": 128, "CEA-Curie-2011-2.1-cln": 93_312}

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
-from tests.samples import TRACES
+from tests.traces import TRACES
 
 CURIE = TRACES / "CEA-Curie-2011-2.1-cln.swf.gz"
 JOBS = 312_826
