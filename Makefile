@@ -83,7 +83,7 @@ dist: $(BIN)/uv
 	$(BIN)/uv venv --quiet --python $(BIN)/python build/dist
 	$(BIN)/uv pip install --quiet --python build/dist/bin/python "$$(echo dist/*.whl)[binary,report,terminal]"
 	$(BIN)/uv tool run --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment --output-reproducible \
-	  --pyproject pyproject.toml --output-file dist/sbom.cdx.json build/dist
+	  --output-file dist/sbom.cdx.json build/dist
 
 clean:
 	rm -rf $(VENV) build dist
