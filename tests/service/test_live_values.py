@@ -96,6 +96,24 @@ def test_an_ordering_value_that_a_job_has_outgrown_is_raised_and_never_lowered(s
     assert site.counts.altered == 1
 
 
+def test_a_promised_job_keeps_its_place_and_its_prediction_is_scored(site: Site) -> None:
+    site.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", ordering="v1"), clock=lambda: NOW)
+    site.predictions.ready = True
+    site.learn(20_000)
+    resources = {"Resource_List__predicted": "20000", "Resource_List__soft_walltime": "20000"}
+    site.server.add("1.pbs1", estimated__start_time=str(NOW + 500), **resources)
+    site.server.add("2.pbs1", **resources)
+    values = site.values()
+    values.look(site.now)
+    assert [site.server.all()[job]["Resource_List.predicted"] for job in ("1.pbs1", "2.pbs1")] == ["1", "20000"]
+    (record,) = site.records
+    assert (record.event, record.soft_walltime, record.ordering) == ("live", 20_000, 20_000)
+    # Not while it is held.
+    site.server.add("1.pbs1", job_state="H")
+    values.look(site.now + 60)
+    assert site.server.all()["1.pbs1"]["Resource_List.predicted"] == "20000"
+
+
 def test_a_running_job_is_extended_before_its_soft_walltime_ends(site: Site) -> None:
     site.server.add("1.pbs1", job_state="R", stime=str(NOW - 900), Resource_List__soft_walltime="00:16:40")
     site.learn(1500)

@@ -16,6 +16,7 @@ from softwalltime.live.jobs import ServerJob, ServerJobs
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
+from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 
@@ -187,8 +188,11 @@ def _revising(predictions: PredictionService, now: int) -> Revise:
 
 def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecord:
     job, decision = change.job, change.decision
+    # The last decision before the start is scored: a kept place is no prediction, and the soft walltime stays with it.
+    seconds = job.soft_walltime if change.seconds is None else change.seconds
+    ordering = decision.ordering_seconds if change.ordering == PROMISED else change.ordering
     return DecisionRecord(
-        now, EVENT_WAITING if job.waits else EVENT_RUNNING, job.submission, decision.mode, decision.spec,
-        decision.predicted, change.seconds, action, decision.basis, reason=decision.reason, had=job.soft_walltime or 0,
-        ordering=change.ordering,
+        now, EVENT_RUNNING if job.runs else EVENT_WAITING, job.submission, decision.mode, decision.spec,
+        decision.predicted, seconds, action, decision.basis, reason=decision.reason, had=job.soft_walltime or 0,
+        ordering=ordering,
     )  # fmt: skip
