@@ -1,7 +1,5 @@
 """Reports on jobs written out in a test."""
 
-import json
-import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
@@ -47,14 +45,6 @@ def steady_jobs(count: int, *, users: int = 5, share: float = 0.2, days: float =
             )
         )  # fmt: skip
     return found
-
-
-def numbers(html: str) -> dict[str, Any]:
-    """The JSON block of a page."""
-    match = re.search(r'<script type="application/json" id="softwalltime-report">(.*?)</script>', html, re.DOTALL)
-    assert match is not None
-    document: dict[str, Any] = json.loads(match.group(1))
-    return document
 
 
 class Elements(HTMLParser):

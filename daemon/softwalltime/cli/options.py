@@ -95,10 +95,6 @@ PLAN = option(
     "Write the recommended policy and its promise into this plan file, for policy set and verify.", "--write",
     metavar="FILE",
 )  # fmt: skip
-CHANGE_DATE = option(
-    "Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
-    type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
-)  # fmt: skip
 SITE_ORDER = option("Order of the site's queue.", type=click.Choice(["fcfs", "wfp"]), default="fcfs")
 PROCESSES = option("Processes.  Default: one a core.", least=1, metavar="N")
 PROCESSORS = option(

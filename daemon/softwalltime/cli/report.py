@@ -1,6 +1,5 @@
 """``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ from softwalltime.cli.advice import write_plan
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.options import (
-    CHANGE_DATE,
     LIMIT,
     MAX_BROKEN,
     MINIMUM_OPTION,
@@ -26,10 +24,9 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.problems import problems
 from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.selection import JobSelection, Period
+from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.jobs import DecisionRecord
+from softwalltime.cli.sources import load_columns
 from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
@@ -55,11 +52,6 @@ class ReportPageOptions:
     )
     simulated_jobs: int = SIMULATED_JOBS
     processes: int | None = PROCESSES
-    change_date: datetime | None = CHANGE_DATE
-    compare: tuple[tuple[int, int], tuple[int, int]] | None = option(
-        "Compare waits in these two periods, such as 2026-01-01..2026-03-31 2026-04-01..2026-06-30 (UTC).",
-        nargs=2, type=Period(), metavar="A..B C..D",
-    )  # fmt: skip
     title: str = option("Title of the page.", default="Report on soft walltimes")
     pseudonyms: Path | None = option(
         "Replace the names of users and projects, with the key in this file.  A missing file is created.",
@@ -83,10 +75,6 @@ class ReportPageOptions:
             raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
         if len(self.seeds) < 2:
             raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
-        if self.compare is not None and self.change_date is not None:
-            raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
-        if self.compare is not None and self.compare[0][1] > self.compare[1][0]:
-            raise click.UsageError("--compare: the first period must end before the second one begins")
         if self.file == _PRINTED and self.output.form != "table":
             raise click.UsageError(f"--format {self.output.form} prints the summary: give the page a file with -o")
         for written in (None if self.file == _PRINTED else self.file, self.plan):
@@ -111,8 +99,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
       softwalltime report accounting -o report.html
       softwalltime report accounting -o report.html --write plan.toml
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
-      softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
-      softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
+      softwalltime report store --pseudonyms ~/report.key
     """
     options.check()
     # matplotlib and jinja2 take long to import, and no other command needs them.
@@ -128,10 +115,9 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     jobs, tally = load_columns(
         options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
     )
-    decisions = _decisions(options) if STORE in options.sources else []
     workload, analysis = Workload(jobs, options.limit), _analysis(options, tally.machine)
     with progress_bar("analyzing", reports.total_work(analysis, len(workload.jobs))) as progress:
-        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), decisions, progress)
+        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), progress)
     # A folder name may identify a user.
     shown = () if rename else options.sources
     selected = str(options.selection.renamed(rename) if rename else options.selection)
@@ -163,21 +149,10 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
     from softwalltime.reports.report import ReportOptions
     from softwalltime.reports.simulation import SimulationOptions
 
-    day, simulation = options.change_date, None
+    simulation = None
     if not options.no_simulation:
         simulation = SimulationOptions(
             options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
             options.simulated_jobs, options.processes,
         )  # fmt: skip
-    return ReportOptions(
-        options.predictors.specs, options.max_broken / 100, options.minimum,
-        int(day.replace(tzinfo=UTC).timestamp()) if day else None, simulation, options.compare,
-    )  # fmt: skip
-
-
-def _decisions(options: ReportPageOptions) -> list[DecisionRecord]:
-    from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import read_decisions
-
-    with open_store(options.settings(), create=False) as engine, engine.connect() as connection:
-        return list(read_decisions(connection))
+    return ReportOptions(options.predictors.specs, options.max_broken / 100, options.minimum, simulation)
