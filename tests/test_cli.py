@@ -79,15 +79,12 @@ def test_the_help_of_a_command_imports_no_large_library() -> None:
 
 
 def test_the_names_that_help_prints_are_those_that_exist() -> None:
-    from softwalltime.experiments import names as experiments
-    from softwalltime.experiments.papers import PAPERS
     from softwalltime.simulation import names
     from softwalltime.simulation.backfilling import DISCIPLINES
     from softwalltime.simulation.orders import ORDERS
 
     assert tuple(ORDERS) == names.ORDERS
     assert tuple(DISCIPLINES) == names.BACKFILLS
-    assert tuple(PAPERS) == experiments.PAPERS
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

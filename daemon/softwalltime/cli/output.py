@@ -104,12 +104,12 @@ class Output:
         click.echo(json.dumps(plain(document)))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Print rows as CSV; a missing value is empty, true and false are as in JSON, texts are no formulas."""
+        """Print rows as CSV."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         for row in rows:
-            writer.writerow([_field(row.get(column)) for column in columns])
+            writer.writerow([csv_value(row.get(column)) for column in columns])
         click.echo(text.getvalue().encode("utf-8", "backslashreplace"), nl=False)
 
 
@@ -142,7 +142,8 @@ def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {prefix + name: value for name, value in fields.items()}
 
 
-def _field(value: Any) -> Any:
+def csv_value(value: Any) -> Any:
+    """Return a value as CSV has it: a missing one is empty, true and false are as in JSON, texts are no formulas."""
     if value is None:
         return ""
     if isinstance(value, bool):
