@@ -25,9 +25,9 @@ def made(jobs: Sequence[CompletedJob], **more: Any) -> Report:
     return make_report(Workload(jobs), ReportOptions(SPECS, **more))
 
 
-def page(found: Report, title: str = "Site", **more: Any) -> str:
+def page(found: Report, **more: Any) -> str:
     """The page of a report."""
-    return render(found, Origin(title, more.pop("sources", ()), **more))
+    return render(found, Origin(more.pop("sources", ()), **more))
 
 
 def steady_jobs(count: int, *, users: int = 5, share: float = 0.2, days: float = 60, **more: Any) -> list[CompletedJob]:

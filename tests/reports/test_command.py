@@ -28,14 +28,13 @@ def test_report_writes_the_page_and_prints_the_recommendation(
     output = tmp_path / "report.html"
     output.write_text("the one before")
     capsys.readouterr()
-    assert run(["report", str(accounting), "-o", str(output), "--title", "Site A", "--seeds", "31,32"]) == 0
+    assert run(["report", str(accounting), "-o", str(output), "--seeds", "31,32"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     head, sentence = captured.out.splitlines()
     assert re.fullmatch(rf"{re.escape(str(output))}: 3,000 jobs, [12],\d+ scored", head)
     page = Elements(output.read_text())
     assert page.text.count(sentence) == 2
-    assert "Site A" in page.text
     assert f"read from {accounting}." in page.text
     assert list(tmp_path.iterdir()) == [output]
 
@@ -108,7 +107,6 @@ def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: 
         (["--predictors", "v9"], "no predictor is called 'v9'"),
         (["--max-broken", "60"], "60.0 is not in the range"),
         (["--seeds", "31"], "--seeds needs at least two"),
-        (["--pseudonymous-queues"], "--pseudonymous-queues needs --pseudonyms KEYFILE"),
         (["--pseudonyms", "/nowhere/key"], "/nowhere/key: the key for pseudonyms cannot be read or created"),
     ],
 )

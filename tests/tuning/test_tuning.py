@@ -17,7 +17,6 @@ from softwalltime.replay.workload import Workload
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
-from softwalltime.tuning.candidates import candidates
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
 from softwalltime.tuning.own_weights import (
     joined,
@@ -28,7 +27,7 @@ from softwalltime.tuning.own_weights import (
     with_weights,
 )
 from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
-from softwalltime.tuning.trials import run_trials
+from softwalltime.tuning.trials import candidates, run_trials
 from softwalltime.workloads.synthetic import generate
 
 JOBS = generate(1500, seed=7)

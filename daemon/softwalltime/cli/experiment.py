@@ -9,12 +9,10 @@ import click
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LIMIT, PROCESSORS, Seeds, StoreOptions, predictor
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.queue_walltimes import WALLTIMES
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.sources import load_jobs, problems
 from softwalltime.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.predictors.keys import KEYS, wrong_keys
 
 if TYPE_CHECKING:
     from softwalltime.settings import Settings
@@ -59,21 +58,6 @@ class Seeds(click.ParamType[tuple[int, ...]]):
                 self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
             found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
         return tuple(found)
-
-
-class Keys(click.ParamType[tuple[str, ...]]):
-    """Fields of a submission, joined by +."""
-
-    name = "keys"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names of the fields, or fail with a usage error."""
-        if isinstance(value, tuple):
-            return value
-        keys = tuple(str(value).split("+"))
-        if len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
-            self.fail(f"{value!r}: {wrong_keys(keys)}", param, ctx)
-        return keys
 
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)

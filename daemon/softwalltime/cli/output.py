@@ -1,4 +1,4 @@
-"""Output of commands: options for format, width and colour, and one place that prints tables, texts and documents."""
+"""Output of commands: options for format, width and colour, tables, texts, documents and progress bars."""
 
 import csv
 import io
@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -111,6 +112,19 @@ class Output:
         for row in rows:
             writer.writerow([csv_value(row.get(column)) for column in columns])
         click.echo(text.getvalue().encode("utf-8", "backslashreplace"), nl=False)
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar if standard error is a terminal; call the value with each amount of work done."""
+    if total <= 0 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda amount: None
+        return
+    # Draw it a few hundred times in all, not with each job.
+    with click.progressbar(length=total, label=title, file=sys.stderr, update_min_steps=max(total // 400, 1)) as bar:
+        yield bar.update
+    # What the command prints replaces the finished bar.
+    click.echo("\x1b[1A\x1b[2K", nl=False, err=True, color=True)
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:

@@ -43,8 +43,7 @@ def _is_json(path: Path) -> bool:
 
 def _of_snapshot(path: Path) -> dict[str, int]:
     # The help of a command does not need pydantic, which takes long to import.
-    from softwalltime.forecast.queue_defaults import default_walltimes
-    from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.forecast.snapshot import default_walltimes, load_snapshot
 
     defaults = default_walltimes(load_snapshot(path))
     if not defaults:

@@ -7,7 +7,6 @@ import click
 
 from softwalltime.cli.advice import write_plan
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.options import (
     LIMIT,
     MAX_BROKEN,
@@ -20,13 +19,11 @@ from softwalltime.cli.options import (
     Seeds,
     StoreOptions,
 )
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
@@ -52,12 +49,10 @@ class ReportPageOptions:
     )
     simulated_jobs: int = SIMULATED_JOBS
     processes: int | None = PROCESSES
-    title: str = option("Title of the page.", default="Report on soft walltimes")
     pseudonyms: Path | None = option(
         "Replace the names of users and projects, with the key in this file.  A missing file is created.",
         metavar="KEYFILE",
     )
-    pseudonymous_queues: bool = option("With --pseudonyms: also replace the names of queues.")
     limit: int | None = LIMIT
     plan: Path | None = PLAN
     selection: JobSelection
@@ -71,8 +66,6 @@ class ReportPageOptions:
         :raises UsageError: if options contradict each other.
         :raises SourceError: if a file cannot be written.
         """
-        if self.pseudonymous_queues and self.pseudonyms is None:
-            raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
         if len(self.seeds) < 2:
             raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
         if self.file == _PRINTED and self.output.form != "table":
@@ -111,7 +104,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
 
     rename = None
     if options.pseudonyms is not None:
-        rename = Pseudonyms(read_key(options.pseudonyms), queues=options.pseudonymous_queues)
+        rename = Pseudonyms(read_key(options.pseudonyms))
     jobs, tally = load_columns(
         options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
     )
@@ -121,7 +114,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     # A folder name may identify a user.
     shown = () if rename else options.sources
     selected = str(options.selection.renamed(rename) if rename else options.selection)
-    text = page.render(found, page.Origin(options.title, shown, tally.malformed, rename is not None, selected))
+    text = page.render(found, page.Origin(shown, tally.malformed, rename is not None, selected))
     printed = options.file == _PRINTED
     if printed:
         click.echo(text, nl=False)

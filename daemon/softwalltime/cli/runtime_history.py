@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from softwalltime.cli.options import LazySettings
-from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.output import progress_bar
 from softwalltime.cli.sources import STORE, load_jobs
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history, needed, note_live

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import RUNTIMES, TIMEOUT, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, matches, print_table
 from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import FEWER_RUNS, RUNS

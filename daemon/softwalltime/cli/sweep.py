@@ -21,12 +21,10 @@ from softwalltime.cli.options import (
     predictor,
     predictors,
 )
-from softwalltime.cli.output import Output, csv_value
+from softwalltime.cli.output import Output, csv_value, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.written import require_folder, write_csv

@@ -9,10 +9,8 @@ import click
 
 from softwalltime.cli.advice import print_advice, write_plan
 from softwalltime.cli.command import Result
-from softwalltime.cli.output import Output, prefixed
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.output import Output, prefixed, progress_bar
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day
 from softwalltime.replay.workload import Workload

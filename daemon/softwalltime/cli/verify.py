@@ -12,8 +12,7 @@ from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import OPTIONAL_SOURCES, LazySettings, StoreOptions, share
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day, duration
 from softwalltime.jobs import SubmissionDecisions

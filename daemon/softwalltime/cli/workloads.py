@@ -12,9 +12,9 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.command import command
 from softwalltime.cli.options import ServerName
+from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import problems
 from softwalltime.errors import SourceError
 
 

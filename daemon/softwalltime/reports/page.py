@@ -33,9 +33,8 @@ KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Title and sources of the page; ``malformed`` lines are not included; ``selection`` says which jobs are."""
+    """Sources of the page; ``malformed`` lines are not included; ``selection`` says which jobs are."""
 
-    title: str
     sources: tuple[str, ...]
     malformed: int = 0
     pseudonyms: bool = False

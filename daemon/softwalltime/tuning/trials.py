@@ -5,13 +5,24 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from softwalltime.predictors.registry import BASELINE
+from softwalltime.predictors.registry import BASELINE, available
 from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.states import State
 from softwalltime.tuning.trial import Trial, TrialTask, run_trial
 from softwalltime.tuning.trial_file import TrialFile
+
+
+def candidates() -> list[str]:
+    """Return the predictors to try, the baseline first: all of the registry, with the options that each one names."""
+    grids = [
+        f"{predictor.name}:{options}" if options else predictor.name
+        for predictor in available()
+        for options in predictor.tried_options
+    ]
+    return expand_all([BASELINE, *grids])
 
 
 def run_trials(
