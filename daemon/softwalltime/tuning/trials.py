@@ -27,7 +27,7 @@ def candidates() -> list[str]:
 
 def run_trials(
     jobs: JobColumns, teaching: Collection[State], specs: Sequence[str], bounds: tuple[int | None, ...], minimum: int,
-    *, keep: Path | None = None, processes: int | None = None, timeout: float = float("inf"), medians: bool = False,
+    *, keep: Path | None = None, processes: int | None = None, timeout: float = float("inf"),
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Trial]:  # fmt: skip
     """Try each predictor and return the trials by specification, in their order.
@@ -44,7 +44,7 @@ def run_trials(
             spec: TrialTask(
                 snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, minimum,
                 # All others are compared with the baseline, which takes the least time.
-                float("inf") if spec == BASELINE else timeout, medians,
+                float("inf") if spec == BASELINE else timeout,
             )
             for spec in specs
         }  # fmt: skip
