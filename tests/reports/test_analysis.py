@@ -10,7 +10,6 @@ from softwalltime.reports.groups import (
     Group,
     group_jobs,
     most_deteriorated,
-    most_improved,
     summarize_users,
 )
 from softwalltime.reports.walltimes import analyze_walltimes
@@ -33,14 +32,6 @@ def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
     assert found.wasted == pytest.approx(1 - (9 * 360 + 3600) / (10 * 3600))
     assert found.r_jobs[2] == found.r_jobs[19] == 0.5
     assert found.r_cpu[2] == pytest.approx(9 * 360 / (9 * 360 + 4000))
-
-
-def test_popular_walltimes_come_first_with_their_share() -> None:
-    jobs = [job(submitted=n, runtime=600 * (n + 1), walltime=w) for n, w in enumerate([1800, 3600, 3600, 1800, 1800])]
-    found = analyze_walltimes(table(jobs))
-    assert found is not None
-    assert [(one.walltime, one.share) for one in found.popular] == [(1800, 0.6), (3600, 0.4)]
-    assert found.popular[1].mean_r == pytest.approx((1200 + 1800) / 2 / 3600)
 
 
 def test_an_accuracy_by_cpu_hours_is_that_of_the_large_jobs() -> None:
@@ -77,7 +68,6 @@ def test_only_notable_changes_of_users_with_enough_jobs_count() -> None:
     ]
     told = summarize_users(users, 0.5)
     assert (told.users, told.better, told.worse, told.worst) == (5, 0.2, 0.2, 700)
-    assert [user.name for user in most_improved(users, 0.5)] == ["a"]
     assert [user.name for user in most_deteriorated(users)] == ["b"]
     assert summarize_users(users[3:4], 0.5).users == 0
 

@@ -29,7 +29,7 @@ HEADINGS = [
     "5. Recommendation",
     "6. About these figures",
 ]
-PICTURES = {"r-distribution", "popular", "rates-by-week"}
+PICTURES = {"r-distribution", "rates-by-week"}
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
     assert isinstance(found.simulation, SimulationFigures)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
-    assert html.count(pseudonyms("user", "secretuser3")) >= 2
+    assert pseudonyms("user", "secretuser3") in html
     assert "Names are pseudonyms" in html
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from softwalltime.formatting import DAY, exact_percent, percent, plural, walltime
+from softwalltime.formatting import DAY, exact_percent, percent, plural
 from softwalltime.reports.picture import (
     DASHES,
     INK,
@@ -92,40 +92,6 @@ def draw_r_distribution(requested: Walltimes) -> Picture:
         "Tang, Desai, Buettner & Lan 2013, fig. 1",
         f"Histogram of R: half of the jobs use at most {percent(requested.median_r)} of their walltime, "
         f"{percent(requested.small)} less than a tenth of it, {percent(requested.killed)} all of it.",
-        svg,
-    )
-
-
-def draw_popular_walltimes(requested: Walltimes) -> Picture:
-    """Draw the most popular walltimes."""
-    names = [walltime(popular.walltime) for popular in requested.popular]
-    shares = np.array([popular.share for popular in requested.popular])
-    used = shares * np.array([popular.mean_r for popular in requested.popular])
-    places = np.arange(len(names))
-    with drawing(0.75 + 0.26 * len(names)) as picture:
-        ax = picture.ax
-        ax.barh(places, shares, 0.72, color=SERIES[1], alpha=0.35, label="jobs that request it")
-        ax.barh(places, used, 0.72, color=SERIES[0], alpha=0.9, label="used part (times mean R)")
-        for place, popular in enumerate(requested.popular):
-            text = f"{popular.share:.1%}, mean R {popular.mean_r:.2f}"
-            # An offset, because SVG drops leading blanks.
-            ax.annotate(text, (popular.share, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
-        ax.set(yticks=places, yticklabels=names, xlabel="share of jobs", xlim=(0, float(shares.max()) * 1.3))
-        ax.invert_yaxis()
-        ax.grid(visible=False, axis="y")
-        format_percent_axis(ax.xaxis)
-        picture.legend(2)
-        svg = picture.svg("popular")
-    total = float(shares.sum())
-    return Picture(
-        "popular",
-        "Popular walltimes",
-        f"The {plural(len(names), 'walltime')} that most jobs request, out of {requested.different:,}, and the part "
-        "that these jobs use.",
-        f"{percent(total, 0)} of the jobs request one of these values. The fewer values there are, the less a walltime "
-        "says about a job. The solid part of a bar is the used part.",
-        "Tsafrir, Etsion & Feitelson 2005",
-        f"Bars: {percent(total)} of the jobs request one of {plural(len(names), 'walltime')}, most often {names[0]}.",
         svg,
     )
 

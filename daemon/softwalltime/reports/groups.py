@@ -116,17 +116,6 @@ def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
     return Shares(len(enough), better / len(enough), worse / len(enough), worst)
 
 
-def most_improved(users: list[Group], most_underestimated: float) -> list[Group]:
-    """The users that improve, the one whose error falls most first.
-
-    :param most_underestimated: users with a greater share of underestimated jobs do not improve.
-    """
-    return sorted(
-        (user for user in users if user.jobs >= LEAST_JOBS and user.improves(most_underestimated)),
-        key=lambda user: (-user.gain, user.name),
-    )
-
-
 def most_deteriorated(users: list[Group]) -> list[Group]:
     """The users whose error grows by at least ``NOTABLE``, the one that loses most first."""
     return sorted(

@@ -13,7 +13,6 @@ from softwalltime.reports import groups, likeness, recommendation, waits_by_clas
 from softwalltime.reports.cautions import shorter_classes
 from softwalltime.reports.drawings import (
     draw_changes,
-    draw_popular_walltimes,
     draw_r_distribution,
     draw_rates_by_week,
 )
@@ -24,7 +23,7 @@ from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.shaking import MIN_USERS
 
 TOP = 10
-"""Number of users in each table."""
+"""Number of users in the table of deteriorations."""
 LARGEST = 25
 """Number of projects and queues in each table."""
 KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user", "month": "month of submission"}
@@ -63,7 +62,6 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        improved=groups.most_improved(whom.users, whom.most_underestimated)[:TOP] if whom else [],
         deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
         least_group=groups.LEAST_JOBS,
         projects=_with_enough_jobs(whom.projects) if whom else [],
@@ -109,7 +107,7 @@ def _pictures(report: Report) -> dict[str, list[Picture]]:
     if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
     if report.walltimes is not None:
-        drawn["walltimes"] = [draw_r_distribution(report.walltimes), draw_popular_walltimes(report.walltimes)]
+        drawn["walltimes"] = [draw_r_distribution(report.walltimes)]
     rates = draw_rates_by_week(report.rates, report.recommendation.predictor, report.options.target)
     if rates is not None:
         drawn["predictors"] = [rates]

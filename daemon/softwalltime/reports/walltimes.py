@@ -1,4 +1,4 @@
-"""Figures of the users' walltimes: R = runtime / walltime, popular walltimes."""
+"""Figures of the users' walltimes: R = runtime / walltime."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,6 @@ from softwalltime.reports.columns import Columns
 Floats = NDArray[np.float64]
 BINS = 20
 """Bins of R between 0 and 1."""
-POPULAR = 12
-"""Number of popular walltimes in the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class PopularWalltime:
-    """A popular walltime: in seconds, the share of the scored jobs that request it, their mean R."""
-
-    walltime: int
-    share: float
-    mean_r: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +29,6 @@ class Walltimes:
     wasted: float
     r_jobs: Floats
     r_cpu: Floats
-    popular: tuple[PopularWalltime, ...]
-    different: int
     processors_known: bool = True
 
 
@@ -55,7 +42,6 @@ def analyze_walltimes(columns: Columns) -> Walltimes | None:
     cpu = columns.cpu_seconds[scored].astype(np.float64)
     ncpus = np.maximum(columns.ncpus[scored], 1)
     bins = np.minimum((r * BINS).astype(np.int64), BINS - 1)
-    popular, different = _popular(walltime, r)
     asked = float((ncpus * walltime.astype(np.float64)).sum())
     return Walltimes(
         mean_r=float(r.mean()),
@@ -65,19 +51,5 @@ def analyze_walltimes(columns: Columns) -> Walltimes | None:
         wasted=1 - float((ncpus * t.astype(np.float64)).sum()) / asked,
         r_jobs=np.bincount(bins, minlength=BINS) / len(scored),
         r_cpu=np.bincount(bins, cpu, BINS) / max(float(cpu.sum()), 1.0),
-        popular=popular,
-        different=different,
         processors_known=bool((columns.ncpus[scored] > 0).mean() >= 0.5),
     )
-
-
-def _popular(walltime: NDArray[np.int64], r: Floats) -> tuple[tuple[PopularWalltime, ...], int]:
-    """Return the most popular walltimes, and how many different ones there are."""
-    values, codes, counts = np.unique(walltime, return_inverse=True, return_counts=True)
-    sums = np.bincount(codes, r)
-    # Most popular first; among equals the shorter first.
-    first = np.lexsort((values, -counts))[:POPULAR].tolist()
-    popular = (
-        PopularWalltime(int(values[i]), float(counts[i] / len(walltime)), float(sums[i] / counts[i])) for i in first
-    )
-    return tuple(popular), len(values)
