@@ -8,11 +8,10 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LIMIT, PROCESSORS, Seeds, StoreOptions, predictor
+from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, Seeds, StoreOptions, predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.queue_walltimes import WALLTIMES
-from softwalltime.cli.sources import load_jobs, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,17 +91,18 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
 def _study(source: str, options: ExperimentOptions) -> "tuple[Study, list[str], bool]":
     """Return the study of a trace, remarks about its records, and whether a file cannot be read."""
     from softwalltime.experiments.study import study_of
+    from softwalltime.replay.job_columns import JobColumns
     from softwalltime.workloads.synthetic import generate
 
     size, remarks, broken = options.processors, list[str](), False
     if source:
-        jobs, tally = load_jobs((source,), options.settings, walltimes=options.walltimes)
+        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
         size, remarks, broken = size or tally.machine or None, list(problems(tally)), bool(tally.broken)
     else:
-        jobs = generate(SYNTHETIC, processors=size or SYNTHETIC_PROCESSORS)
+        recorded = JobColumns.of(generate(SYNTHETIC, processors=size or SYNTHETIC_PROCESSORS))
         source = f"synthetic workload of {SYNTHETIC:,} jobs"
     study = study_of(
-        source, jobs, size, options.limit, options.months or (), options.seeds or (), options.processes,
+        source, recorded, size, options.limit, options.months or (), options.seeds or (), options.processes,
         options.settings().teaching, progress_bar,
     )  # fmt: skip
     return study, remarks, broken

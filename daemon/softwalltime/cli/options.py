@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
+from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
 
@@ -60,6 +62,23 @@ class Seeds(click.ParamType[tuple[int, ...]]):
         return tuple(found)
 
 
+class QueueWalltimes(click.ParamType[dict[str, int]]):
+    """Walltimes in seconds by queue: pairs, a file of pairs, or a snapshot of the PBS server."""
+
+    name = "walltimes"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
+        """Return the walltimes.
+
+        :raises UsageError: if a pair is malformed, or a snapshot has no default.
+        :raises SourceError: if the file cannot be read.
+        """
+        if isinstance(value, dict):
+            return value
+        text = str(value)
+        return _of_snapshot(Path(text)) if "=" not in text and _is_json(Path(text)) else read_queue_limits(text)
+
+
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
@@ -89,6 +108,29 @@ LIMIT = option("Only the first N submitted jobs.", least=1, metavar="N")
 SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, metavar="N")
 TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
 CONFIG = option("Settings file of the daemon.")
+WALLTIMES = option(
+    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
+    "lines; or the queue defaults in a file of softwalltime snapshot.",
+    "--walltime-from", type=QueueWalltimes(), metavar="PAIRS|FILE",
+)  # fmt: skip
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _of_snapshot(path: Path) -> dict[str, int]:
+    # The help of a command does not need pydantic, which takes long to import.
+    from softwalltime.forecast.snapshot import default_walltimes, load_snapshot
+
+    defaults = default_walltimes(load_snapshot(path))
+    if not defaults:
+        raise UsageError(f"{path}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS")
+    return defaults
 
 
 def share(text: str) -> Any:

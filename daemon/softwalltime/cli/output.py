@@ -19,19 +19,7 @@ from softwalltime.cli.terminal import COLORS, draw
 from softwalltime.formatting import csv_cell
 from softwalltime.text_table import Meaning, TextTable
 
-FORMATS = ("table", "json", "csv")
 WIDEST = 10_000
-
-
-class OutputFormat(click.Choice[str]):
-    """``table``, ``json`` or ``csv``; ``text`` is another name of ``table``."""
-
-    def __init__(self) -> None:
-        super().__init__(FORMATS)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the format, or fail with a usage error."""
-        return super().convert("table" if value == "text" else value, param, ctx)
 
 
 @options
@@ -42,8 +30,9 @@ class Output:
     """
 
     form: str = option(
-        "Output format; deploy/OUTPUT.md describes the fields.", "--format", type=OutputFormat(), default="table"
-    )
+        "Output format; deploy/OUTPUT.md describes the fields.", "--format",
+        type=click.Choice(["table", "json", "csv"]), default="table",
+    )  # fmt: skip
     wide: bool = option("Print all columns of a table, however narrow the terminal is.")
     color: bool | None = option(
         "Colour by meaning.  Default: in a terminal, unless NO_COLOR is set.", "--color/--no-color"

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, PredictorOptions, StoreOptions
+from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, WALLTIMES, PredictorOptions, StoreOptions
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection, Period
 from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks

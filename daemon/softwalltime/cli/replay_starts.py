@@ -5,10 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, StoreOptions
+from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, WALLTIMES, StoreOptions
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_simulated, problems
 from softwalltime.errors import SourceError

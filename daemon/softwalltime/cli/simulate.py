@@ -12,10 +12,19 @@ import click
 from softwalltime.cli.advice import print_advice
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, SHARE, SOURCES, Seeds, StoreOptions
+from softwalltime.cli.options import (
+    KEEP,
+    MINIMUM_OPTION,
+    PROCESSES,
+    PROCESSORS,
+    SHARE,
+    SOURCES,
+    WALLTIMES,
+    Seeds,
+    StoreOptions,
+)
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_simulated, problems
 from softwalltime.errors import OptionError, SourceError, UsageError

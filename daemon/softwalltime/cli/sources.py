@@ -59,15 +59,6 @@ def problems(tally: "Tally") -> Iterator[str]:
         yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
 
 
-def load_jobs(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
-    walltimes: Mapping[str, int] | None = None,
-) -> "tuple[list[CompletedJob], Tally]":  # fmt: skip
-    """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
-    columns, tally = load_columns(sources, settings, server, selection, walltimes)
-    return list(columns), tally
-
-
 def load_columns(
     sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
     walltimes: Mapping[str, int] | None = None,

@@ -175,7 +175,7 @@ def replay_through_hooks(
 
 def _import_psycopg() -> None:
     """Import psycopg in pure Python, as the hook does in pbs_server: the first import decides for the process."""
-    from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
+    from softwalltime.emulation.through_hooks.run import IMPLEMENTATION, environment_restored
 
     with environment_restored(IMPLEMENTATION):
         os.environ[IMPLEMENTATION] = "python"
