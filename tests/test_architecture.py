@@ -102,7 +102,6 @@ ALLOWED = {
         "predictors",
         "progress",
         "replay",
-        "simulation",
         "states",
         "training",
         "written",

@@ -14,7 +14,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.jobs import CompletedJob
-from tests.reports.fixtures import Elements, numbers
+from tests.reports.fixtures import Elements
 
 FAST = ["--no-simulation"]
 
@@ -88,13 +88,13 @@ def test_each_command_uses_the_same_jobs(
     assert selection.endswith(f"queue {queue}")
     output = tmp_path / "report.html"
     assert run(["report", *options, "-o", str(output), *FAST]) == 0
-    report = numbers(output.read_text())
-    assert (report["jobs"], report["selection"]) == (len(kept), selection)
+    page = output.read_text()
+    assert f"{len(kept)} jobs of " in page
     assert f"Only the jobs selected: {selection}." in Elements(output.read_text()).text
     capsys.readouterr()
     assert run(["report", *options, "-o", "-", *FAST]) == 0
     printed = capsys.readouterr()
-    assert numbers(printed.out) == report
+    assert printed.out == page
     assert printed.err.startswith(f"report: {len(kept)} jobs, ")
     assert run(["simulate", *options, "--processors", "100000", "--format", "json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
@@ -145,32 +145,3 @@ def test_a_wrong_selection_is_one_clear_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error.replace(accounting, "LOGS")
-
-
-def test_two_periods_are_compared(
-    accounting: str, records: list[CompletedJob], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    days = sorted({day(job) for job in records})
-    spans = (days[2], days[5]), (days[8], days[-2])
-    output = tmp_path / "report.html"
-    arguments = ["report", accounting, "-o", str(output), *FAST]
-    assert run([*arguments, "--compare", *("..".join(span) for span in spans)]) == 0
-    periods = numbers(output.read_text())["happened"]["periods"]
-    assert [period["jobs"] for period in periods] == [
-        sum(first <= day(job) <= last and job.ran and job.start is not None for job in records) for first, last in spans
-    ]
-    text = Elements(output.read_text()).text
-    for first, last in spans:
-        assert f"{first} to {last}" in text
-    assert all(0 < period["mean_r"] < 1 for period in periods)
-    assert f"Jobs: {periods[0]['jobs']:,} before and {periods[1]['jobs']:,} after, all that ran" in text
-    wrong = (
-        (["--compare", days[2], days[5]], "is not a period, such as 2026-01-01..2026-03-31"),
-        (["--compare", f"{days[5]}..{days[2]}", "x..y"], "ends before it begins"),
-        (["--compare", f"{days[2]}..{days[5]}", f"{days[5]}..{days[6]}"], "the first period must end before"),
-        (["--compare", *("..".join(span) for span in spans), "--change-date", days[5]], "give one of them"),
-    )
-    for options, message in wrong:
-        capsys.readouterr()
-        assert run([*arguments, *options]) == 2
-        assert message in capsys.readouterr().err

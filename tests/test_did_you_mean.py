@@ -14,7 +14,6 @@ from tests.samples import RECORDED_LOG
         (["--predictors", "percentil"], "no predictor is called 'percentil'; is percentile meant?"),
         (["--predictor", "percentile:keyz=user"], "percentile has no option 'keyz'; is keys meant?"),
         (["--predictor", "percentile:keys=usr+project"], "is user meant? keys are one or more of user, group,"),
-        (["--floor-keys", "usr"], "is user meant? keys are one or more of user, group,"),
         (["--predictorz", "v1"], "--predictor"),
     ],
 )

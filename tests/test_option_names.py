@@ -9,7 +9,6 @@ from softwalltime.cli import cli
 
 MEANINGS = {
     "--apply": "make the changes instead of printing them",
-    "--by": "figures by class",
     "--config": "the settings file",
     "--force": "go on although a check speaks against it",
     "--formula": "job_sort_formula",

@@ -1,6 +1,5 @@
 """Tables in a terminal, in a pipe, as JSON and as CSV."""
 
-import html
 import io
 import json
 import re
@@ -13,7 +12,7 @@ import pytest
 
 from softwalltime.cli import cli, run
 from softwalltime.cli.changes import printed_changes
-from softwalltime.cli.output import Output, OutputFormat
+from softwalltime.cli.output import Output
 from softwalltime.cli.terminal import draw, fit
 from softwalltime.deployment import pbs
 from softwalltime.errors import SourceError
@@ -21,6 +20,7 @@ from softwalltime.reports.schedule_table import changes_table
 from softwalltime.simulation.differences import RELATIVE, Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from tests.documented import SHAPES, documented, documented_rows
+from tests.reports.fixtures import Elements
 from tests.samples import ROOT
 from tests.test_cli import commands
 
@@ -256,7 +256,7 @@ def test_the_summary_of_a_report_has_the_figures_of_each_setting(
     assert run([*command, "--format", "json"]) == 0
     document = documented("report", capsys.readouterr().out)
     assert document["page"] == str(page)
-    assert document["sentence"] in html.unescape(page.read_text())
+    assert document["sentence"] in Elements(page.read_text()).text
     assert document["verdict"] in ("on", "off", "unknown")
     assert (document["not_simulated"], document["simulated_jobs"]) == (None, 300)
     assert document["predictors"]["v1"]["jobs"] == document["scored"]
@@ -298,9 +298,7 @@ def test_the_document_about_the_output_is_current(capsys: pytest.CaptureFixture[
 
 def test_every_command_with_formats_is_documented_and_every_field_described() -> None:
     formatted = {
-        " ".join(path)
-        for path in commands()
-        if any(isinstance(option.type, OutputFormat) for option in _command(path).params)
+        " ".join(path) for path in commands() if any("--format" in option.opts for option in _command(path).params)
     }
     assert {name.partition(" --")[0] for name in SHAPES} == formatted
     assert not [line for line in (ROOT / "deploy" / "OUTPUT.md").read_text().splitlines() if line.endswith("|  |")]

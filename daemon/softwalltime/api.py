@@ -35,7 +35,7 @@ from softwalltime.replay.checked_predictor import checked
 from softwalltime.replay.drive import drive
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
-from softwalltime.replay.predicted_quantiles import predicted_quantiles
+from softwalltime.replay.pass_events import predicted_quantiles
 from softwalltime.replay.queue_walltimes import with_queue_walltimes
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.simulation import engine

@@ -174,7 +174,7 @@ def test_a_zstd_file_without_its_package_says_what_to_do(tmp_path: Path) -> None
     from softwalltime.accounting.folders import find_logs
     from softwalltime.accounting.reader import read_jobs
     from softwalltime.accounting.tally import Tally
-    from softwalltime.cli.problems import problems
+    from softwalltime.cli.sources import problems
     tally = Tally()
     print(len(list(read_jobs(find_logs([Path(sys.argv[1])]).files, tally))), *problems(tally), sep="\\n")
     """

@@ -48,7 +48,7 @@ MINIMUM = 1
 TIMEOUT = 5400
 """Greatest processor time of one predictor on one trace in seconds."""
 HEADER = (
-    "predictor", "A", "U", "badly", "MAE, s", "MAE of median, s", "CPU, s", "CPU per job, us",
+    "predictor", "A", "U", "badly", "MAE, s", "CPU, s", "CPU per job, us",
 )  # fmt: skip
 
 
@@ -72,9 +72,7 @@ def _print(path: Path, processes: int | None) -> None:
         if spec.startswith("calibrated:weights="):
             shared.setdefault(spec.partition(",")[0], []).append(spec)
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
-    trials = run_trials(
-        jobs, TEACHING, alone, (since, None), MINIMUM, keep=keep, processes=processes, timeout=TIMEOUT, medians=True
-    )
+    trials = run_trials(jobs, TEACHING, alone, (since, None), MINIMUM, keep=keep, processes=processes, timeout=TIMEOUT)
     for group in shared.values():
         trials |= _tried_together(jobs, group, since, keep)
     scored = Workload(jobs, scoring=Scoring(since))
@@ -95,7 +93,7 @@ def _tried_together(jobs: JobColumns, specs: Sequence[str], since: int, keep: Pa
         snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
         bounds = (since, None)
         tasks = {
-            spec: TrialTask(snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, MINIMUM, TIMEOUT, medians=True)
+            spec: TrialTask(snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, MINIMUM, TIMEOUT)
             for spec in specs
         }
         found = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
@@ -123,7 +121,6 @@ def _row(name: str, trial: Trial, jobs: int) -> list[str]:
         return [name, trial.failure, *["-"] * (len(HEADER) - 2)]
     (part,) = trial.parts
     shares = [f"{100 * share:.1f}%" for share in (part.underestimated or 0.0, part.badly or 0.0)]
-    middle = "-" if part.median_error is None else f"{part.median_error:,.0f}"
     accuracy, error = part.accuracy or 0.0, part.error or 0.0
     per_job = f"{1e6 * trial.seconds / jobs:.0f}"
-    return [name, f"{accuracy:.3f}", *shares, f"{error:,.0f}", middle, f"{trial.seconds:.1f}", per_job]
+    return [name, f"{accuracy:.3f}", *shares, f"{error:,.0f}", f"{trial.seconds:.1f}", per_job]

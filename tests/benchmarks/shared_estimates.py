@@ -113,15 +113,12 @@ def record_together(workload: Workload, specs: Sequence[str]) -> list[Recorded]:
     """
     shared = SharedEstimates(specs)
     found = np.full((len(specs), len(workload.jobs)), np.nan)
-    medians = np.full(len(workload.jobs), np.nan)
     for stride in workload.stream(starts=True, everything=True):
         for kind, number, job in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
                 answers = shared.predict(job.submission, job.submission.submitted)
                 found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]
-                if isinstance(answers[0], Prediction):
-                    medians[number] = answers[0].quantile(0.5)
             shared.models[0].observe(workload.event(kind, number, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 shared.learn(job)
-    return [Recorded(seconds, medians, spent) for seconds, spent in zip(found, shared.seconds, strict=True)]
+    return [Recorded(seconds, spent) for seconds, spent in zip(found, shared.seconds, strict=True)]

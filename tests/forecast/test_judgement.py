@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
-from softwalltime.forecast.defaults import KINDS
 from softwalltime.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -21,7 +20,6 @@ from softwalltime.forecast.judgement import (
 )  # fmt: skip
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.start_classes import MIN_CLASS_FORECASTS, by_class
 from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
@@ -133,29 +131,6 @@ def test_weights_follow_the_best_part_again_after_one_error_of_two_months() -> N
         gains = np.array((-1000.0, 1000.0)) * (1 - weights.values)
         weights.learn(gains * 5000 if number == 500 else gains)
     assert weights.values[1] > 0.95
-
-
-def test_forecasts_are_divided_by_expected_wait_by_processors_and_by_queue(jobs: Jobs) -> None:
-    waits = [300.0 if number % 2 else 200_000.0 for number in range(len(jobs))]
-    made = [Judged(job, 0, 100, {COMBINED: np.full(5, wait)}) for job, wait in enumerate(waits)]
-    for kind in KINDS:
-        found = by_class({"all": made}, kind, jobs)
-        members = [each.job for some in found.values() for each in some]
-        assert len(set(members)) == len(members) <= len(made)
-        assert len(made) - len(members) < MIN_CLASS_FORECASTS * 10
-        assert all(len(some) >= MIN_CLASS_FORECASTS for some in found.values())
-    waited = [Judged(0, 1800 * number, 100, {COMBINED: np.zeros(5)}) for number in range(100)]
-    by_waited = by_class({"later": waited}, "waited", jobs)
-    assert list(by_waited) == ["later, after less than 1 d", "later, after less than 3 d"]
-    assert {each.waited // 3600 for each in by_waited["later, after less than 1 d"]} == set(range(8, 24))
-    by_wait = by_class({"all": made}, "wait", jobs)
-    assert list(by_wait) == ["all, expected wait below 10 min", "all, expected wait from 2 d on"]
-    assert {waits[each.job] for each in by_wait["all, expected wait below 10 min"]} == {300}
-    for name, some in by_class({"all": made}, "processors", jobs).items():
-        sizes = [jobs.processors[each.job] for each in some]
-        assert max(sizes) < 2 * min(sizes), name
-    for name, some in by_class({"all": made}, "queue", jobs).items():
-        assert {f"all, queue {jobs.completed[each.job].submission.queue}" for each in some} == {name}
 
 
 def test_no_range_goes_beyond_twice_the_longest_wait() -> None:

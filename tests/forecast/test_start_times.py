@@ -10,12 +10,12 @@ from softwalltime.errors import UsageError
 from softwalltime.forecast.calibration import GROUPS, Corrections
 from softwalltime.forecast.expected import Learnt, expected_starts
 from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.forecast.probes import probe_job, probe_of
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
 from softwalltime.forecast.start_times import forecast
 from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.what_if import probe_job, probe_of
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
@@ -181,7 +181,7 @@ def test_a_shorter_probe_job_starts_sooner() -> None:
     snapshot = server(16, running(1, 8, 3600, elapsed=600), waiting(2, 16, 3600))
     found = {}
     for text in ("ncpus=8,walltime=50:00", "ncpus=8,walltime=51:00"):
-        probe = probe_job(probe_of(text, "alice"), snapshot)
+        probe = probe_job(text, probe_of(text, "alice"), snapshot)
         found[text] = starts(snapshot, 2000, 3600, 60, probes=[probe])[-1]
     # 50 min fit before the walltime of job 1 ends, 51 min do not.
     assert found == {"ncpus=8,walltime=50:00": 0, "ncpus=8,walltime=51:00": 5000}
@@ -211,13 +211,13 @@ def test_the_ranges_of_many_jobs_are_those_of_one_reservation_and_that_is_said()
 )
 def test_a_probe_job_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        probe_job(probe_of(text, "alice"), snapshot_of(recorded_output()))
+        probe_job(text, probe_of(text, "alice"), snapshot_of(recorded_output()))
 
 
 def test_a_probe_job_is_routed_and_gets_the_defaults_of_its_queue() -> None:
     snapshot = snapshot_of(recorded_output())
     routed = {
-        text: probe_job(probe_of(text, "alice"), snapshot).submission
+        text: probe_job(text, probe_of(text, "alice"), snapshot).submission
         for text in ("ncpus=2", "walltime=3:00:00", "user=bob,queue=long,walltime=2:00:00")
     }
     assert [(each.queue, each.walltime, each.user) for each in routed.values()] == [

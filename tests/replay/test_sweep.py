@@ -3,12 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.errors import OptionError, SoftwalltimeError, SourceError
 from softwalltime.jobs import CompletedJob
+from softwalltime.predictors.learned.network import SHIPPED, dump
+from softwalltime.predictors.learned.network import load as read_weights
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.metrics import WARM_UP, score
@@ -95,6 +98,21 @@ def test_a_digest_tells_apart_what_could_give_other_results(tmp_path: Path) -> N
         digest("teaching", jobs, TEACHING - {State.FAILED}),
     }
     assert len(others | {first}) == 5
+
+
+def test_other_jobs_weights_and_versions_are_computed_again(task: SweepTask, tmp_path: Path) -> None:
+    weights, shipped = tmp_path / "weights.json", read_weights(SHIPPED)
+    of_weights = replace(task, spec=f"calibrated:weights={weights}")
+    weights.write_text(dump(shipped))
+    before = of_weights.key
+    weights.write_text(dump(replace(shipped, layers=(shipped.layers[0] + np.float32(0.5), *shipped.layers[1:]))))
+    tasks = [
+        task,
+        replace(task, snapshot=replace(task.snapshot, digest="other")),
+        replace(task, version="99"),
+        replace(task, source="elsewhere"),
+    ]
+    assert len({before, of_weights.key, *(changed.key for changed in tasks)}) == 6
 
 
 def test_a_task_gives_what_a_replay_gives(task: SweepTask) -> None:

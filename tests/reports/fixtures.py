@@ -1,7 +1,5 @@
 """Reports on jobs written out in a test."""
 
-import json
-import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
@@ -27,9 +25,9 @@ def made(jobs: Sequence[CompletedJob], **more: Any) -> Report:
     return make_report(Workload(jobs), ReportOptions(SPECS, **more))
 
 
-def page(found: Report, title: str = "Site", **more: Any) -> str:
+def page(found: Report, **more: Any) -> str:
     """The page of a report."""
-    return render(found, Origin(title, more.pop("sources", ()), **more))
+    return render(found, Origin(more.pop("sources", ()), **more))
 
 
 def steady_jobs(count: int, *, users: int = 5, share: float = 0.2, days: float = 60, **more: Any) -> list[CompletedJob]:
@@ -47,14 +45,6 @@ def steady_jobs(count: int, *, users: int = 5, share: float = 0.2, days: float =
             )
         )  # fmt: skip
     return found
-
-
-def numbers(html: str) -> dict[str, Any]:
-    """The JSON block of a page."""
-    match = re.search(r'<script type="application/json" id="softwalltime-report">(.*?)</script>', html, re.DOTALL)
-    assert match is not None
-    document: dict[str, Any] = json.loads(match.group(1))
-    return document
 
 
 class Elements(HTMLParser):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.sources import load_columns
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.machine_step import WEEK_S, machine_step
@@ -66,7 +66,7 @@ def test_the_same_machine_has_no_step() -> None:
     ("name", "expected"), [("KTH", None), ("LLNL-Atlas", None), ("UniLu-Gaia", None), ("SDSC-SP2", (115, 128))]
 )
 def test_recorded_machines(name: str, expected: tuple[int, int] | None) -> None:
-    jobs, *_ = load_jobs((str(trace(name)),), lambda **_: Settings())
+    jobs, *_ = load_columns((str(trace(name)),), lambda **_: Settings())
     found = machine_step(jobs_of(jobs))
     assert (None if found is None else (found.before, found.after)) == expected
 

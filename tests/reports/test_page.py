@@ -10,14 +10,14 @@ import pytest
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis.predictions import rates_by_week
 from softwalltime.reports.page import whole_options
 from softwalltime.reports.pseudonyms import Pseudonyms
+from softwalltime.reports.rates import rates_by_week
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
 from softwalltime.simulation.differences import Interval
-from tests.reports.fixtures import DAY, SPECS, Elements, made, numbers, page, steady_jobs
+from tests.reports.fixtures import DAY, SPECS, Elements, made, page, steady_jobs
 from tests.samples import job
 
 HEADINGS = [
@@ -26,24 +26,16 @@ HEADINGS = [
     "2. How accurate are the users\N{RIGHT SINGLE QUOTATION MARK} walltimes?",
     "3. How accurate would each predictor have been?",
     "4. Which users, projects and queues?",
-    "5. Results since soft walltimes are set",
-    "6. Recommendation",
-    "7. About these figures",
+    "5. Recommendation",
+    "6. About these figures",
 ]
-PICTURES = {
-    "r-distribution", "runtimes", "r-by-period", "popular", "heat-runtime", "heat-walltime", "heat-cpu",
-    "plane", "rates-by-week", "errors", "boxes-runtime", "boxes-queue", "outcomes", "accuracies",
-    "users", "by-project", "by-queue", "by-week", "waits",
-}  # fmt: skip
+PICTURES = {"r-distribution", "rates-by-week"}
 
 
 @pytest.fixture(scope="module")
 def full() -> Report:
     """A report in which nothing is missing."""
-    jobs = steady_jobs(1500)
-    adjusted = steady_jobs(1500, soft_walltime=1900)
-    later = [one for one in adjusted if one.submission.submitted > 30 * DAY]
-    return made([one for one in jobs if one.submission.submitted <= 30 * DAY] + later)
+    return made(steady_jobs(1500))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +69,7 @@ def test_ids_are_unique_and_references_resolve(html: str) -> None:
     counted = Counter(attributes["id"] for _, attributes in elements.found if "id" in attributes)
     assert [name for name, count in counted.items() if count > 1] == []
     references = set(re.findall(r'(?:href="|url\()#([^")]+)', html))
-    assert len(references) > 50
+    assert len(references) >= 10
     assert references <= set(counted)
 
 
@@ -85,7 +77,7 @@ def test_the_page_loads_nothing(html: str) -> None:
     elements = Elements(html)
     loading = {"link", "img", "iframe", "object", "embed", "audio", "video", "base", "image", "foreignobject"}
     assert loading.isdisjoint(name for name, _ in elements.found)
-    assert [script["type"] for script in elements.named("script")] == ["application/json"]
+    assert elements.named("script") == []
     for _, attributes in elements.found:
         for name in ("src", "href", "xlink:href", "srcset", "data", "action"):
             assert attributes.get(name, "#").startswith("#")
@@ -118,22 +110,11 @@ def test_the_same_jobs_give_the_same_page_byte_for_byte() -> None:
     assert page(made(jobs)) == page(made(jobs))
 
 
-def test_the_figures_are_one_valid_json_object(full: Report, html: str) -> None:
-    document = numbers(html)
-    assert document["schema"] == 1
-    assert list(document["scores"])[:6] == list(SPECS)
-    assert document["scores"]["v1"]["all"]["jobs"] == document["scored"] == 1500
-    assert {user["name"] for user in document["for_whom"]["users"]} == {f"user{number}" for number in range(5)}
-    assert document["recommendation"]["verdict"] == full.recommendation.verdict.name.lower()
-    assert document["recommendation"]["policy"] == full.recommendation.policy == ""
-
-
 def test_the_recommendation_is_in_the_page_with_its_policy(full: Report, html: str) -> None:
     text = Elements(html).text
     assert text.count(full.recommendation.sentence) == 2
     assert "waits were not simulated" in text
     assert "workloads" not in full.recommendation.sentence
-    assert "the two periods differ in more than soft walltimes" in text
 
 
 HOSTILE = (
@@ -151,15 +132,15 @@ def test_hostile_names_are_escaped() -> None:
         for n, name in enumerate(HOSTILE)
         for k in range(30)
     ]  # fmt: skip
-    html = page(made(jobs), title="</title><script>", sources=("/tmp/<b>",))
+    html = page(made(jobs), sources=("</title><script>", "/tmp/<b>"))
     elements = Elements(html)
-    assert [script["type"] for script in elements.named("script")] == ["application/json"]
+    assert elements.named("script") == []
     assert elements.named("img") == []
     assert "{{ 7 * 7 }}" in elements.text
     assert "\x1b" not in html
     assert "\u202e" not in html
     assert "計算" in html
-    assert {user["name"] for user in numbers(html)["for_whom"]["users"]} >= {HOSTILE[0], HOSTILE[3]}
+    assert all(name in elements.text for name in (HOSTILE[0], HOSTILE[3]))
     assert html.encode("utf-8")
 
 
@@ -169,19 +150,18 @@ def test_with_pseudonyms_no_name_is_left_anywhere() -> None:
     hidden = [
         job(
             f"secretuser{n % 7}", submitted=one.submission.submitted, runtime=one.runtime, job_id=f"{n}.secretserver",
-            walltime=one.submission.walltime, project=f"secretproject{n % 3}", queue=f"secretqueue{n % 2}",
+            walltime=one.submission.walltime, project=f"secretproject{n % 3}", queue=f"q{n % 2}",
             ncpus=1 + n % 7, **fields,
         )
         for n, one in enumerate(jobs)
     ]  # fmt: skip
-    pseudonyms = Pseudonyms(b"0123456789abcdef", queues=True)
+    pseudonyms = Pseudonyms(b"0123456789abcdef")
     options = ReportOptions(SPECS, simulation=SimulationOptions(processors=10, seeds=(31, 32), processes=1))
     found = make_report(Workload(hidden), options, pseudonyms)
     assert isinstance(found.simulation, SimulationFigures)
     html = page(found, pseudonyms=True)
     assert "secret" not in html
-    assert html.count(pseudonyms("user", "secretuser3")) >= 2
-    assert pseudonyms("queue", "secretqueue1") in html
+    assert pseudonyms("user", "secretuser3") in html
     assert "Names are pseudonyms" in html
 
 
@@ -200,7 +180,6 @@ FEW: dict[str, Callable[[], list[CompletedJob]]] = {
     "no processors": lambda: steady_jobs(40, ncpus=None),
     "no starts": lambda: steady_jobs(40, start=None, soft_walltime=100),
     "all adjusted": lambda: steady_jobs(40, soft_walltime=100),
-    "all raised": lambda: [job(submitted=n, soft_walltime=1000) for n in range(5)],
     "years of seconds": lambda: [
         job(submitted=10**11 + n, end=10**12 - 1, runtime=10**9, walltime=10**10) for n in range(12)
     ],
@@ -214,8 +193,6 @@ def test_missing_figures_are_explained(jobs: Callable[[], list[CompletedJob]]) -
     elements = Elements(html)
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", html) == HEADINGS
     assert "Cannot tell whether soft walltimes would help" in elements.text
-    document = numbers(html)
-    assert document["recommendation"]["verdict"] == "unknown"
     absent = html.count('class="absent"')
     pictures = sum(attributes.get("role") == "img" for attributes in elements.named("svg"))
     assert pictures + absent >= 3
@@ -224,10 +201,7 @@ def test_missing_figures_are_explained(jobs: Callable[[], list[CompletedJob]]) -
 def test_an_absent_figure_gives_the_reason() -> None:
     text = Elements(page(made(no_walltimes()))).text
     assert "No job both ran and had a walltime" in text
-    alone = Elements(page(made(FEW["one user"]()))).text
-    assert "All jobs belong to one user" in alone
-    assert "All jobs belong to one queue" in alone
-    assert "No job has a soft walltime" in alone
+    assert "No setting was simulated" not in text
 
 
 def test_a_thousand_users_fit_on_the_page() -> None:
@@ -243,9 +217,7 @@ def test_a_thousand_users_fit_on_the_page() -> None:
         for n in range(10_000)
     ]
     html = page(made(jobs))
-    assert len(html) < 3_000_000
-    assert "800 of 1,000 users are shown" in html
-    assert len(numbers(html)["for_whom"]["users"]) == 1000
+    assert len(html) < 1_000_000
 
 
 def test_progress_adds_up_to_all_the_work() -> None:
@@ -275,11 +247,11 @@ def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_popula
     assert "Simulated with 1,200 jobs" in text
     assert "on 20 processors" in text
     assert 'id="changes"' in first
-    document = numbers(html)["simulation"]
-    assert document["baseline"]["wait_mean"] > 60
-    assert len(document["settings"]) == len(simulation.settings) >= 2
-    change = document["settings"][0]["changes"]["wait_mean"]
-    assert change["low"] <= change["mean"] <= change["high"]
+    assert (simulation.baseline.wait_mean or 0) > 60
+    assert len(simulation.settings) >= 2
+    change = simulation.settings[0].changes["wait_mean"]
+    assert change.mean is not None
+    assert (change.low or 0) <= change.mean <= (change.high or 0)
 
 
 def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(crowded: Report) -> None:
@@ -298,7 +270,6 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     captions = re.findall(r"<caption>Mean wait by (.*?)</caption>", html)
     assert captions == ["runtime", "size", "queue", "user"], "all jobs were submitted in one month"
     assert "All simulated jobs are of one month of submission." in html
-    assert 'id="by-class"' in html
     section = html[html.index('id="who"') : html.index('id="walltimes"')]
     assert section.count("<small>few jobs</small>") == 1
     assert '<td class="longer">' in section[section.index("by queue</caption>") :]
@@ -306,11 +277,10 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     sizes = section[section.index("by size</caption>") : section.index("by queue</caption>")]
     tiny_row = sizes[sizes.index('<tr class="small">') :]
     assert 'longer">' not in tiny_row[: tiny_row.index("</tr>")], "a small class is never marked"
-    document = numbers(page(crowded))["simulation"]
-    assert {one["name"] for one in document["classes"]["user"]} == {f"user{number}" for number in range(5)}
-    found = document["settings"][0]["classes"]["queue"][0]
-    assert found["name"] == "q0"
-    assert found["change"]["low"] <= found["change"]["mean"] <= found["change"]["high"]
+    assert {one.name for one in simulation.classes["user"]} == {f"user{number}" for number in range(5)}
+    q0 = first.classes["queue"][0]
+    assert q0.name == "q0"
+    assert (q0.change.low or 0) <= (q0.change.mean or 0) <= (q0.change.high or 0)
 
 
 def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> None:
@@ -360,17 +330,6 @@ def test_waits_that_were_not_simulated_are_left_out_with_the_reason(html: str) -
     assert "Switch on" not in text[: text.index("Reasons")]
 
 
-def test_the_least_possible_error_is_on_the_page(full: Report, html: str) -> None:
-    assert full.floor is not None
-    errors = [scores.mean_absolute_error for scores, _ in full.scores.values()]
-    assert 0 < full.floor.mean_absolute_error < min(error for error in errors if error is not None)
-    assert "No prediction from user, project, job name, queue, processors and walltime alone" in html
-    assert full.memorizer is not None
-    assert full.memorizer.mean_absolute_error >= full.floor.mean_absolute_error
-    assert "(<code>memorizer</code>) has a mean absolute error of " in html
-    assert "softwalltime tune LOGS" in html
-
-
 def test_rates_by_week_add_up_to_the_rate_of_all_jobs() -> None:
     submitted = np.array([0, 1, 2, 4 * DAY, 4 * DAY, 11 * DAY] * 20)
     under = np.array([True, False, False, True, True, False] * 20)
@@ -397,26 +356,13 @@ def test_without_processors_nothing_is_said_of_cpu_hours() -> None:
     assert "CPU hours requested, not used" not in text
     assert "hours of walltime requested, not used" in text
     assert "hours of runtime" in text
-    assert text.count("Most records hold no number of processors.") == 4, "three figures, and the tables"
+    assert text.count("Most records hold no number of processors.") == 1
     assert "CPU hours requested, not used" in Elements(page(made(steady_jobs(1200)))).text
 
 
 def test_means_of_few_jobs_are_in_no_figure_and_no_table() -> None:
     few = [job("rare", submitted=n, project="rare", queue="rare", job_id=f"{n}.rare") for n in range(9)]
     html = page(made([*steady_jobs(1200), *few]))
-    section = html[html.index('id="whom"') : html.index('id="since"')]
+    section = html[html.index('id="whom"') : html.index('id="what-to-do"')]
     assert "rare" not in section
-    assert "every queue with at least 10 jobs" in section
-    assert {group["name"] for group in numbers(html)["for_whom"]["queues"]} == {"q0", "q1", "rare"}
-
-
-def test_two_periods_are_compared_and_one_without_jobs_is_named() -> None:
-    jobs = steady_jobs(1200, days=120)
-    halves = (0, 60 * DAY), (60 * DAY, 120 * DAY)
-    text = Elements(page(made(jobs, compare=halves))).text
-    assert "5. Comparison of two periods" in text
-    assert "no job in them had a soft walltime" in text
-    assert re.search(r"mean wait\s*\d+ s\s*\d+ s\s*0 s \(0 s to 0 s\)", text)
-    empty = (500 * DAY, 560 * DAY)
-    said = "no job that ran and whose start is known was submitted 1971-05-16 to 1971-07-14."
-    assert said in Elements(page(made(jobs, compare=(halves[0], empty)))).text
+    assert "All queues with at least 10 jobs" in section

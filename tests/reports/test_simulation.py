@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.sources import load_columns
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.simulation import (
@@ -124,7 +124,7 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
 
 
 def test_a_recorded_trace_shows_that_wide_jobs_pay_for_half_the_walltime() -> None:
-    jobs, _ = load_jobs((str(trace("SDSC-SP2")),), lambda **_: Settings())
+    jobs, _ = load_columns((str(trace("SDSC-SP2")),), lambda **_: Settings())
     workload = Workload(jobs[:9000])
     options = SimulationOptions(processors=128, seeds=(31, 32, 33), processes=1)
     recorded = prepare(workload, options)

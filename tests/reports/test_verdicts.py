@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.sources import load_columns
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.recommendation import Recommendation, Verdict, recommend_on
@@ -61,7 +61,7 @@ def month_down() -> list[CompletedJob]:
 
 def other_site() -> list[CompletedJob]:
     """The log of another site."""
-    return load_jobs((str(trace("KTH")),), lambda **_: Settings())[0][:1500]
+    return load_columns((str(trace("KTH")),), lambda **_: Settings())[0][:1500]
 
 
 def test_on_the_right_machine_there_is_a_verdict() -> None:

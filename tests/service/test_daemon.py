@@ -282,16 +282,21 @@ def test_predict_explain_and_status_use_the_daemon(
     options = ["--config", str(daemon.config)]
     assert run(["predict", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
     assert capsys.readouterr().out == "600\n"
-    assert run(["explain", "--user", "alice", "--walltime", "01:00:00", "--walltimes", "300,7200", *options]) == 0
+    assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
         "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
         "(predictor v1; mode shadow: recorded, not set)"
     )
-    basis = "mean of the last 2 runtimes of user alice"
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[-2:]] == [
-        ["00:05:00", "-", "00:10:00", f"{basis}; that is not below the walltime"],
-        ["02:00:00", "00:10:00", "00:10:00", basis],
+    assert lines[1:] == ["The same with other walltimes."]
+    assert run(["explain", "--user", "alice", "--walltime", "00:05:00", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(
+        "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime"
+    )
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[-9:-7]] == [
+        [walltime, "00:10:00", "00:10:00", "mean of the last 2 runtimes of user alice"]
+        for walltime in ("01:00:00", "02:00:00")
     ]
     # A job without a project has PBS's default project.
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')

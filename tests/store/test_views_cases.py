@@ -10,13 +10,13 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis import periods
 from softwalltime.reports.columns import make_columns
 from softwalltime.store.comments import column_comments
 from softwalltime.store.definitions import views
 from softwalltime.store.logs import MalformedLine, record_malformed
-from softwalltime.store.predictions import add_decisions, read_decisions
+from softwalltime.store.predictions import add_decisions
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, rows, store
+from tests.store.whose_prediction import from_decisions, recorded_predictions
 
 pytestmark = pytest.mark.postgres
 
@@ -144,7 +144,7 @@ def begun(job_id: str, had: int | None, **more: Any) -> DecisionRecord:
 def test_what_counts_is_what_pbs_really_had(
     decisions: list[DecisionRecord], soft_walltime: int | None, mode: str, engine: Engine
 ) -> None:
-    """In the store's figures and in the report's alike."""
+    """In the store's figures and by the decisions themselves alike."""
     ended_job = ended(start=NOW - HOUR)
     store(engine, [ended_job], decisions)
     fresh(engine)
@@ -153,10 +153,7 @@ def test_what_counts_is_what_pbs_really_had(
     p = soft_walltime or HOUR
     assert row["accuracy"] == pytest.approx(min(p, 900) / max(p, 900))
     workload = Workload([ended_job])
-    with engine.connect() as connection:
-        made = periods.from_decisions(
-            workload, read_decisions(connection), periods.recorded_predictions(make_columns(workload))
-        )
+    made = from_decisions(workload, decisions, recorded_predictions(make_columns(workload)))
     assert made.soft_walltime.tolist() == [soft_walltime or -1]
 
 

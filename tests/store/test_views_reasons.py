@@ -10,7 +10,6 @@ from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.states import State
-from softwalltime.store.predictions import read_decisions
 from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
 
@@ -90,7 +89,6 @@ def test_a_daemon_of_the_version_before_may_still_record(engine: Engine) -> None
             """),
             {"at": NOW},
         )
-        assert [decision.reason for decision in read_decisions(connection)] == [Reason.PREDICTED]
     fresh(engine)
     assert {(row["reason"], row["requests"]) for row in found(engine, "cold_starts")} == {
         ("predicted", 1), ("other", 1),

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, Seeds, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, WALLTIMES, Seeds, StoreOptions
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
-from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.text_table import Cell, TextColumn, TextTable

@@ -14,7 +14,7 @@ from pathlib import Path
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import write_logs
-from softwalltime.cli.problems import problems
+from softwalltime.cli.sources import problems
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.jobs import CompletedJob
 from softwalltime.reports.pseudonyms import Pseudonyms

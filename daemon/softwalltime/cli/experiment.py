@@ -1,78 +1,30 @@
 """``softwalltime experiment``: the experiments of five papers, repeated on any trace."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LIMIT, PROCESSORS, Seeds, StoreOptions, predictor
-from softwalltime.cli.output import Output
+from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, Seeds, StoreOptions, predictor
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import WALLTIMES
-from softwalltime.cli.sources import load_jobs
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import UsageError
-from softwalltime.experiments.names import PAPERS
 
 if TYPE_CHECKING:
     from softwalltime.experiments.study import Study
-    from softwalltime.experiments.tables import PaperResults
+    from softwalltime.experiments.tables import ExperimentDocument, PaperResults
 
+PAPERS = ("tang2013", "chlumsky2022", "fan2017", "rubio2021", "li2004")
+"""The modules of the papers in :mod:`softwalltime.experiments`; the help imports none of them."""
 SYNTHETIC = 4000
 """Jobs of the synthetic workload that is used where no trace is named."""
 SYNTHETIC_PROCESSORS = 128
 COLUMNS = ("paper", "source", "table", "row", "column", "value", "low", "high")
 """Columns of CSV: ``low`` and ``high`` are the ends of a 95% interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class PaperTable:
-    """A table of a paper, computed anew."""
-
-    title: str
-    """Its title."""
-    published: str
-    """What the paper has in its place."""
-    rows: tuple[dict[str, Any], ...]
-    """Its rows: values by column; an interval has mean, low and high."""
-
-
-@dataclass(frozen=True, slots=True)
-class PaperDocument:
-    """A paper's experiment on one trace."""
-
-    paper: str
-    """Short name of the paper."""
-    citation: str
-    """The paper."""
-    source: str
-    """The trace."""
-    jobs: int
-    """Number of jobs."""
-    refused: int
-    """Number of jobs that are larger than the machine."""
-    processors: int
-    """Size of the machine."""
-    settings: dict[str, Any]
-    """What was simulated."""
-    differences: tuple[str, ...]
-    """How that differs from the paper."""
-    unavailable: dict[str, str]
-    """Predictors of the paper that were not run, with the reason."""
-    tables: dict[str, PaperTable]
-    """The tables, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentDocument:
-    """A paper's experiment on several traces."""
-
-    experiments: tuple[PaperDocument, ...]
-    """The experiments, one for each trace."""
 
 
 @options
@@ -90,7 +42,6 @@ class ExperimentOptions:
     more: tuple[str, ...] = predictor(
         "One more predictor to compare, in papers that compare predictors; may be given again."
     )
-    details: bool = option("Print the long tables as well.")
     walltimes: Mapping[str, int] = WALLTIMES
     output: Output
     processes: int | None = option("Processes.  Default: one a core.", "-j", "--processes", least=1, metavar="N")
@@ -98,7 +49,7 @@ class ExperimentOptions:
 
 
 @command("a value of a table, with its interval", columns=COLUMNS)
-def experiment(options: ExperimentOptions) -> Result[ExperimentDocument]:
+def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     """Repeat a paper's experiment on recorded jobs.
 
     A TRACE is the same as a SOURCE of replay; each one is a separate workload.  Without one, a synthetic workload is
@@ -112,11 +63,10 @@ def experiment(options: ExperimentOptions) -> Result[ExperimentDocument]:
       softwalltime experiment chlumsky2022 SDSC-SP2.swf.gz HPC2N.swf.gz --seeds 31-35 -j 2
       softwalltime experiment fan2017 LOGS --predictor v3 --format json
     """
-    from softwalltime.experiments.papers import PAPERS as EXPERIMENTS
-    from softwalltime.experiments.papers import repeat
+    from softwalltime.experiments.tables import ExperimentDocument
     from softwalltime.predictors.registry import make
 
-    if options.more and not EXPERIMENTS[options.paper].compares:
+    if options.more and options.paper == "tang2013":
         raise UsageError(f"{options.paper} compares settings of one predictor: omit --predictor")
     for spec in options.more:
         make(spec)
@@ -124,40 +74,42 @@ def experiment(options: ExperimentOptions) -> Result[ExperimentDocument]:
     status = 0
     for source in options.traces or ("",):
         study, remarks, broken = _study(source, options)
-        report = repeat(options.paper, study, options.more)
+        paper = import_module(f"softwalltime.experiments.{options.paper}")
+        report: PaperResults = paper.repeat(study, options.more)
         if options.output.form == "table":
             if results:
                 options.output.line()
-            _print(options.output, report, options.details)
+            _print(options.output, report)
         results.append(report)
         for line in remarks:
             click.echo(line, err=True)
         status = 1 if broken else status
-    document = ExperimentDocument(tuple(PaperDocument(**report.document()) for report in results))
+    document = ExperimentDocument(tuple(report.document() for report in results))
     return Result(document, status=status, rows=[cell for report in results for cell in report.cells()])
 
 
 def _study(source: str, options: ExperimentOptions) -> "tuple[Study, list[str], bool]":
     """Return the study of a trace, remarks about its records, and whether a file cannot be read."""
     from softwalltime.experiments.study import study_of
+    from softwalltime.replay.job_columns import JobColumns
     from softwalltime.workloads.synthetic import generate
 
     size, remarks, broken = options.processors, list[str](), False
     if source:
-        jobs, tally = load_jobs((source,), options.settings, walltimes=options.walltimes)
+        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
         size, remarks, broken = size or tally.machine or None, list(problems(tally)), bool(tally.broken)
     else:
-        jobs = generate(SYNTHETIC, processors=size or SYNTHETIC_PROCESSORS)
+        recorded = JobColumns.of(generate(SYNTHETIC, processors=size or SYNTHETIC_PROCESSORS))
         source = f"synthetic workload of {SYNTHETIC:,} jobs"
     study = study_of(
-        source, jobs, size, options.limit, options.months or (), options.seeds or (), options.processes,
+        source, recorded, size, options.limit, options.months or (), options.seeds or (), options.processes,
         options.settings().teaching, progress_bar,
     )  # fmt: skip
     return study, remarks, broken
 
 
-def _print(output: Output, report: "PaperResults", details: bool) -> None:
-    for part in report.parts(details):
+def _print(output: Output, report: "PaperResults") -> None:
+    for part in report.parts():
         if isinstance(part, str):
             output.paragraph(part, "strong" if part.startswith("#") else "")
         else:

@@ -17,7 +17,7 @@ from softwalltime.service.client import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))
-"""Walltimes that explain tries by default, in seconds."""
+"""Walltimes that explain tries, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,6 @@ class DurationParameter(click.ParamType[int]):
             return self.fail(f"{value!r} is not a duration such as 02:00:00 or 7200", param, ctx)
 
 
-class DurationsParameter(click.ParamType[tuple[int, ...]]):
-    """Durations in any of PBS's formats, by commas."""
-
-    name = "durations"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Return the seconds, or fail with a usage error."""
-        if isinstance(value, tuple):
-            return value
-        return tuple(DurationParameter().convert(each, param, ctx) for each in str(value).split(","))
-
-
 @options
 class JobOptions:
     """A job that is not submitted, and the daemon that is asked about it."""
@@ -107,23 +95,8 @@ class JobOptions:
         job |= {"script_path": str(Path(self.script).absolute()) if self.script else None, "walltime": walltime}
         event = "runjob" if self.at_start else "queuejob"
         answer = ask(self.daemon.socket, {"op": "explain", "event": event, "job": job})
-        # Older daemons do not report what is missing.
         values: dict[str, Any] = {field.name: answer.get(field.name) for field in fields(Explanation)}
         return Explanation(**values | {"walltime": walltime})
-
-
-@options
-class ExplainOptions:
-    tried: tuple[int, ...] | None = option(
-        "Other walltimes to try, separated by commas.  Default: 1, 2, 4, 8, 12, 24, 48, 96 and 168 h.", "--walltimes",
-        type=DurationsParameter(), metavar="LIST",
-    )  # fmt: skip
-    job: JobOptions
-
-    @property
-    def output(self) -> Output:
-        """Where and how to print."""
-        return self.job.output
 
 
 @command("the job")
@@ -149,21 +122,20 @@ def _seconds(output: Output, explanation: Explanation) -> None:
 
 
 @command("the job, then each other walltime")
-def explain(options: ExplainOptions) -> Result[ExplainDocument]:
+def explain(options: JobOptions) -> Result[ExplainDocument]:
     """Print the soft walltime of such a job, and why.
 
     Without a soft walltime the reason says why not: the prediction that is not below the walltime, or how many
-    completed jobs are missing.  A table shows what the job would get with other walltimes.  Nothing is recorded.
+    completed jobs are missing.  A table shows what the job would get with other walltimes, from an hour to a week.
+    Nothing is recorded.
 
     \b
     Example:
       softwalltime explain --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime explain --user alice --walltime 24:00:00 --queue long
     """
-    job = options.job
-    explanation = job.explained(job.walltime)
-    tried = TRIED if options.tried is None else options.tried
-    others = tuple(job.explained(other) for other in sorted(set(tried) - {job.walltime}))
+    explanation = options.explained(options.walltime)
+    others = tuple(options.explained(other) for other in TRIED if other != options.walltime)
     return Result(ExplainDocument(**asdict(explanation), other_walltimes=others), _text)
 
 

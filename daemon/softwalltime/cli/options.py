@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
+from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.predictors.keys import KEYS, wrong_keys
 
 if TYPE_CHECKING:
     from softwalltime.settings import Settings
@@ -61,19 +62,21 @@ class Seeds(click.ParamType[tuple[int, ...]]):
         return tuple(found)
 
 
-class Keys(click.ParamType[tuple[str, ...]]):
-    """Fields of a submission, joined by +."""
+class QueueWalltimes(click.ParamType[dict[str, int]]):
+    """Walltimes in seconds by queue: pairs, a file of pairs, or a snapshot of the PBS server."""
 
-    name = "keys"
+    name = "walltimes"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names of the fields, or fail with a usage error."""
-        if isinstance(value, tuple):
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
+        """Return the walltimes.
+
+        :raises UsageError: if a pair is malformed, or a snapshot has no default.
+        :raises SourceError: if the file cannot be read.
+        """
+        if isinstance(value, dict):
             return value
-        keys = tuple(str(value).split("+"))
-        if len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
-            self.fail(f"{value!r}: {wrong_keys(keys)}", param, ctx)
-        return keys
+        text = str(value)
+        return _of_snapshot(Path(text)) if "=" not in text and _is_json(Path(text)) else read_queue_limits(text)
 
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -95,10 +98,6 @@ PLAN = option(
     "Write the recommended policy and its promise into this plan file, for policy set and verify.", "--write",
     metavar="FILE",
 )  # fmt: skip
-CHANGE_DATE = option(
-    "Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
-    type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
-)  # fmt: skip
 SITE_ORDER = option("Order of the site's queue.", type=click.Choice(["fcfs", "wfp"]), default="fcfs")
 PROCESSES = option("Processes.  Default: one a core.", least=1, metavar="N")
 PROCESSORS = option(
@@ -109,6 +108,29 @@ LIMIT = option("Only the first N submitted jobs.", least=1, metavar="N")
 SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, metavar="N")
 TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
 CONFIG = option("Settings file of the daemon.")
+WALLTIMES = option(
+    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
+    "lines; or the queue defaults in a file of softwalltime snapshot.",
+    "--walltime-from", type=QueueWalltimes(), metavar="PAIRS|FILE",
+)  # fmt: skip
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _of_snapshot(path: Path) -> dict[str, int]:
+    # The help of a command does not need pydantic, which takes long to import.
+    from softwalltime.forecast.snapshot import default_walltimes, load_snapshot
+
+    defaults = default_walltimes(load_snapshot(path))
+    if not defaults:
+        raise UsageError(f"{path}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS")
+    return defaults
 
 
 def share(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Output of commands: options for format, width and colour, and one place that prints tables, texts and documents."""
+"""Output of commands: options for format, width and colour, tables, texts, documents and progress bars."""
 
 import csv
 import io
@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -18,19 +19,7 @@ from softwalltime.cli.terminal import COLORS, draw
 from softwalltime.formatting import csv_cell
 from softwalltime.text_table import Meaning, TextTable
 
-FORMATS = ("table", "json", "csv")
 WIDEST = 10_000
-
-
-class OutputFormat(click.Choice[str]):
-    """``table``, ``json`` or ``csv``; ``text`` is another name of ``table``."""
-
-    def __init__(self) -> None:
-        super().__init__(FORMATS)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the format, or fail with a usage error."""
-        return super().convert("table" if value == "text" else value, param, ctx)
 
 
 @options
@@ -41,8 +30,9 @@ class Output:
     """
 
     form: str = option(
-        "Output format; deploy/OUTPUT.md describes the fields.", "--format", type=OutputFormat(), default="table"
-    )
+        "Output format; deploy/OUTPUT.md describes the fields.", "--format",
+        type=click.Choice(["table", "json", "csv"]), default="table",
+    )  # fmt: skip
     wide: bool = option("Print all columns of a table, however narrow the terminal is.")
     color: bool | None = option(
         "Colour by meaning.  Default: in a terminal, unless NO_COLOR is set.", "--color/--no-color"
@@ -104,13 +94,26 @@ class Output:
         click.echo(json.dumps(plain(document)))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Print rows as CSV; a missing value is empty, true and false are as in JSON, texts are no formulas."""
+        """Print rows as CSV."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         for row in rows:
-            writer.writerow([_field(row.get(column)) for column in columns])
+            writer.writerow([csv_value(row.get(column)) for column in columns])
         click.echo(text.getvalue().encode("utf-8", "backslashreplace"), nl=False)
+
+
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar if standard error is a terminal; call the value with each amount of work done."""
+    if total <= 0 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda amount: None
+        return
+    # Draw it a few hundred times in all, not with each job.
+    with click.progressbar(length=total, label=title, file=sys.stderr, update_min_steps=max(total // 400, 1)) as bar:
+        yield bar.update
+    # What the command prints replaces the finished bar.
+    click.echo("\x1b[1A\x1b[2K", nl=False, err=True, color=True)
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> str:
@@ -142,7 +145,8 @@ def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {prefix + name: value for name, value in fields.items()}
 
 
-def _field(value: Any) -> Any:
+def csv_value(value: Any) -> Any:
+    """Return a value as CSV has it: a missing one is empty, true and false are as in JSON, texts are no formulas."""
     if value is None:
         return ""
     if isinstance(value, bool):

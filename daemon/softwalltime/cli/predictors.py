@@ -61,19 +61,9 @@ def predictors(options: PredictorsOptions) -> Result[list[PredictorDocument]]:
     return Result([_document(entry) for entry in entries()], _text)
 
 
-def _text(output: Output, _documents: list[PredictorDocument]) -> None:
-    from softwalltime.predictors.registry import entries
-
+def _text(output: Output, documents: list[PredictorDocument]) -> None:
     width = min(_WIDEST, output.width) if output.terminal else _WIDEST
-    output.line("\n\n".join(_described(entry, width) for entry in entries()))
-
-
-def _options(entry: "Entry") -> list[tuple[str, object, str]]:
-    if entry.predictor is None:
-        return []
-    defaults = entry.predictor.options_type()
-    fields = entry.predictor.options_type.model_fields
-    return [(name, getattr(defaults, name), field.description or "") for name, field in fields.items()]
+    output.line("\n\n".join(_described(document, width) for document in documents))
 
 
 def _default(value: object) -> str:
@@ -84,27 +74,27 @@ def _default(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _described(entry: "Entry", width: int) -> str:
-    if entry.predictor is None:
-        return f"{entry.name}  (cannot be used)\n  {entry.problem}\n  from {entry.origin}"
-    origin = "" if entry.origin == "softwalltime" else f"\n  from {entry.origin}"
-    summary = fill(entry.predictor.summary, width, initial_indent="  ", subsequent_indent="    ")
-    lines = [f"{', '.join(entry.names)}\n{summary}{origin}"]
-    lines.append(fill(entry.predictor.source, width, initial_indent="  source: ", subsequent_indent="    "))
-    if entry.predictor.censoring:
-        lower_bound = "treats the runtime of a job that was killed at its walltime as a lower bound"
-        lines.append(fill(lower_bound, width, initial_indent="  ", subsequent_indent="    "))
-    for name, default, description in _options(entry):
-        text = f"{name}={_default(default)}: {description}"
-        lines.append(fill(text, width, initial_indent="  ", subsequent_indent="    "))
-    return "\n".join(lines)
+def _described(one: PredictorDocument, width: int) -> str:
+    if not one.usable:
+        return f"{one.name}  (cannot be used)\n  {one.problem}\n  from {one.origin}"
+    lines = [one.summary, *([] if one.origin == "softwalltime" else [f"from {one.origin}"]), f"source: {one.source}"]
+    if one.censoring:
+        lines.append("treats the runtime of a job that was killed at its walltime as a lower bound")
+    lines += [f"{name}={_default(each['default'])}: {each['description']}" for name, each in one.options.items()]
+    filled = (fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines)
+    return "\n".join((", ".join((one.name, *one.aliases)), *filled))
 
 
 def _document(entry: "Entry") -> PredictorDocument:
-    predictor = entry.predictor
+    predictor, aliases = entry.predictor, tuple(entry.names[1:])
+    if predictor is None:
+        return PredictorDocument(entry.name, aliases, entry.origin, False, entry.problem, "", "", False, {})
+    defaults = predictor.options_type()
+    known: dict[str, dict[str, object]] = {
+        name: {"default": getattr(defaults, name), "description": field.description or ""}
+        for name, field in predictor.options_type.model_fields.items()
+    }
     return PredictorDocument(
-        entry.name, tuple(entry.names[1:]), entry.origin, predictor is not None, entry.problem,
-        predictor.summary if predictor else "", predictor.source if predictor else "",
-        predictor is not None and predictor.censoring,
-        {name: {"default": default, "description": text} for name, default, text in _options(entry)},
+        entry.name, aliases, entry.origin, True, entry.problem, predictor.summary, predictor.source,
+        predictor.censoring, known,
     )  # fmt: skip

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.gc_pause import rare_collections
-from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, Keys, PredictorOptions, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, WALLTIMES, PredictorOptions, StoreOptions
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection, Period
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
 from softwalltime.errors import UsageError
 from softwalltime.predictors.keys import SIGNATURE
@@ -80,12 +76,10 @@ class ReplayOptions:
     )  # fmt: skip
     never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
     with_floor: bool = option(
-        "Print the least possible mean absolute error of predictions that are equal for jobs with the same signature, "
+        "Print the least possible mean absolute error of predictions that are equal for jobs with the same signature "
+        f"({'+'.join(SIGNATURE)}), "
         "and add memorizer, which predicts the median runtime of recent jobs with the same signature.", "--floor",
     )  # fmt: skip
-    keys: tuple[str, ...] = option(
-        "The signature, joined by +.", "--floor-keys", type=Keys(), default="+".join(SIGNATURE), metavar="KEYS"
-    )
     minimum: int = MINIMUM_OPTION
     hooks: HooksOptions
     output: Output
@@ -93,8 +87,7 @@ class ReplayOptions:
 
     def specs(self) -> tuple[str, ...]:
         """Return the predictors to replay, each once."""
-        memorizer = "memorizer" if self.keys == SIGNATURE else f"memorizer:keys={'+'.join(self.keys)}"
-        return tuple(dict.fromkeys((*self.predictors.specs, *([memorizer] if self.with_floor else []))))
+        return tuple(dict.fromkeys((*self.predictors.specs, *(["memorizer"] if self.with_floor else []))))
 
 
 @command("a predictor; with --running another one for each predictor, with the event start")
@@ -184,7 +177,7 @@ def _document(
             {spec: score(workload, values) for spec, values in at_start.items()},
             {spec: score(workload, values, WARM_UP) for spec, values in at_start.items()},
         ),
-        floor=find_lower_bound(workload, options.keys) if options.with_floor else None,
+        floor=find_lower_bound(workload) if options.with_floor else None,
         through_hooks={spec: run.figures() for spec, run in hooked.items()} if options.hooks.wanted else None,
     )  # fmt: skip
 

@@ -4,26 +4,18 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, WALLTIMES, StoreOptions
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_simulated
+from softwalltime.cli.sources import load_simulated, problems
 from softwalltime.errors import SourceError
-from softwalltime.forecast.defaults import KINDS
 from softwalltime.formatting import duration, percent, plural
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.judgement import GivenSchedule, Judged, StartScores
-    from softwalltime.forecast.start_scores import ReplayStartsDocument
-    from softwalltime.simulation.jobs import Jobs
+    from softwalltime.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
 
 WARM_UP = 0.1
 """Share of the sampled jobs, the first ones, that only calibrate."""
@@ -58,9 +50,6 @@ class ReplayStartsOptions:
     every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
     runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
     seed: int = option("Seed of the drawn runtimes.", default=0)
-    by: tuple[str, ...] = option(
-        "Figures by class of jobs too; may be given again.", type=click.Choice(KINDS), multiple=True
-    )
     walltimes: Mapping[str, int] = WALLTIMES
     selection: JobSelection
     output: Output
@@ -75,18 +64,16 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
     walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
     is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
     Forecasts are corrected by earlier ones as the daemon corrects its own.  The first tenth of the sample only
-    calibrates.  --by gives figures of classes too: of about the same expected wait, of about the same time waited
-    before, of about the same number of processors, or of one queue.
+    calibrates.
 
     \b
     Example:
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
-      softwalltime replay-starts LOGS --since 2026-01-01 --by wait
+      softwalltime replay-starts LOGS --since 2026-01-01
     """
-    from softwalltime.forecast.judgement import GivenSchedule
-    from softwalltime.forecast.start_scores import ReplayStartsDocument
+    from softwalltime.forecast.judgement import GivenSchedule, ReplayStartsDocument
     from softwalltime.predictors.registry import make
 
     make(options.spec)
@@ -101,7 +88,7 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
         processors=size,
         schedule="recorded" if options.recorded else "simulated",
         predictor=options.spec,
-        forecasts=_scores(_judged(schedule, options), jobs, options),
+        forecasts=_scores(_judged(schedule, options), options),
     )
     return Result(document, partial(_text, runs=options.runs), 1 if tally.broken else 0, problems(tally))
 
@@ -125,16 +112,14 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
     return [forecast for forecast in judged if forecast.job in first]
 
 
-def _scores(judged: "list[Judged]", jobs: "Jobs", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
-    """Return the figures by time of the forecast, or class, and method."""
+def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
+    """Return the figures by time of the forecast and method."""
     from softwalltime.forecast.judgement import METHODS, scores
-    from softwalltime.forecast.start_classes import by_class
 
     parts = {
         "at submission": [forecast for forecast in judged if not forecast.waited],
         f"every {duration(options.every)} after": [forecast for forecast in judged if forecast.waited],
     }
-    parts |= {name: part for kind in dict.fromkeys(options.by) for name, part in by_class(parts, kind, jobs).items()}
     return {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
 
 

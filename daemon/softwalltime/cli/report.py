@@ -1,6 +1,5 @@
 """``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,9 +7,7 @@ import click
 
 from softwalltime.cli.advice import write_plan
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.gc_pause import rare_collections
 from softwalltime.cli.options import (
-    CHANGE_DATE,
     LIMIT,
     MAX_BROKEN,
     MINIMUM_OPTION,
@@ -22,14 +19,11 @@ from softwalltime.cli.options import (
     Seeds,
     StoreOptions,
 )
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.selection import JobSelection, Period
+from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.jobs import DecisionRecord
+from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
@@ -55,17 +49,10 @@ class ReportPageOptions:
     )
     simulated_jobs: int = SIMULATED_JOBS
     processes: int | None = PROCESSES
-    change_date: datetime | None = CHANGE_DATE
-    compare: tuple[tuple[int, int], tuple[int, int]] | None = option(
-        "Compare waits in these two periods, such as 2026-01-01..2026-03-31 2026-04-01..2026-06-30 (UTC).",
-        nargs=2, type=Period(), metavar="A..B C..D",
-    )  # fmt: skip
-    title: str = option("Title of the page.", default="Report on soft walltimes")
     pseudonyms: Path | None = option(
         "Replace the names of users and projects, with the key in this file.  A missing file is created.",
         metavar="KEYFILE",
     )
-    pseudonymous_queues: bool = option("With --pseudonyms: also replace the names of queues.")
     limit: int | None = LIMIT
     plan: Path | None = PLAN
     selection: JobSelection
@@ -79,14 +66,8 @@ class ReportPageOptions:
         :raises UsageError: if options contradict each other.
         :raises SourceError: if a file cannot be written.
         """
-        if self.pseudonymous_queues and self.pseudonyms is None:
-            raise click.UsageError("--pseudonymous-queues needs --pseudonyms KEYFILE")
         if len(self.seeds) < 2:
             raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
-        if self.compare is not None and self.change_date is not None:
-            raise click.UsageError("--compare and --change-date both name the periods to compare: give one of them")
-        if self.compare is not None and self.compare[0][1] > self.compare[1][0]:
-            raise click.UsageError("--compare: the first period must end before the second one begins")
         if self.file == _PRINTED and self.output.form != "table":
             raise click.UsageError(f"--format {self.output.form} prints the summary: give the page a file with -o")
         for written in (None if self.file == _PRINTED else self.file, self.plan):
@@ -111,8 +92,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
       softwalltime report accounting -o report.html
       softwalltime report accounting -o report.html --write plan.toml
       softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
-      softwalltime report store --pseudonyms ~/report.key --change-date 2026-10-01
-      softwalltime report store --queue batch --compare 2026-01-01..2026-03-31 2026-04-01..2026-06-30
+      softwalltime report store --pseudonyms ~/report.key
     """
     options.check()
     # matplotlib and jinja2 take long to import, and no other command needs them.
@@ -124,18 +104,17 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
 
     rename = None
     if options.pseudonyms is not None:
-        rename = Pseudonyms(read_key(options.pseudonyms), queues=options.pseudonymous_queues)
+        rename = Pseudonyms(read_key(options.pseudonyms))
     jobs, tally = load_columns(
         options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
     )
-    decisions = _decisions(options) if STORE in options.sources else []
     workload, analysis = Workload(jobs, options.limit), _analysis(options, tally.machine)
     with progress_bar("analyzing", reports.total_work(analysis, len(workload.jobs))) as progress:
-        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), decisions, progress)
+        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), progress)
     # A folder name may identify a user.
     shown = () if rename else options.sources
     selected = str(options.selection.renamed(rename) if rename else options.selection)
-    text = page.render(found, page.Origin(options.title, shown, tally.malformed, rename is not None, selected))
+    text = page.render(found, page.Origin(shown, tally.malformed, rename is not None, selected))
     printed = options.file == _PRINTED
     if printed:
         click.echo(text, nl=False)
@@ -163,21 +142,10 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
     from softwalltime.reports.report import ReportOptions
     from softwalltime.reports.simulation import SimulationOptions
 
-    day, simulation = options.change_date, None
+    simulation = None
     if not options.no_simulation:
         simulation = SimulationOptions(
             options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
             options.simulated_jobs, options.processes,
         )  # fmt: skip
-    return ReportOptions(
-        options.predictors.specs, options.max_broken / 100, options.minimum,
-        int(day.replace(tzinfo=UTC).timestamp()) if day else None, simulation, options.compare,
-    )  # fmt: skip
-
-
-def _decisions(options: ReportPageOptions) -> list[DecisionRecord]:
-    from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import read_decisions
-
-    with open_store(options.settings(), create=False) as engine, engine.connect() as connection:
-        return list(read_decisions(connection))
+    return ReportOptions(options.predictors.specs, options.max_broken / 100, options.minimum, simulation)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from softwalltime.cli.options import LazySettings
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import STORE, load_jobs
+from softwalltime.cli.output import progress_bar
+from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.forecast.expected import Learnt
 from softwalltime.forecast.history import learn_history, needed, note_live
 from softwalltime.forecast.runtimes import RuntimeModel
@@ -28,7 +28,7 @@ def learn(sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot:
         return Learnt(RuntimeModel(None)), sentence
     predictor = make(spec)
     logs = sources and sources != (STORE,)
-    completed = load_jobs(sources, settings)[0] if logs else _stored(settings, predictor.history, snapshot.taken)
+    completed = load_columns(sources, settings)[0] if logs else _stored(settings, predictor.history, snapshot.taken)
     model = RuntimeModel(predictor)
     with progress_bar("learning", len(completed)) as progress:
         count = learn_history(model, completed, snapshot.taken, settings().teaching, progress=progress)

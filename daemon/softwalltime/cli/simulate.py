@@ -12,14 +12,21 @@ import click
 from softwalltime.cli.advice import print_advice
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, SHARE, SOURCES, Seeds, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.options import (
+    KEEP,
+    MINIMUM_OPTION,
+    PROCESSES,
+    PROCESSORS,
+    SHARE,
+    SOURCES,
+    WALLTIMES,
+    Seeds,
+    StoreOptions,
+)
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_simulated
+from softwalltime.cli.sources import load_simulated, problems
 from softwalltime.errors import OptionError, SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.policy.power_order import NAME as POWERS

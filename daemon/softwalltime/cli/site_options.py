@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from softwalltime.cli.options import WALLTIMES
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.queue_walltimes import WALLTIMES
 from softwalltime.errors import UsageError
 from softwalltime.simulation.names import BASELINES
 

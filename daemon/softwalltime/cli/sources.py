@@ -1,7 +1,8 @@
-"""Read jobs from accounting logs, traces or the store."""
+"""Read jobs from accounting logs, traces or the store; say what could not be read."""
 
+import gc
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.options import LazySettings
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.output import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
-from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.errors import SoftwalltimeError, SourceError, summary
+from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob, Values
 
 if TYPE_CHECKING:
@@ -21,15 +22,41 @@ if TYPE_CHECKING:
     from softwalltime.simulation.jobs import Jobs
 
 STORE = "store"
+SHOWN = 10
+"""Number of malformed lines to print."""
+_ALLOCATIONS = 1_000_000
+"""Allocations between two garbage collections; Python's 700 or 2,000 cost a replay a seventh of its time."""
 
 
-def load_jobs(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
-    walltimes: Mapping[str, int] | None = None,
-) -> "tuple[list[CompletedJob], Tally]":  # fmt: skip
-    """The completed jobs of the sources as objects, which need much memory; otherwise as :func:`load_columns`."""
-    columns, tally = load_columns(sources, settings, server, selection, walltimes)
-    return list(columns), tally
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Run the garbage collector rarely: jobs form no cycles, so reference counting frees them."""
+    before = gc.get_threshold()
+    gc.set_threshold(_ALLOCATIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def problems(tally: "Tally") -> Iterator[str]:
+    """Yield lines about what could not be read: files, the first malformed lines, how many more, omitted values."""
+    yield from summary(tally.broken)
+    for line in summary(tally.left_out_files):
+        yield f"left out: {line}"
+    for malformed in tally.kept[:SHOWN]:
+        yield str(malformed)
+    if tally.malformed > SHOWN:
+        yield f"... and {tally.malformed - SHOWN:,} more malformed lines"
+    if tally.left_out:
+        fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
+        yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
+    if tally.repeated:
+        yield f"{plural(tally.repeated, 'record')} of runs that other records describe too: each run counts once"
+    for path in tally.unfinished[:SHOWN]:
+        yield f"{path}: the last line has no line end and was not read: PBS may still be writing it"
+    if len(tally.unfinished) > SHOWN:
+        yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
 
 
 def load_columns(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import RUNTIMES, TIMEOUT, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, matches, print_table
 from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
@@ -104,12 +103,12 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
             raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")
         return stored_starts(options.jobs, vars(options.of), options.settings)
 
-    from softwalltime.cli.live import look
     from softwalltime.cli.runtime_history import learn
+    from softwalltime.cli.snapshot import look
     from softwalltime.forecast.expected import expected_starts
-    from softwalltime.forecast.probes import PROBE, probe_job, probe_of
     from softwalltime.forecast.queue_model import model_of
     from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.forecast.what_if import PROBE, probe_job, probe_of
     from softwalltime.policy.site import WALLTIME, site_policy
     from softwalltime.predictors.registry import make
     from softwalltime.simulation.policies import SOFT_WALLTIME
@@ -121,7 +120,10 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
     policy = site_policy(options.settings().policy)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     queue = model_of(snapshot, running=running)
-    models = [model_of(snapshot, [probe_job(probe, snapshot)], running) for probe in wanted]
+    models = [
+        model_of(snapshot, [probe_job(text, probe, snapshot)], running)
+        for text, probe in zip(options.probes, wanted, strict=True)
+    ]
     learnt, basis = learn(options.logs, options.spec, options.settings, snapshot)
     runs = options.runs
     if runs is None:
@@ -130,9 +132,9 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
     with progress_bar("forecasting", runs * (bool(chosen) + len(models))) as progress:
         waiting = expected_starts(queue, learnt, chosen, runs, options.seed, progress)
         rows += [StartDocument.of(start.job.submission.job_id, start) for start in waiting]
-        for probe, model in zip(wanted, models, strict=True):
+        for text, model in zip(options.probes, models, strict=True):
             answers = expected_starts(model, learnt, frozenset((PROBE,)), runs, options.seed, progress)
-            rows += [StartDocument.of(f"if {probe.text}", start) for start in answers]
+            rows += [StartDocument.of(f"if {text}", start) for start in answers]
     remarks = (*snapshot.remarks, *queue.remarks)
     document = StartsDocument(snapshot.taken, snapshot.server, runs, basis, remarks, tuple(rows))
     return Result(document, partial(_text, queue=queue), remarks=remarks if options.output.form == "table" else ())

@@ -13,10 +13,9 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import Interruption, ending_normally
 from softwalltime.cli.options import LOG_FORMAT, ServerName, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import problems
 from softwalltime.formatting import printable
 from softwalltime.text_table import Meaning
 

@@ -1,19 +1,18 @@
 """``softwalltime sweep``: measure a grid of predictors on several workloads, and save the results."""
 
-import glob
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import (
+    KEEP,
     MINIMUM_OPTION,
     PROCESSES,
     SOURCES,
@@ -22,18 +21,17 @@ from softwalltime.cli.options import (
     predictor,
     predictors,
 )
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, csv_value, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.written import require_folder, write_csv
 
 if TYPE_CHECKING:
     from softwalltime.replay.sweep.evaluation import SweepFailure, SweepTask
-    from softwalltime.replay.sweep.results import Results
+    from softwalltime.replay.sweep.kept_lines import KeptLines
     from softwalltime.replay.sweep.workers import Workers
 
 GRID = (
@@ -52,8 +50,8 @@ _TABLE = (
     TextColumn("under"),
     TextColumn("mean abs. error"),
 )
-ResultRow = Mapping[str, str]
-"""A row of the results, as texts by column."""
+ResultRow = Mapping[str, Any]
+"""A row of the results by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,11 @@ class SweepDocument:
     rows: int
     """Number of rows in the file."""
     new: int
-    """Number of rows that this run added."""
+    """Number of rows that this run computed."""
     failed: int
     """Number of predictors that failed."""
     best: dict[str, list[ResultRow]]
-    """The most accurate predictors of each source, as rows of the file; texts as there."""
+    """The most accurate predictors of each source, as rows of the file."""
 
 
 @options
@@ -82,7 +80,7 @@ class SweepOptions:
     scheduler: str | None = option(
         "Run on a Dask cluster: address of its scheduler, such as tcp://host:8786.", metavar="ADDRESS"
     )
-    again: bool = option("Discard the results in the file.", "--discard")
+    keep: Path | None = KEEP
     selection: JobSelection
     minimum: int = MINIMUM_OPTION
     output: Output
@@ -99,9 +97,6 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
 
     At the end the most accurate predictors of each source are printed.
 
-    Results are saved as they are computed.  After an interruption the same command continues.  New sources and
-    predictors add rows.  A source whose jobs have changed is computed again.
-
     \b
     Example:
       softwalltime sweep accounting -o results.csv
@@ -111,7 +106,7 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
     # Check workers and output before minutes of reading.
     from softwalltime.predictors.registry import BASELINE
     from softwalltime.replay.sweep.grid import expand_all
-    from softwalltime.replay.sweep.results import Results
+    from softwalltime.replay.sweep.kept_lines import KeptLines
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
 
     file, output = options.file, options.output
@@ -122,6 +117,7 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
         raise UsageError(
             "--processes sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
         )
+    require_folder(file)
 
     def say(text: str) -> None:
         if output.form == "table":
@@ -133,32 +129,38 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
             if options.scheduler
             else local_workers(options.processes)
         )
-        results = stack.enter_context(Results(file, again=options.again))
+        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "sweep")))
         folder = stack.enter_context(_scratch(file))
         tasks, whole = _tasks(options, specs, folder)
-        todo, dropped = results.prepare(tasks, _option_names(specs))
-        if dropped:
-            say(f"{file}: {dropped:,} outdated rows removed")
+        todo = [task for task in tasks if kept.find(task.key) is None]
         say(f"{file}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
         failures: list[SweepFailure] = []
-        begin = len(results)
         try:
-            _do(workers, todo, results, failures)
+            _do(workers, todo, kept, failures)
         finally:
-            new = len(results) - begin
-            say(f"{file}: {len(results):,} rows, {new:,} of them new")
+            rows = [row for task in tasks if (row := kept.find(task.key)) is not None]
+            new = len(rows) - (len(tasks) - len(todo))
+            columns = _columns(specs)
+            write_csv(file, columns, ([csv_value(row.get(column)) for column in columns] for row in rows))
+            say(f"{file}: {len(rows):,} rows, {new:,} of them new")
             for line in _failure_lines(failures):
                 click.echo(line, err=True)
-    document = SweepDocument(str(file), len(results), new, len(failures), best_rows(results.rows, BEST))
-    text = partial(_text, rows=results.rows)
-    return Result(document, text, 0 if whole and not failures else 1, rows=results.rows)
+    shown = [{column: row.get(column) for column in columns} for row in rows]
+    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, BEST))
+    text = partial(_text, rows=shown)
+    return Result(document, text, 0 if whole and not failures else 1, rows=shown)
 
 
-def _option_names(specs: list[str]) -> list[str]:
-    """Return the options of all predictors, without duplicates."""
+def _columns(specs: list[str]) -> list[str]:
+    """Return the columns of the results; each option of the predictors has one."""
     from softwalltime.predictors.registry import make
+    from softwalltime.replay.metrics import Scores
+    from softwalltime.replay.sweep.evaluation import OPTION
 
-    return list(dict.fromkeys(option for spec in specs for option in type(make(spec).options).model_fields))
+    options = dict.fromkeys(OPTION + name for spec in specs for name in type(make(spec).options).model_fields)
+    scores = [field.name for field in fields(Scores)]
+    after = [f"after_warm_up_{name}" for name in scores]
+    return ["source", "predictor", "name", *options, "min_soft_walltime", *scores, *after, "seconds", "version"]
 
 
 @contextmanager
@@ -166,9 +168,6 @@ def _scratch(table: Path) -> Iterator[Path]:
     """Create a folder for the jobs beside the results, which the workers of a cluster can read."""
     parent, prefix = table.parent.absolute(), f".{table.name}.jobs-"
     try:
-        # The results are locked, so the process that left such a folder was killed.
-        for left in parent.glob(f"{glob.escape(prefix)}*"):
-            shutil.rmtree(left)
         folder = tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
     except OSError as error:
         raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
@@ -194,15 +193,15 @@ def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list[
     return tasks, whole
 
 
-def _do(workers: "Workers", tasks: list["SweepTask"], results: "Results", failures: list["SweepFailure"]) -> None:
-    """Run the tasks; add each result and failure as it is computed, so an interruption loses none."""
+def _do(workers: "Workers", tasks: list["SweepTask"], kept: "KeptLines", failures: list["SweepFailure"]) -> None:
+    """Run the tasks; keep each result as it is computed, so an interruption loses none."""
     from softwalltime.replay.sweep.evaluation import SweepRow, evaluate
 
     total = sum(task.snapshot.jobs for task in tasks)
     with closing(workers.do(evaluate, tasks)) as outcomes, progress_bar("sweeping", total) as progress:
         for outcome in outcomes:
             if isinstance(outcome, SweepRow):
-                results.add(outcome)
+                kept.add({"key": outcome.task.key, "kind": "sweep", **outcome.values})
             else:
                 failures.append(outcome)
             progress(outcome.task.snapshot.jobs)
@@ -221,12 +220,9 @@ def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow
 
     scored: dict[str, list[ResultRow]] = {}
     for row in rows:
-        if row["accuracy_mean"] and row["predictor"] != BASELINE:
+        if row["accuracy_mean"] is not None and row["predictor"] != BASELINE:
             scored.setdefault(row["source"], []).append(row)
-    return {
-        source: sorted(scores, key=lambda row: -float(row["accuracy_mean"]))[:count]
-        for source, scores in scored.items()
-    }
+    return {source: sorted(scores, key=lambda row: -row["accuracy_mean"])[:count] for source, scores in scored.items()}
 
 
 def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) -> None:
@@ -235,7 +231,7 @@ def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) ->
 
     for source, best in document.best.items():
         baseline = [row for row in rows if row["source"] == source and row["predictor"] == BASELINE]
-        greatest = float(best[0]["accuracy_mean"])
+        greatest = best[0]["accuracy_mean"]
         output.line()
         output.paragraph(f"{source}: the most accurate predictors, and the walltimes ({BASELINE})")
         output.line()
@@ -246,8 +242,7 @@ def _cells(row: ResultRow, greatest: float) -> list[Cell | str]:
     from softwalltime.reports.table import accuracy_cell, underestimated_cell
 
     accuracy, warmed_up, under, error = (
-        float(row[name]) if row[name] else None
-        for name in ("accuracy_mean", "after_warm_up_accuracy_mean", "underestimated", "mean_absolute_error")
+        row[name] for name in ("accuracy_mean", "after_warm_up_accuracy_mean", "underestimated", "mean_absolute_error")
     )
     return [
         Cell(row["predictor"], "strong"),

@@ -1,6 +1,6 @@
 """Switch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,16 +177,10 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterat
     server = _server(required=do)
     if server is None:
         yield f"to do: set server managers += {account}@*  # unless it is a manager; {why}"
-    else:
-        pbs, attributes = server
-        if statement := missing_right(attributes, account):
-            if do:
-                pbs.execute(statement)
-            yield f"{'done' if do else 'to do'}: {statement}  # {why}"
+    elif statement := missing_right(server[1], account):
+        yield _line(server[0].execute, statement, why, do=do)
     if command := agent_change(switch.live, wanted=True):
-        if do:
-            change_agent(command)
-        yield f"{'done' if do else 'to do'}: {command}  # it talks to PBS for the daemon"
+        yield _line(change_agent, command, "it talks to PBS for the daemon", do=do)
 
 
 def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
@@ -199,15 +193,17 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
     if switch.policy.preset != "off" or shows_starts(settings):
         return
     if (server := _server(required=False)) is not None:
-        pbs, attributes = server
-        for statement in remaining_rights(attributes, configuration.shipped()["daemon_users"]):
-            if do:
-                pbs.execute(statement)
-            yield f"{'done' if do else 'to do'}: {statement}  # the manager right was for live values"
+        for statement in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
+            yield _line(server[0].execute, statement, "the manager right was for live values", do=do)
     if command := agent_change(switch.live, wanted=False):
-        if do:
-            change_agent(command)
-        yield f"{'done' if do else 'to do'}: {command}  # nothing is altered any more"
+        yield _line(change_agent, command, "nothing is altered any more", do=do)
+
+
+def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> str:
+    """Run a command of qmgr or systemd if wanted; return a line about it."""
+    if do:
+        run(command)
+    return f"{'done' if do else 'to do'}: {command}  # {why}"
 
 
 def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:

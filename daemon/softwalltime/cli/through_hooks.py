@@ -13,8 +13,8 @@ import click
 from softwalltime.cli.completing import complete_predictor
 from softwalltime.cli.interruption import check_interruption
 from softwalltime.cli.options import LazySettings
+from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.sources import STORE
 from softwalltime.errors import UsageError
 
@@ -44,7 +44,6 @@ class HooksOptions:
         default="",
     )  # fmt: skip
     seed: int = option("Random seed for the times of the faults.", least=0, default=1)
-    without_postqueuejob: bool = option("Emulate a server before OpenPBS 23, which has no postqueuejob event.")
     ordering: str | None = option(
         "Set and compare an ordering value too, by this predictor.", metavar="SPEC", shell_complete=complete_predictor
     )
@@ -67,9 +66,9 @@ class HooksOptions:
                 raise UsageError(f"--faults: {kind!r}: with the transport {self.transport} {there}")
         if self.wanted and minimum < MIN_SOFT_WALLTIME_S:
             raise UsageError(f"--min-soft-walltime {minimum}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
-        others = (self.transport != "daemon", self.faults, self.without_postqueuejob, self.ordering)
+        others = (self.transport != "daemon", self.faults, self.ordering)
         if not self.wanted and any(others):
-            raise UsageError("--transport, --faults, --ordering and --without-postqueuejob need --through-hooks")
+            raise UsageError("--transport, --faults and --ordering need --through-hooks")
         if self.ordering is not None and self.transport == "postgres":
             raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
         if self.ordering not in (None, "walltime"):
@@ -167,7 +166,7 @@ def replay_through_hooks(
             progress(jobs)
 
         for spec in specs:
-            timeline = Timeline(workload, alters, now=int(time.time()), postqueuejob=not hooks.without_postqueuejob)
+            timeline = Timeline(workload, alters, now=int(time.time()))
             result = run(timeline, spec, options, interruptible)
             comparison = compare(workload, result, fast[spec], at_start=running != KEEP, ordering=ordering)
             results[spec] = HooksResult(result, comparison)
@@ -176,7 +175,7 @@ def replay_through_hooks(
 
 def _import_psycopg() -> None:
     """Import psycopg in pure Python, as the hook does in pbs_server: the first import decides for the process."""
-    from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
+    from softwalltime.emulation.through_hooks.run import IMPLEMENTATION, environment_restored
 
     with environment_restored(IMPLEMENTATION):
         os.environ[IMPLEMENTATION] = "python"

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import SOURCES, StoreOptions
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
 from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.training.defaults import EPOCHS, JOBS, SEED

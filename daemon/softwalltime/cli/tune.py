@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import (
-    named_specs,
-)
-from softwalltime.cli.output import Output
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.options import named_specs
+from softwalltime.cli.output import Output, progress_bar
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.errors import SourceError
 from softwalltime.policy.presets import HALF
+from softwalltime.written import write_text
 
 if TYPE_CHECKING:
     from softwalltime.cli.tune_order import OrderDocument
@@ -74,9 +71,9 @@ def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     from softwalltime.reports.simulation_document import Advice
     from softwalltime.reports.tune_document import TuneDocument
     from softwalltime.simulation.differences import means
-    from softwalltime.tuning.candidates import candidates
     from softwalltime.tuning.choice import choose, front
     from softwalltime.tuning.own_weights import with_both
+    from softwalltime.tuning.trials import candidates
 
     wanted = named_specs(options.listed, options.single)
     # Each one is made once, so that a wrong one fails before minutes of reading.
@@ -220,10 +217,7 @@ def _write(file: Path, chosen: "Chosen", found: "Recommendation", output: Output
     site_policy(values)
     waiting = values["waiting"]
     text = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
-    try:
-        file.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise SourceError(f"{file}: cannot be written: {error.strerror}") from error
+    write_text(file, text)
     if output.form == "table":
         output.line()
         output.paragraph(

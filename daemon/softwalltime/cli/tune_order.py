@@ -9,10 +9,8 @@ import click
 
 from softwalltime.cli.advice import print_advice, write_plan
 from softwalltime.cli.command import Result
-from softwalltime.cli.output import Output, prefixed
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
-from softwalltime.cli.sources import load_columns
+from softwalltime.cli.output import Output, progress_bar
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day
 from softwalltime.replay.workload import Workload
@@ -192,8 +190,7 @@ def _tried(part: str, trial: OrderTrial) -> TriedOrder:
 def _row(tried: TriedOrder) -> dict[str, Any]:
     row = asdict(tried)
     for name in _CHANGES:
-        change = row.pop(name)
-        row |= {name: change["mean"]} | prefixed(f"{name}_", {end: change[end] for end in ("low", "high")})
+        row |= getattr(tried, name).columns(name)
     return row
 
 

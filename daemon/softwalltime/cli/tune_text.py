@@ -1,10 +1,11 @@
 """The text of ``softwalltime tune``."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.cli.advice import print_advice
 from softwalltime.cli.output import Output
-from softwalltime.formatting import day
+from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.reports.recommendation import Recommendation
 from softwalltime.reports.schedule_table import (
@@ -15,13 +16,31 @@ from softwalltime.reports.schedule_table import (
     unscored_line,
 )
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
-from softwalltime.reports.table import floor_line
+from softwalltime.reports.table import accuracy_cell, floor_line, underestimated_cell
 from softwalltime.reports.tune_document import TuneDocument
-from softwalltime.reports.tuning import TRIALS_LEGEND, trials_table
 from softwalltime.simulation.differences import differences, relative_changes
 from softwalltime.simulation.metrics import Metrics
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.tuning.choice import Chosen
 from softwalltime.tuning.own_weights import weights_of
 from softwalltime.tuning.site_weights import SiteWeights
+from softwalltime.tuning.trial import Trial
+
+_TRIALS_LEGEND = """\
+A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.
+Shown are walltimes, half the walltime, the predictors that no other one beats in both A and U on the earlier part, and
+the chosen ones: best A and least MAE at the target of U, least MAE at any U.  CPU: to predict and learn a job."""
+_TRIALS = (
+    sentence_column("predictor"),
+    TextColumn("A before", 4),
+    TextColumn("U before", 3),
+    TextColumn("A"),
+    TextColumn("U"),
+    TextColumn("badly", 2),
+    TextColumn("MAE"),
+    TextColumn("CPU", 5),
+    sentence_column("chosen for", 1, 14),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +65,7 @@ def print_tuning(
         f"{label}: chosen by {earlier:,} jobs submitted before "
         f"{day(document.split.cut)}, reported on {later:,} jobs since then"
     )
-    output.section(trials_table(document.trials, shown, document.chosen), TRIALS_LEGEND)
+    output.section(_trials_table(document.trials, shown, document.chosen), _TRIALS_LEGEND)
     if document.chosen.accurate is None:
         output.paragraph(
             f"No predictor that underestimates at most {document.target:.0%} of the jobs is more accurate than "
@@ -95,3 +114,28 @@ def _print_simulations(output: Output, document: TuneDocument, simulated: Simula
         output.paragraph(unscored)
     output.section(schedules_table(document.policies))
     output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")
+
+
+def _trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
+    """Return a table with a row for each predictor shown: figures on the earlier and on the later part."""
+    later = [trials[spec].parts[1].accuracy or 0.0 for spec in shown if not trials[spec].failure]
+    return TextTable.of(_TRIALS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
+
+
+def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:
+    if trial.failure:
+        return [trial.spec, *["-"] * 7, Cell(trial.failure, "bad")]
+    before, after = trial.parts
+    jobs = before.jobs + after.jobs
+    uses = {"accuracy": chosen.accurate, "error": chosen.least_error, "error at any U": chosen.middle}
+    return [
+        Cell(trial.spec, "strong"),
+        accuracy_cell(before.accuracy, 0.0),
+        percent(before.underestimated),
+        accuracy_cell(after.accuracy, best),
+        underestimated_cell(after.underestimated),
+        percent(after.badly),
+        "-" if after.error is None else f"{after.error:,.0f} s",
+        f"{1e6 * trial.seconds / jobs:,.0f} us" if jobs else "-",
+        ", ".join(use for use, spec in uses.items() if spec == trial.spec),
+    ]

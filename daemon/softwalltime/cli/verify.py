@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import CHANGE_DATE, OPTIONAL_SOURCES, LazySettings, StoreOptions, share
+from softwalltime.cli.options import OPTIONAL_SOURCES, LazySettings, StoreOptions, share
 from softwalltime.cli.output import Output, prefixed
-from softwalltime.cli.parameters import argument, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError
 from softwalltime.formatting import day, duration
 from softwalltime.jobs import SubmissionDecisions
@@ -43,7 +44,10 @@ _MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
 class VerifyOptions:
     file: Path = argument("PLAN")
     sources: tuple[str, ...] = OPTIONAL_SOURCES
-    change_date: datetime | None = CHANGE_DATE
+    change_date: datetime | None = option(
+        "Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
+        type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+    )  # fmt: skip
     share: float | None = share("Share of the users for whom values are set.  Default: that of the settings.")
     output: Output
     settings: StoreOptions

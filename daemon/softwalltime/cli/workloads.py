@@ -1,8 +1,7 @@
 """``softwalltime convert`` and ``softwalltime generate``: write accounting logs."""
 
-from datetime import UTC, tzinfo
+from datetime import UTC
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -12,53 +11,31 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.command import command
 from softwalltime.cli.options import ServerName
+from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.cli.problems import problems
-from softwalltime.cli.progress import progress_bar
+from softwalltime.cli.sources import problems
 from softwalltime.errors import SourceError
-
-
-class TimeZone(click.ParamType[tzinfo]):
-    """A name in the time zone database."""
-
-    name = "zone"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
-        """Return the zone, or fail with a usage error."""
-        if isinstance(value, tzinfo):
-            return value
-        try:
-            return ZoneInfo(str(value))
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            return self.fail(f"{value!r} is not a time zone such as UTC or Europe/Prague", param, ctx)
-
-
-ZONE = option(
-    "Time zone of the records and of the daily files.", "--time-zone", type=TimeZone(), default=UTC, show_default="UTC"
-)
 
 
 @options
 class ConvertOptions:
     trace: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path))
     folder: Path = argument(type=FOLDER)
-    form: str = option("Output format.", "--to", type=click.Choice(["pbs"]), default="pbs")
     server: str | None = option(
         "Name of the PBS server.  Default: the trace's name up to the first dot.", type=ServerName()
     )
-    zone: tzinfo = ZONE
 
 
 @command()
 def convert(options: ConvertOptions) -> int:
     """Write a trace as accounting logs.
 
-    TRACE is a file in Standard Workload Format.  FOLDER must be new or empty.  It gets one file for each local day with
-    the Q, S and E records of a PBS server (Q and D for a job that never ran).
+    TRACE is a file in Standard Workload Format.  FOLDER must be new or empty.  It gets one file for each day (UTC)
+    with the Q, S and E records of a PBS server (Q and D for a job that never ran).
 
     \b
     Example:
-      softwalltime convert KTH-SP2-1996-unfiltered.swf.gz --to pbs accounting-kth
+      softwalltime convert KTH-SP2-1996-unfiltered.swf.gz accounting-kth
     """
     tally, trace = Tally(), options.trace
     server = options.server or trace.name.partition(".")[0].lower()
@@ -68,7 +45,7 @@ def convert(options: ConvertOptions) -> int:
         click.echo(line, err=True)
     if not jobs:
         raise SourceError(f"no job in {trace}")
-    files, records = write_logs(jobs, options.folder, options.zone)
+    files, records = write_logs(jobs, options.folder, UTC)
     click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")
     return 1 if tally.broken else 0
 
@@ -80,7 +57,6 @@ class GenerateOptions:
     seed: int = option("Random seed.", type=click.IntRange(0, 2**32 - 1), default=1)
     users: int = option("Number of users.", least=1, default=100)
     processors: int = option("Size of the machine.", least=1, default=128)
-    zone: tzinfo = ZONE
 
 
 @command()
@@ -98,5 +74,5 @@ def generate(options: GenerateOptions) -> None:
     from softwalltime.workloads.synthetic import generate as generate_jobs
 
     jobs = generate_jobs(options.jobs, seed=options.seed, users=options.users, processors=options.processors)
-    files, records = write_logs(jobs, options.folder, options.zone)
+    files, records = write_logs(jobs, options.folder, UTC)
     click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")

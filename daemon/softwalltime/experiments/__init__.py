@@ -6,11 +6,9 @@
 :mod:`.figures`     the figures of one schedule that the papers use
 :mod:`.accuracy`    how well estimates fit runtimes, by replay
 :mod:`.tables`      results as tables: Markdown for people, plain values for programs
-:mod:`.registered`  predictors that a paper uses and the registry may lack
-:mod:`.papers`      the papers by the name of their command
 ==================  ================================================================================================
 
 One module is one paper: :mod:`.tang2013`, :mod:`.chlumsky2022`, :mod:`.fan2017`, :mod:`.rubio2021`, :mod:`.li2004`.
-Each has a :class:`.papers.Paper` with the differences between its setting and ours.  Published figures are the only
+Each has a function ``repeat``, and the differences between its setting and ours.  Published figures are the only
 constants, and each names its table or figure.  RESULTS.md holds what the commands printed, and what follows from it.
 """

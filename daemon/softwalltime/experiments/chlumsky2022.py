@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.experiments.accuracy import ScoredJobs, estimates
-from softwalltime.experiments.figures import Figures, Schedule, schedule_figures
-from softwalltime.experiments.registered import available
-from softwalltime.experiments.study import Study
-from softwalltime.experiments.tables import Cell, Column, Kind, PaperResults, Table
+from softwalltime.experiments.study import Study, available
+from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY, HOUR
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.metrics import accuracies
 from softwalltime.simulation.jobs import Floats, Integers
-from softwalltime.simulation.metrics import bounded_slowdowns, waits
 from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Chlumský & Klusáček, JSSPP 2022"
@@ -30,8 +27,6 @@ CLASSES = {"short": (0, 2 * HOUR), "medium": (2 * HOUR, 24 * HOUR), "long": (24 
 SYSTEMS = {"fcfs+easy": ("fcfs", "easy"), "fairshare+pbs": ("fairshare", "pbs")}
 """Queue order and backfilling: the plainest, and the closest to PBS as the authors run it."""
 QUARTILES = (25, 50, 75)
-BOUND = 600
-"""Seconds of the bounded slowdown (section 4.2)."""
 
 PUBLISHED_UNDER = {"request": "0%", "v1": "over 40%", "v2": "nearly 31%", "v3": "less than 12%"}
 """Underestimated jobs (figure 4, section 3.1)."""
@@ -53,10 +48,10 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 7 by replay, and section 4 on one workload by simulation."""
     usable, missing = available([*PREDICTORS, *more])
     predicted = estimates(study, usable)
-    trials = simulate_all(study, policies(study, usable), measure=class_figures)
+    trials = simulate_all(study, policies(study, usable))
     tables = (
         _underestimation(predicted), _errors(predicted), _users(predicted), _by_walltime(predicted),
-        *(_system(trials, system, usable) for system in SYSTEMS), _classes(trials, usable),
+        *(_system(trials, system, usable) for system in SYSTEMS),
     )  # fmt: skip
     return PaperResults(
         "chlumsky2022", CITATION, study.source, len(study.jobs), study.refused, study.processors, study.settings(),
@@ -75,21 +70,6 @@ def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
                 order=order, backfill=backfill, waiting=spec, running=running, minimum=study.minimum
             )
     return variants
-
-
-def class_figures(schedule: Schedule) -> Figures:
-    """The usual figures, and quartiles of wait and bounded slowdown (600 s) by class of runtime (figure 10)."""
-    figures = schedule_figures(schedule)
-    wait, run = waits(schedule.jobs, schedule.outcome), schedule.outcome.duration
-    slowdown = bounded_slowdowns(wait, run, BOUND)
-    for name, (above, limit) in CLASSES.items():
-        chosen = schedule.counted & (run > above) & (run <= limit)
-        figures[f"{name}_jobs"] = float(chosen.sum())
-        for what, values in (("wait", wait), ("bsld", slowdown)):
-            for quartile in QUARTILES:
-                value = float(np.percentile(values[chosen], quartile)) if chosen.any() else None
-                figures[f"{name}_{what}_p{quartile}"] = value
-    return figures
 
 
 def _underestimation(predicted: ScoredJobs) -> Table:
@@ -205,25 +185,6 @@ def _system(trials: Trials, system: str, specs: Sequence[str]) -> Table:
     published = "none: the paper could not compare on one workload (section 4), and plans simulations (section 5)."
     title = f"Section 4 on one workload, {system}: walltimes against predictors"
     return Table(f"section4_{system.replace('+', '_')}", title, columns, tuple(rows), published)
-
-
-def _classes(trials: Trials, specs: Sequence[str]) -> Table:
-    """Figure 10."""
-    columns: list[Column] = [Column("policy", "policy")]
-    kinds: dict[str, Kind] = {"wait": "duration", "bsld": "number"}
-    for what, kind in kinds.items():
-        for name in CLASSES:
-            columns += [Column(f"{name}_{what}_p{percent}", f"{name} {what} {percent}%", kind) for percent in QUARTILES]
-    rows = []
-    for system in SYSTEMS:
-        for spec in (WALLTIME, *specs):
-            name = f"{system} {spec}"
-            rows.append((name, *(trials.mean(name, column.key) for column in columns[1:])))
-    published = (
-        "with soft walltimes waits grow and slowdowns fall with the runtime; with walltimes medium jobs wait most."
-    )
-    title = "Figure 10: quartiles of wait and bounded slowdown (600 s) by class of runtime"
-    return Table("fig10", title, tuple(columns), tuple(rows), published, detail=True)
 
 
 def _mean(values: NDArray[np.bool_] | Floats | Integers) -> float | None:

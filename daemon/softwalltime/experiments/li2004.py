@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.experiments.accuracy import estimates
-from softwalltime.experiments.registered import available
 from softwalltime.experiments.start_times import (
     actual_runtimes,
     forward,
@@ -19,7 +18,7 @@ from softwalltime.experiments.start_times import (
     waits_of,
     work_ahead,
 )  # fmt: skip
-from softwalltime.experiments.study import Study
+from softwalltime.experiments.study import Study, available
 from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.simulation.differences import Interval, interval

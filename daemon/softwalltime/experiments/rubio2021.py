@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.experiments.registered import available
-from softwalltime.experiments.study import Study
+from softwalltime.experiments.study import Study, available
 from softwalltime.experiments.tables import Cell, Column, Kind, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY

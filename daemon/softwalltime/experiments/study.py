@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.errors import SourceError, UsageError
+from softwalltime.errors import OptionError, SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.clamp import MINIMUM
+from softwalltime.predictors.registry import make
 from softwalltime.progress import ShowProgress, no_progress
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.jobs import Jobs, jobs_of
@@ -85,6 +86,20 @@ def study_of(
         source, tuple(records), jobs, refused, size, "week" if seeds else "", tuple(seeds) or (0,),
         processes=processes, teaching=tuple(sorted(teaching)), bar=bar,
     )  # fmt: skip
+
+
+def available(specs: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the predictors that can be used here, and the reason for each of the others: a missing package."""
+    usable: list[str] = []
+    missing: dict[str, str] = {}
+    for spec in specs:
+        try:
+            make(spec)
+        except OptionError as error:
+            missing[spec] = str(error)
+        else:
+            usable.append(spec)
+    return usable, missing
 
 
 def months_of(times: Sequence[int]) -> NDArray[np.str_]:

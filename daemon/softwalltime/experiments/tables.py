@@ -1,7 +1,7 @@
 """Results as tables: Markdown for people, plain values for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from softwalltime.formatting import MISSING, duration, number, percent, plural
@@ -26,8 +26,7 @@ class Column:
 class Table:
     """One table, or the data of one figure, of a paper.
 
-    ``published`` says what the paper has in its place, with the table or figure it comes from.  ``detail``: printed
-    only if asked for.
+    ``published`` says what the paper has in its place, with the table or figure it comes from.
     """
 
     key: str
@@ -35,7 +34,6 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     published: str = ""
-    detail: bool = False
 
     def text(self) -> TextTable:
         """The table as text; a narrow terminal leaves out its last columns."""
@@ -46,59 +44,87 @@ class Table:
         rows = ([_printed(cell, column.kind) for cell, column in self._pairs(row)] for row in self.rows)
         return TextTable.of(columns, rows)
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> "PaperTable":
         """The table as plain values."""
-        rows = [{column.key: _plain(cell) for cell, column in self._pairs(row)} for row in self.rows]
-        return {"title": self.title, "published": self.published, "rows": rows}
+        rows = tuple({column.key: _plain(cell) for cell, column in self._pairs(row)} for row in self.rows)
+        return PaperTable(self.title, self.published, rows)
 
     def _pairs(self, row: Sequence[Cell]) -> list[tuple[Cell, Column]]:
         return list(zip(row, self.columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class PaperResults:
-    """The results of one paper's experiment on one trace.
+class PaperTable:
+    """A table of a paper, computed anew."""
 
-    ``settings`` says what was simulated, ``differences`` how that differs from the paper, ``unavailable`` why a
-    predictor of the paper was not run.
-    """
+    title: str
+    """Its title."""
+    published: str
+    """What the paper has in its place."""
+    rows: tuple[dict[str, Any], ...]
+    """Its rows: values by column; an interval has mean, low and high."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperHead:
+    """What was simulated of a paper's experiment on one trace."""
 
     paper: str
+    """Short name of the paper."""
     citation: str
+    """The paper."""
     source: str
+    """The trace."""
     jobs: int
+    """Number of jobs."""
     refused: int
+    """Number of jobs that are larger than the machine."""
     processors: int
+    """Size of the machine."""
     settings: Mapping[str, object]
+    """What was simulated."""
     differences: tuple[str, ...]
+    """How that differs from the paper."""
     unavailable: Mapping[str, str]
+    """Predictors of the paper that were not run, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperDocument(PaperHead):
+    """A paper's experiment on one trace."""
+
+    tables: dict[str, PaperTable]
+    """The tables, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentDocument:
+    """A paper's experiment on several traces."""
+
+    experiments: tuple[PaperDocument, ...]
+    """The experiments, one for each trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperResults(PaperHead):
+    """The results of one paper's experiment on one trace."""
+
     tables: tuple[Table, ...]
 
-    def parts(self, details: bool = False) -> Iterator[str | TextTable]:
-        """The whole report, line by line; empty lines separate its parts.
-
-        :param details: the tables that are long as well.
-        """
+    def parts(self) -> Iterator[str | TextTable]:
+        """The whole report, line by line; empty lines separate its parts."""
         refused = f", {self.refused:,} refused (larger than the machine)" if self.refused else ""
         yield from (f"## {self.citation}", "")
         yield (
             f"{self.source}: {self.jobs:,} jobs on {plural(self.processors, 'processor')}{refused}; "
             + ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
         )
-        shown = [table for table in self.tables if details or not table.detail]
-        for table in shown:
+        for table in self.tables:
             yield from ("", f"### {table.title}", "", table.text())
             if table.published:
                 yield from ("", f"Published: {table.published}")
-        hidden = [table.title for table in self.tables if table not in shown]
-        if hidden:
-            yield from ("", f"With --details also: {'; '.join(hidden)}.")
         yield from ("", "Differences from the paper:", *(f"- {difference}" for difference in self.differences))
         yield from (f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items())
-
-    def markdown(self, details: bool = False) -> str:
-        """The whole report as Markdown."""
-        return "\n".join(part if isinstance(part, str) else part.markdown() for part in self.parts(details))
 
     def cells(self) -> Iterator[dict[str, object]]:
         """Each value of each table, with its place: source, table, row (from 1) and column."""
@@ -111,20 +137,10 @@ class PaperResults:
                         "column": column.key, "value": value.pop("mean"), **value,
                     }  # fmt: skip
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PaperDocument:
         """The whole report as plain values."""
-        return {
-            "paper": self.paper,
-            "citation": self.citation,
-            "source": self.source,
-            "jobs": self.jobs,
-            "refused": self.refused,
-            "processors": self.processors,
-            "settings": dict(self.settings),
-            "differences": list(self.differences),
-            "unavailable": dict(self.unavailable),
-            "tables": {table.key: table.document() for table in self.tables},
-        }
+        head = {field.name: getattr(self, field.name) for field in fields(PaperHead)}
+        return PaperDocument(**head, tables={table.key: table.document() for table in self.tables})
 
 
 def _plain(cell: Cell) -> object:

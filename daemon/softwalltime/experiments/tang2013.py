@@ -32,7 +32,7 @@ MONTHS = (1, 2, 3, 6, 12)
 EVER = 36_500 * DAY
 THRESHOLD = 0.5
 SCHEMES = (95, 85, 70)
-"""Percentiles of figures 13 to 17."""
+"""Percentiles of figures 14 to 17."""
 ORDERS = {"wfp": "WFP", "fcfs": "FCFS"}
 STRATEGIES = ("regular", "selective")
 FIGURES = {
@@ -81,10 +81,10 @@ DIFFERENCES = (
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
-    """Repeat figures 4 to 10 by replay and figures 13 to 17 by simulation; ``more`` is not used."""
+    """Repeat figures 4 to 10 by replay and figures 14(d) to 17(d) by simulation; ``more`` is not used."""
     trials = simulate_all(study, policies(study), monthly=True)
     settings = study.settings() | {"months simulated": len(trials.parts)}
-    tables = (*_accuracy_tables(study), _monthly_accuracy(trials), *_gain_tables(trials), *_monthly_tables(trials))
+    tables = (*_accuracy_tables(study), *_gain_tables(trials))
     return PaperResults(
         "tang2013", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
         (*DIFFERENCES, *_warnings(study)), {}, tables,
@@ -173,7 +173,6 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
             "fig8_10", "Figures 8 to 10: accuracy by time window",
             (first, second, Column("window", "window"), *figures), tuple(sorted(by_window, key=_window_order)),
             "one month is at least as accurate as all jobs but at p70, with fewer UE and BE (figures 8 to 10).",
-            detail=True,
         ),
     )  # fmt: skip
 
@@ -195,20 +194,6 @@ def _two(scores: Scores) -> tuple[Cell, Cell]:
 def _drop(plain: Scores, held: Scores) -> float | None:
     before = plain.underestimated
     return None if not before else (held.underestimated or 0.0) / before - 1
-
-
-def _monthly_accuracy(trials: Trials) -> Table:
-    columns = (
-        Column("month", "month"), Column("jobs", "jobs", "count"), Column(BASELINE, "walltime", "accuracy"),
-        *(Column(f"p{percentile}", f"p{percentile}", "accuracy") for percentile in SCHEMES),
-    )  # fmt: skip
-    names = [f"wfp {BASELINE}", *(_name("wfp", "selective", percentile) for percentile in SCHEMES)]
-    rows = tuple(
-        (part, trials.mean(names[0], "jobs", part), *(trials.mean(name, "accuracy_mean", part) for name in names))
-        for part in trials.parts
-    )
-    published = "about 0.5 with walltimes and above 0.6 with each scheme; p70 is best in every month (figure 13)."
-    return Table("fig13", "Figure 13: accuracy by month", columns, rows, published, detail=True)
 
 
 def _gain_tables(trials: Trials) -> list[Table]:
@@ -240,28 +225,4 @@ def _gain_tables(trials: Trials) -> list[Table]:
             )
         title = f"Figure {figure[3:]}(d): {ORDERS[order]}, {strategy} adjustment, mean change over months"
         tables.append(Table(f"{figure}d", title, columns, tuple(rows), f"gains of figure {figure[3:]}(d), as changes."))
-    return tables
-
-
-def _monthly_tables(trials: Trials) -> list[Table]:
-    """Figures 14 to 17 (a) to (c): each month."""
-    tables = []
-    for (order, strategy), figure in FIGURES.items():
-        baseline = f"{order} {BASELINE}"
-        columns = [Column("month", "month"), Column("wait", "baseline wait", "duration")]
-        columns += [
-            Column(f"{metric}_p{percentile}", f"{title} p{percentile}", "change")
-            for metric, title in METRICS.items()
-            for percentile in SCHEMES
-        ]
-        rows = []
-        for part in trials.parts:
-            changes: list[Cell] = []
-            for metric in METRICS:
-                for percentile in SCHEMES:
-                    values = trials.changes(_name(order, strategy, percentile), baseline, metric)[part]
-                    changes.append(sum(values) / len(values) if values else None)
-            rows.append((part, trials.mean(baseline, "wait_mean", part), *changes))
-        title = f"Figure {figure[3:]}(a) to (c): {ORDERS[order]}, {strategy} adjustment, by month"
-        tables.append(Table(figure, title, tuple(columns), tuple(rows), "", detail=True))
     return tables

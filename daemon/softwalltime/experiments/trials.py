@@ -21,10 +21,8 @@ from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
 from softwalltime.states import State
 
-Measure = Callable[[Schedule], Figures]
-"""A function of a module, because other processes must find it."""
 Count = Callable[[Jobs], NDArray[np.bool_]]
-"""Says which jobs of a whole workload are measured; also a function of a module."""
+"""Says which jobs of a whole workload are measured; a function of a module, because other processes must find it."""
 
 WHOLE = "all"
 """The part that is the whole workload."""
@@ -131,7 +129,6 @@ class _Task:
     seed: int
     part: str
     policies: tuple[tuple[str, SchedulerPolicy], ...]
-    measure: Measure
     count: Count
 
 
@@ -139,9 +136,8 @@ _Cells = list[tuple[str, str, int, Figures]]
 
 
 def simulate_all(
-    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, measure: Measure = schedule_figures,
-    count: Count = every_job,
-) -> Trials:  # fmt: skip
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
+) -> Trials:
     """Simulate each policy on each workload of the study, or on each month of it by itself.
 
     :param count: which jobs of a whole workload are measured; months have their warm-up instead.
@@ -164,14 +160,14 @@ def simulate_all(
             for seed in study.seeds:
                 workload = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
                 for name in names:
-                    add(_cells(part_of(workload, name, count), named, study.processors, seed, measure, progress))
+                    add(_cells(part_of(workload, name, count), named, study.processors, seed, progress))
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-experiment-")))
             path = folder / "jobs.json"
             take(study.jobs.completed, study.teaching, path)
             pieces = [named] if split else [(policy,) for policy in named]
             tasks = [
-                _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, measure, count)
+                _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
                 for seed in study.seeds
                 for name in names
                 for piece in pieces
@@ -185,13 +181,13 @@ def simulate_all(
 
 
 def _cells(
-    part: WorkloadPart, policies: Sequence[tuple[str, SchedulerPolicy]], processors: int, seed: int, measure: Measure,
+    part: WorkloadPart, policies: Sequence[tuple[str, SchedulerPolicy]], processors: int, seed: int,
     progress: Callable[[int], None] = lambda _: None,
 ) -> _Cells:  # fmt: skip
     return [
         (
             name, part.name, seed,
-            measure(
+            schedule_figures(
                 Schedule(part.jobs, run(part.jobs, processors, policy, progress), processors, policy, part.counted)
             ),
         )
@@ -209,4 +205,4 @@ def _evaluate(task: _Task) -> _Cells:
         jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
         _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
     part = part_of(_recent[1], task.part, task.count)
-    return _cells(part, task.policies, task.processors, task.seed, task.measure)
+    return _cells(part, task.policies, task.processors, task.seed)

@@ -8,7 +8,7 @@
 :mod:`.queue_model`  a snapshot as jobs, machine and policy of the simulator, ready to run forward
 :mod:`.start_times`  the expected start and the ranges of each waiting job
 :mod:`.waits_for`    what a job waits for, in one sentence
-:mod:`.probes`       jobs that are not yet submitted
+:mod:`.what_if`      jobs that are not yet submitted
 :mod:`.history`      what completed jobs teach; :mod:`.like_waits` is the statistical baseline
 :mod:`.calibration`  forecasts corrected by the errors of past ones
 :mod:`.judgement`    forecasts over a schedule, held against what happened

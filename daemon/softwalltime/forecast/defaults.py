@@ -4,8 +4,5 @@ PREDICTOR = "calibrated:statistic=median"
 """The predictor of runtimes by default: softwalltime replay-starts found the least errors with it."""
 RUNS, FEWER_RUNS = 150, 60
 """Runs with drawn runtimes; fewer where a run is expensive."""
-KINDS = ("wait", "waited", "processors", "queue")
-"""What forecasts may be divided by: the wait that the combined forecast expected, the time waited before, and two
-things that the job asked for."""
 LOOK = 60.0
 """Seconds that PBS's commands may take together to show the server's state."""

@@ -4,7 +4,8 @@ A forecast uses only what was known at its moment: jobs that had ended, starts t
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -254,6 +255,34 @@ class StartScores:
     """The 97.5% quantile."""
     enough_free: float
     """Share of the forecasts made while enough processors were free for the job: it waited for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStartsDocument:
+    """Forecasts of start times on recorded jobs, compared with the starts."""
+
+    COLUMNS: ClassVar = ("time", "method", *(field.name for field in fields(StartScores)))
+
+    source: str
+    """The sources, as given."""
+    jobs: int
+    """Number of jobs."""
+    refused: int
+    """Number of jobs that are larger than the machine."""
+    processors: int
+    """Size of the machine."""
+    schedule: str
+    """simulated, or recorded."""
+    predictor: str
+    """Predictor of runtimes."""
+    forecasts: dict[str, dict[str, StartScores]]
+    """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each time of the forecast and method."""
+        for name, by_method in self.forecasts.items():
+            for method, figures in by_method.items():
+                yield {"time": name, "method": method, **asdict(figures)}
 
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.forecast.pooling import Pooling
-from softwalltime.forecast.queue_defaults import default_walltimes
-from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot
+from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
 from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.simulation.policies import SchedulerPolicy
 

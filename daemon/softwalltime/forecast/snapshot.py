@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.errors import SourceError
 from softwalltime.jobs import Submission
+from softwalltime.replay.queue_walltimes import OTHERS
 
 FORMAT: Literal[1] = 1
 """Number of the file format; another version of this program with another number refuses the file."""
@@ -153,6 +154,21 @@ class ServerSnapshot:
         jobs = document.pop("jobs")
         head = json.dumps(document, indent=1)
         return head[:-2] + ',\n "jobs": [\n' + ",\n".join(map(json.dumps, jobs)) + "\n ]\n}\n"
+
+
+def default_walltimes(snapshot: ServerSnapshot) -> dict[str, int]:
+    """Return the default walltime of each execution queue in seconds, ``*`` for other queues.
+
+    In PBS's order: the queue's resources_default, the server's, then the queue's resources_max.  A queue without any of
+    them is not in the result: its jobs have no walltime.
+    """
+    server = snapshot.scheduler.default_walltime
+    walltimes = {
+        queue.name: walltime
+        for queue in snapshot.queues
+        if queue.execution and (walltime := queue.default_walltime or server or queue.max_walltime)
+    }
+    return walltimes | ({OTHERS: server} if server else {})
 
 
 _ADAPTER = TypeAdapter(ServerSnapshot)

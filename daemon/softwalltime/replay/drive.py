@@ -19,7 +19,6 @@ from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.replay.clamp_all import clamp_all
 from softwalltime.replay.pass_events import Ask, pass_events
 from softwalltime.replay.workload import Stride, Workload
 
@@ -255,3 +254,18 @@ def _none(count: int) -> "array[int]":
 def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the soft walltimes of the jobs that started; -1 for the walltime."""
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
+
+
+def clamp_all(workload: Workload, seconds: NDArray[np.float64], minimum: int = MINIMUM) -> NDArray[np.int64]:
+    """Return the soft walltime of each job in whole seconds, -1 for none.
+
+    The result is that of :func:`softwalltime.policy.clamp.soft_walltime` for each job; a test compares them.
+
+    :param seconds: the prediction for each job, NaN for none.
+    :param minimum: least soft walltime in seconds.
+    """
+    walltime = workload.walltime
+    # Comparisons with NaN are false, so a job without a prediction or a walltime gets no soft walltime.
+    below = (seconds < walltime) & ~workload.shrink_to_fit
+    rounded = np.ceil(np.maximum(np.where(below, seconds, 0.0), minimum)).astype(np.int64)
+    return np.where(below & (rounded < walltime), rounded, -1)

@@ -74,10 +74,6 @@ class Errors:
         adjusted = soft_walltimes >= 0
         return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
 
-    def __getitem__(self, chosen: slice | Integers | Flags) -> "Errors":
-        """Select some of the jobs."""
-        return Errors(self.adjusted[chosen], self.p[chosen], self.t[chosen])
-
     def __len__(self) -> int:
         """The number of jobs."""
         return len(self.p)
@@ -112,21 +108,10 @@ class Errors:
         """Number of extensions of each job's soft walltime by the scheduler."""
         return (self.t - 1) // self.p
 
-    @property
-    def outcomes(self) -> tuple[float, float, float, float]:
-        """Shares of NA, OE, UE and BE (Tang et al. 2013): not adjusted, over, under by less than 30 min, by more."""
-        badly = self.badly
-        return share(~self.adjusted), share(self.over), share(self.under & ~badly), share(badly)
-
 
 def share(flags: Flags) -> float:
     """Return the share of true values."""
     return float(flags.mean())
-
-
-def weighted_mean(values: Floats, weights: NDArray[np.int64]) -> float:
-    """Return the weighted mean, for example weighted by processors x runtime."""
-    return float(np.average(values, weights=weights.astype(np.float64)))
 
 
 def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:

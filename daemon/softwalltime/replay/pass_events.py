@@ -1,10 +1,14 @@
 """Pass recorded events to predictors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, Prediction
+from softwalltime.predictors.base import Predictor
 from softwalltime.replay.workload import Stride, Workload
 
 Ask = Callable[[int, int, int, CompletedJob], object]
@@ -31,3 +35,23 @@ def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask
             driver.step(now, ask, event, None, now, kind, number, job)
         else:
             driver.step(now, None, event, job if taught else None)
+
+
+def predicted_quantiles(workload: Workload, predictor: Predictor, shares: Sequence[float]) -> NDArray[np.float64]:
+    """Return a row for each job and a column for each share, in seconds; NaN where there is no distribution.
+
+    :param predictor: a new one; it learns each job at its end.
+    :param shares: between 0 and 1.
+    """
+    quantiles = np.full((len(workload.jobs), len(shares)), np.nan)
+    driver = PredictorDriver({"": predictor})
+
+    def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+        if kind == Kind.SUBMITTED:
+            answer = predictor.predict(job.submission, now)
+            if isinstance(answer, Prediction) and answer.is_distribution:
+                quantiles[number] = answer.quantiles(shares)
+
+    for stride in workload.stream(starts=driver.observes, everything=driver.observes):
+        pass_events(workload, stride, driver, ask)
+    return quantiles

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.like_jobs import RecentJobs
 from softwalltime.predictors.percentile import PercentileOptions
-from softwalltime.replay.clamp_all import clamp_all
+from softwalltime.replay.drive import clamp_all
 from softwalltime.replay.workload import Workload
 
 Floats = NDArray[np.float64]

@@ -63,6 +63,8 @@ class UserAdvice:
     """The requested walltimes, the one with most to save first."""
     earlier: Interval | None = None
     """Median seconds by which the jobs would have started earlier; null: not simulated."""
+    message: str = ""
+    """What to tell the user."""
 
     @property
     def suggestions(self) -> tuple[RequestAdvice, ...]:

@@ -1,7 +1,7 @@
 """Advice for users as a document and in sentences: the output of ``softwalltime advise``."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 from softwalltime.formatting import duration, percent, printable, walltime
@@ -14,14 +14,6 @@ MERGED = (
 """Columns of the mail-merge file."""
 MIN_PRINTED_SHARE = 0.01
 """Least share of the walltime that is printed as a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdviceWithMessage(UserAdvice):
-    """A user's requests, and what to tell the user."""
-
-    message: str = ""
-    """What to tell the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +32,7 @@ class AdviseDocument:
     """Order of the queue."""
     seeds: tuple[int, ...]
     """The shaken workloads."""
-    users: tuple[AdviceWithMessage, ...]
+    users: tuple[UserAdvice, ...]
     """The advice, by user."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -50,15 +42,12 @@ class AdviseDocument:
                 yield {"user": advice.user, **asdict(request)}
 
 
-def with_messages(advice: Sequence[UserAdvice]) -> tuple[AdviceWithMessage, ...]:
+def with_messages(advice: Sequence[UserAdvice]) -> tuple[UserAdvice, ...]:
     """Return the advice of users who all follow it in the simulation, with what to tell each of them."""
-    return tuple(
-        AdviceWithMessage(one.user, one.jobs, one.requests, one.earlier, message=_message(one, len(advice)))
-        for one in advice
-    )
+    return tuple(replace(one, message=_message(one, len(advice))) for one in advice)
 
 
-def merged(advice: Sequence[AdviceWithMessage]) -> Iterator[tuple[object, ...]]:
+def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the mail-merge file, the user with the most processor-seconds to save first."""
     for one in sorted(advice, key=lambda one: -one.requests[0].saved):
         first, earlier = one.requests[0], one.earlier

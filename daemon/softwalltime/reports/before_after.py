@@ -15,33 +15,56 @@ same others: weeks, and in periods of less than seven weeks seven blocks.  Block
 independent.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softwalltime.formatting import DAY, duration
+from softwalltime.formatting import DAY, day, duration
 from softwalltime.policy.plan_file import Promised
 from softwalltime.policy.site import user_rank
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis.periods import WEEK, BlockMean, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
 from softwalltime.reports.interruptions import PolicyGap
 from softwalltime.reports.likeness import BothWaits, Level
-from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.differences import Interval, student
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.policies import policy_of
 
+WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
 """Days and jobs of each period without which nothing is said."""
 BLOCKS = 7
 """Least number of blocks of time in a period; a block is a week at most."""
+MIN_BLOCKS = 4
+"""Blocks with jobs without which a mean wait has no interval."""
 MIN_SIMULATED = 0.9
 """Least share of the jobs that can be simulated."""
 WARM_UP = 30 * DAY
 """Time before the first period that is simulated as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMean:
+    """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``MIN_BLOCKS``."""
+
+    mean: float
+    blocks: int
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A period from ``since`` to before ``until``, in epoch seconds."""
+
+    since: int
+    until: int
+
+    def __str__(self) -> str:
+        return f"{day(self.since)} to {day(self.until - 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +159,38 @@ def before_after(
     both = BeforeAfter(recorded, spans, inside, ~inside, interrupted)
     few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
     return replace(both, control=None) if few else both
+
+
+def jobs_in(columns: Columns, span: Span) -> Booleans:
+    """Return which jobs were submitted in a span and ran with a known start."""
+    submitted = (columns.submitted >= span.since) & (columns.submitted < span.until)
+    started: Booleans = submitted & (columns.wait >= 0) & (columns.runtime > 0)
+    return started
+
+
+def change_of_mean(before: BlockMean, after: BlockMean) -> Interval:
+    """Return the change of the mean in seconds with its 95% interval over blocks, where there are enough blocks."""
+    change = after.mean - before.mean
+    if before.error is None or after.error is None:
+        return Interval(change, None, None)
+    half = student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
+    return Interval(change, change - half, change + half)
+
+
+def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
+    """Return the mean of the jobs' values, with its standard error by how much each block of time shifts the mean.
+
+    Jobs of one block wait for each other, so they are no independent sample.
+
+    :param block: the number of each job's block.
+    """
+    mean = float(values.mean())
+    _, codes = np.unique(block, return_inverse=True)
+    shift = np.bincount(codes, values - mean) / len(values)
+    blocks = len(shift)
+    if blocks < MIN_BLOCKS:
+        return BlockMean(mean, blocks, None)
+    return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
 
 
 def _spans(jobs: JobColumns, since: int) -> tuple[Span, Span]:

@@ -3,32 +3,27 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from softwalltime import __version__, formatting
 from softwalltime.policy.presets import HOUR, UNDO
-from softwalltime.reports import likeness, recommendation, waits_by_class
-from softwalltime.reports.analysis import groups, periods, predictions
+from softwalltime.reports import groups, likeness, recommendation, waits_by_class
 from softwalltime.reports.cautions import shorter_classes
-from softwalltime.reports.document import to_document, to_embedded_json
-from softwalltime.reports.figures import groups as group_figures
-from softwalltime.reports.figures import periods as period_figures
-from softwalltime.reports.figures import predictions as prediction_figures
-from softwalltime.reports.figures import walltimes as walltime_figures
-from softwalltime.reports.figures.picture import Picture, select_styles
-from softwalltime.reports.figures.waits import draw_changes
-from softwalltime.reports.figures.waits_by_class import draw_classes
-from softwalltime.reports.published import compare_published_order
+from softwalltime.reports.drawings import (
+    draw_changes,
+    draw_r_distribution,
+    draw_rates_by_week,
+)
+from softwalltime.reports.picture import Picture
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.shaking import MIN_USERS
 
 TOP = 10
-"""Number of users in each table."""
+"""Number of users in the table of deteriorations."""
 LARGEST = 25
 """Number of projects and queues in each table."""
 KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user", "month": "month of submission"}
@@ -37,9 +32,8 @@ KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Title and sources of the page; ``malformed`` lines are not included; ``selection`` says which jobs are."""
+    """Sources of the page; ``malformed`` lines are not included; ``selection`` says which jobs are."""
 
-    title: str
     sources: tuple[str, ...]
     malformed: int = 0
     pseudonyms: bool = False
@@ -55,26 +49,19 @@ def render(report: Report, origin: Origin) -> str:
     environment.filters |= {
         "duration": formatting.duration, "percent": formatting.percent, "number": formatting.number,
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
-        "breakable": _breakable, "change": recommendation.change,
-        "seconds_interval": _seconds_interval, "interval": _interval, "whole_options": whole_options,
+        "breakable": _breakable, "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
-    document = to_document(report, origin.title, list(origin.sources), origin.selection)
     # matplotlib has escaped all text.
     pictures = {
         section: [(picture, Markup(picture.svg)) for picture in drawn]  # noqa: S704 - drawn by ourselves
         for section, drawn in _pictures(report).items()
     }
-    whom = report.for_whom
+    whom = report.groups
     return environment.get_template("report.html.j2").render(
         r=report,
         origin=origin,
         version=__version__,
         pictures=pictures,
-        numbers=Markup(to_embedded_json(document)),  # noqa: S704  # every < is written as \u003c
-        outcomes=prediction_figures.OUTCOMES,
-        extension_classes=_extension_classes(),
-        published=compare_published_order(report.scores),
-        improved=groups.most_improved(whom.users, whom.most_underestimated)[:TOP] if whom else [],
         deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
         least_group=groups.LEAST_JOBS,
         projects=_with_enough_jobs(whom.projects) if whom else [],
@@ -95,10 +82,6 @@ def render(report: Report, origin: Origin) -> str:
         undo=UNDO,
         limits=likeness,
         likeness=report.simulation.likeness if isinstance(report.simulation, SimulationFigures) else None,
-        classes=periods.pair_classes(report.happened.periods) if report.happened.periods else [],
-        changes_of_waits=_changes_of_waits(report),
-        least_weeks=periods.LEAST_BLOCKS,
-        bounds=list(enumerate(periods.BOUNDS)),
         **_gains(report),
     )  # fmt: skip
 
@@ -120,40 +103,14 @@ def _gains(report: Report) -> dict[str, object]:
 
 def _pictures(report: Report) -> dict[str, list[Picture]]:
     """Draw the pictures of each section."""
-    drawn: dict[str, list[Picture]] = {
-        "waits": [],
-        "classes": [],
-        "walltimes": [],
-        "predictors": [],
-        "whom": [],
-        "since": [],
-    }
+    drawn: dict[str, list[Picture]] = {"waits": [], "walltimes": [], "predictors": []}
     if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
-        drawn["classes"] = [draw_classes(report.simulation, _settings(report))] if _settings(report) else []
     if report.walltimes is not None:
-        drawn["walltimes"] = [
-            walltime_figures.draw_r_distribution(report.walltimes),
-            walltime_figures.draw_runtimes_and_walltimes(report.walltimes),
-            walltime_figures.draw_r_by_period(report.walltimes),
-            walltime_figures.draw_popular_walltimes(report.walltimes),
-            *walltime_figures.draw_heat_maps(report.walltimes),
-        ]
-    if report.predictions:
-        drawn["predictors"] = _of_predictors(report)
-    whom = report.for_whom
-    if whom is not None:
-        drawn["whom"] = [
-            group_figures.draw_users(whom.users, whom.shares, whom.spec),
-            group_figures.draw_dumbbells(
-                whom.projects, "by-project", report.project_field, whom.spec, whom.most_underestimated
-            ),
-            group_figures.draw_dumbbells(whom.queues, "by-queue", "queue", whom.spec, whom.most_underestimated),
-        ]
-    if report.happened.weeks:
-        drawn["since"].append(period_figures.draw_weeks(report.happened.weeks))
-    if report.happened.periods is not None:
-        drawn["since"].append(period_figures.draw_waits(report.happened.periods))
+        drawn["walltimes"] = [draw_r_distribution(report.walltimes)]
+    rates = draw_rates_by_week(report.rates, report.recommendation.predictor, report.options.target)
+    if rates is not None:
+        drawn["predictors"] = [rates]
     return drawn
 
 
@@ -165,37 +122,13 @@ def _settings(report: Report) -> Sequence[SettingWaits]:
     return sorted(report.simulation.settings, key=lambda setting: setting is not recommended)
 
 
-def _of_predictors(report: Report) -> list[Picture]:
-    look = select_styles([figures.spec for figures in report.predictions], report.recommendation.predictor)
-    scores = {spec: warm for spec, (_, warm) in report.scores.items()}
-    rates = prediction_figures.draw_rates_by_week(report.predictions, look, report.options.target)
-    return [
-        prediction_figures.draw_plane(scores, look, report.options.target),
-        *([rates] if rates is not None else []),
-        prediction_figures.draw_error_curves(report.predictions, look),
-        prediction_figures.draw_boxes_by_runtime(report.predictions, look),
-        prediction_figures.draw_boxes_by_queue(report.predictions, look),
-        prediction_figures.draw_outcomes(report.predictions, look),
-        prediction_figures.draw_accuracy_curves(report.predictions, look),
-    ]
-
-
 def _populations(report: Report) -> dict[str, str]:
     """Name the jobs of the figures of each section."""
     simulated = report.simulation.jobs if isinstance(report.simulation, SimulationFigures) else 0
     return {
         "simulated": f"the {formatting.plural(simulated, 'simulated job')}",
         "scored": f"all {formatting.plural(report.scored, 'scored job')}",
-        "periods": _population_of_periods(report),
-        "since": f"all {formatting.plural(report.jobs, 'job')}",
     }
-
-
-def _population_of_periods(report: Report) -> str:
-    if report.happened.periods is None:
-        return ""
-    before, after = report.happened.periods
-    return f"{before.jobs:,} before and {after.jobs:,} after, all that ran and whose start is known"
 
 
 def _with_enough_jobs(all_groups: Sequence[groups.Group]) -> Sequence[groups.Group]:
@@ -220,31 +153,3 @@ def _interval(relative: Interval) -> Markup:
     """Format a relative change; its interval stays on one line."""
     mean, space, between = recommendation.change(relative).partition(" ")
     return Markup('{} <span class="interval">{}</span>').format(mean, between) if space else escape(mean)
-
-
-def _seconds_interval(change: Interval) -> Markup:
-    """Format a change in seconds; its interval stays on one line."""
-    mean, low, high = (_signed(value) for value in (change.mean, change.low, change.high))
-    between = f"({low} to {high})" if low and high else ""
-    return Markup('{} <span class="interval">{}</span>').format(mean, between)
-
-
-def _signed(seconds: float | None) -> str:
-    return "" if seconds is None else f"{'+' if seconds > 0 else ''}{formatting.duration(seconds)}"
-
-
-def _changes_of_waits(report: Report) -> dict[str, Interval]:
-    """Return the change of the mean wait of each class that both periods have."""
-    pairs = periods.pair_classes(report.happened.periods) if report.happened.periods else []
-    return {
-        name: periods.change_of_mean(both[0], both[1])
-        for name, both in pairs
-        if both[0] is not None and both[1] is not None
-    }
-
-
-def _extension_classes() -> Sequence[str]:
-    least = predictions.EXTENSIONS
-    return [str(low) if high == low + 1 else f"{low} to {high - 1}" for low, high in pairwise(least)] + [
-        f"{least[-1]} or more"
-    ]

@@ -21,16 +21,14 @@ _DIGITS = 10
 
 
 class Pseudonyms:
-    """Replaces the names of users and projects, and optionally of queues."""
+    """Replaces the names of users and projects; those of queues stay."""
 
-    def __init__(self, key: bytes, *, queues: bool = False) -> None:
-        """:param queues: also replace the names of queues."""
+    def __init__(self, key: bytes) -> None:
         self._key = key
-        self._kept = frozenset() if queues else frozenset({"queue"})
 
     def __call__(self, kind: str, name: str) -> str:
-        """Return the pseudonym, such as ``user-3f9a1c02b7``; kinds are user, project, account, group and queue."""
-        if kind in self._kept:
+        """Return the pseudonym, such as ``user-3f9a1c02b7``; kinds are user, project, account, group and job."""
+        if kind == "queue":
             return name
         message = f"{kind}\0{name}".encode("utf-8", "surrogatepass")
         digest = hmac.new(self._key, message, "sha256").hexdigest()

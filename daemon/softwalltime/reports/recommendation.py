@@ -43,8 +43,7 @@ class Verdict(Enum):
 class Recommendation:
     """The verdict, and what it rests on.
 
-    ``waits`` is the recommended candidate as simulated, ``None`` unless the verdict is ON; ``would`` is one that
-    qualifies, changes the order of the queue and waits less.
+    ``waits`` is the recommended candidate as simulated, ``None`` unless the verdict is ON.
     """
 
     verdict: Verdict
@@ -52,7 +51,6 @@ class Recommendation:
     reasons: tuple[str, ...]
     cautions: tuple[str, ...] = ()
     waits: SettingWaits | None = None
-    would: SettingWaits | None = None
 
     @property
     def predictor(self) -> str | None:
@@ -134,19 +132,12 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
         return _against(simulated, reasons, target)
     everything = _qualifying(list(simulated.settings), target)
     chosen = _choose(everything) or chosen
-    would = _shortest([one for one in everything if not one.setting.keeps_order])
-    would = would if would is not None and _mean(would) < _mean(chosen) else None
     reasons += effects(chosen, target)
-    if would is not None:
+    would = _shortest([one for one in everything if not one.setting.keeps_order])
+    if would is not None and _mean(would) < _mean(chosen):
         reasons.append(_would(would))
-    return Recommendation(
-        Verdict.ON,
-        switch_on(simulated, chosen),
-        tuple(reasons),
-        simulation_cautions(simulated, chosen),
-        chosen,
-        would,
-    )
+    cautions = simulation_cautions(simulated, chosen)
+    return Recommendation(Verdict.ON, switch_on(simulated, chosen), tuple(reasons), cautions, chosen)
 
 
 def undecidable(simulated: SimulationFigures) -> Recommendation | None:

@@ -1,24 +1,21 @@
 """Compute all figures of a report: replay each predictor once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+import numpy as np
+
 from softwalltime.formatting import DAY
-from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.replay.drive import drive, drive_specs
-from softwalltime.replay.lower_bound import LowerBound, find_lower_bound
-from softwalltime.replay.metrics import WARM_UP, Scores, score
+from softwalltime.replay.metrics import WARM_UP, Errors, Scores, score
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis import groups, periods
-from softwalltime.reports.analysis.groups import Group, Shares
-from softwalltime.reports.analysis.periods import PeriodWaits, Span, Week
-from softwalltime.reports.analysis.predictions import Evaluation, Predictions, analyze_predictions, evaluate
-from softwalltime.reports.analysis.walltimes import Walltimes, analyze_walltimes
 from softwalltime.reports.candidates import common_candidates
-from softwalltime.reports.columns import Columns, Integers, Rename, make_columns
+from softwalltime.reports.columns import Columns, Rename, make_columns
+from softwalltime.reports.groups import Group, Shares, group_jobs, summarize_users, underestimation_limit
+from softwalltime.reports.rates import WeekRate, rates_by_week
 from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
     MAX_POLICIES,
@@ -29,11 +26,10 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
+from softwalltime.reports.walltimes import Walltimes, analyze_walltimes
 
 MIN_COMPARED_JOBS = 2
 """Scored jobs after the warm-up without which no predictor stands for the others."""
-MEMORIZER = "memorizer"
-"""The predictor whose error stands beside the least possible one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +37,13 @@ class ReportOptions:
     """Options of a report.
 
     ``target``: greatest share of promised starts that a recommended policy may break in the simulation.  ``minimum``:
-    least soft walltime in seconds.  ``split``: epoch second between before and after, ``None`` for the first soft
-    walltime.  ``simulation``: ``None`` to simulate no waits.  ``compare``: two periods to compare instead, each from
-    its first epoch second to before its last.
+    least soft walltime in seconds.  ``simulation``: ``None`` to simulate no waits.
     """
 
     specs: tuple[str, ...]
     target: float = 0.05
     minimum: int = MINIMUM
-    split: int | None = None
     simulation: SimulationOptions | None = None
-    compare: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +54,6 @@ class GroupFigures:
     """
 
     spec: str
-    shares: Shares
     most_underestimated: float
     users: list[Group]
     projects: list[Group]
@@ -70,25 +61,12 @@ class GroupFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ProductionFigures:
-    """Figures since soft walltimes are set; ``raised`` as in :class:`.analysis.periods.WorkloadPredictions`.
-
-    ``adjusted`` jobs had a soft walltime, ``shadow`` jobs were predicted in shadow mode, where nothing is set, and were
-    submitted in ``shadow_span``.  ``without_waits``: the periods to compare that have no job with a known wait.
-    """
-
-    adjusted: int
-    shadow: int
-    shadow_span: Span | None
-    raised: int
-    weeks: list[Week]
-    periods: tuple[PeriodWaits, PeriodWaits] | None
-    without_waits: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty."""
+    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty.
+
+    By predictor: ``scores`` of all jobs and after the warm-up, ``accuracy_by_cpu_hours``: the mean weighted by
+    processors x runtime, ``rates``: of underestimation by week, ``shares`` of the users that improve.
+    """
 
     options: ReportOptions
     jobs: int
@@ -100,12 +78,10 @@ class Report:
     project_field: str
     walltimes: Walltimes | None
     scores: dict[str, tuple[Scores, Scores]]
-    floor: LowerBound | None
-    memorizer: Scores | None
-    predictions: tuple[Predictions, ...]
+    accuracy_by_cpu_hours: dict[str, float]
+    rates: dict[str, tuple[WeekRate, ...]]
     shares: dict[str, Shares]
-    for_whom: GroupFigures | None
-    happened: ProductionFigures
+    groups: GroupFigures | None
     simulation: SimulationFigures | SimulationSkipped
     recommendation: Recommendation
 
@@ -119,13 +95,11 @@ def make_report(
     workload: Workload,
     options: ReportOptions,
     rename: Rename = lambda kind, name: name,
-    decisions: Iterable[DecisionRecord] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Compute all figures.
 
     :param rename: maps names to pseudonyms.
-    :param decisions: recorded decisions, if the jobs come from the store.
     :param progress: called with each amount of work done, in total :func:`total_work`.
     """
     table = make_columns(workload, rename)
@@ -145,7 +119,9 @@ def make_report(
         progress(_simulation_work(options, len(workload.jobs)))
     if focus and focus not in soft:
         soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
-    judged = {spec: evaluate(table, spec, values) for spec, values in soft.items()} if len(submitted) else {}
+    scored = table.scored
+    errors = {spec: Errors.of(values[scored], table.walltime[scored], table.t[scored]) for spec, values in soft.items()}
+    judged = {spec: of_spec for spec, of_spec in errors.items() if len(of_spec)}
     progress(len(workload.jobs))
     return Report(
         options=options,
@@ -158,16 +134,19 @@ def make_report(
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
         scores={spec: (score(workload, values), score(workload, values, WARM_UP)) for spec, values in soft.items()},
-        floor=find_lower_bound(workload),
-        memorizer=_memorizer(workload, soft, options.minimum),
-        predictions=tuple(analyze_predictions(table, evaluation) for evaluation in judged.values()),
+        accuracy_by_cpu_hours={
+            spec: float(np.average(of_spec.accuracy, weights=table.cpu_seconds[scored]))
+            for spec, of_spec in judged.items()
+        },
+        rates={spec: rates_by_week(submitted, of_spec.under) for spec, of_spec in judged.items() if spec != BASELINE},
         shares={
-            spec: _summarize_users(table, evaluation, options.target)
-            for spec, evaluation in judged.items()
+            spec: summarize_users(
+                group_jobs(table, of_spec, table.user), _underestimation_limit(of_spec, options.target)
+            )
+            for spec, of_spec in judged.items()
             if spec != BASELINE
         },
-        for_whom=_group_figures(table, judged[focus], options.target) if focus in judged else None,
-        happened=_since(workload, table, options, decisions),
+        groups=_group_figures(table, focus, judged[focus], options.target) if focus in judged else None,
         simulation=simulation,
         recommendation=advice,
     )
@@ -205,47 +184,16 @@ def _simulation_work(options: ReportOptions, jobs: int) -> int:
     return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MAX_POLICIES
 
 
-def _memorizer(workload: Workload, soft: Mapping[str, Integers], minimum: int) -> Scores | None:
-    """Return the scores of the median runtime of the jobs with the same signature; ``None`` without scored jobs."""
-    if not workload.scored.any():
-        return None
-    known = soft.get(MEMORIZER)
-    return score(workload, drive(workload, make(MEMORIZER), minimum).soft_walltimes if known is None else known)
-
-
 def _distance(scores: Scores, target: float) -> tuple[float, float]:
     """Return the distance to the target: first in underestimation, then in accuracy."""
     return max(0.0, (scores.underestimated or 0.0) - target), -(scores.accuracy_mean or 0.0)
 
 
-def _group_figures(table: Columns, focus: Evaluation, target: float) -> GroupFigures:
-    users, projects, queues = (
-        groups.group_jobs(table, focus, names) for names in (table.user, table.project, table.queue)
-    )  # fmt: skip
-    most = _most_underestimated(focus, target)
-    return GroupFigures(focus.spec, groups.summarize_users(users, most), most, users, projects, queues)
+def _group_figures(table: Columns, spec: str, errors: Errors, target: float) -> GroupFigures:
+    users, projects, queues = (group_jobs(table, errors, names) for names in (table.user, table.project, table.queue))
+    return GroupFigures(spec, _underestimation_limit(errors, target), users, projects, queues)
 
 
-def _summarize_users(table: Columns, judged: Evaluation, target: float) -> Shares:
-    return groups.summarize_users(groups.group_jobs(table, judged, table.user), _most_underestimated(judged, target))
-
-
-def _most_underestimated(judged: Evaluation, target: float) -> float:
+def _underestimation_limit(errors: Errors, target: float) -> float:
     """Return the share of underestimated jobs beyond which a group does not improve with a predictor."""
-    return groups.underestimation_limit(float((judged.errors.error < 0).mean()), target)
-
-
-def _since(
-    workload: Workload, table: Columns, options: ReportOptions, decisions: Iterable[DecisionRecord]
-) -> ProductionFigures:
-    predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(table))
-    both = periods.split_spans(table, predicted, options.split)
-    if options.compare is not None:
-        both = Span(*options.compare[0]), Span(*options.compare[1])
-    waits = [periods.summarize_period(table, span, predicted) for span in both or ()]
-    pair = (waits[0], waits[1]) if len(waits) == 2 and waits[0] is not None and waits[1] is not None else None
-    return ProductionFigures(
-        int(predicted.applied.sum()), int(predicted.shadow.sum()), periods.shadow_span(table, predicted),
-        predicted.raised, periods.summarize_weeks(table, predicted), pair,
-        tuple(span for span, of_span in zip(both or (), waits, strict=True) if of_span is None),
-    )  # fmt: skip
+    return underestimation_limit(float(errors.under.mean()), target)

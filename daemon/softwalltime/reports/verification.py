@@ -17,8 +17,7 @@ from softwalltime.jobs import SubmissionDecisions
 from softwalltime.policy.plan_file import Plan, PromisedClass
 from softwalltime.policy.presets import UNDO
 from softwalltime.replay.job_columns import JobColumns
-from softwalltime.reports.analysis.periods import Span, recorded_predictions, summarize_period
-from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, before_after
+from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, Span, before_after
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.interruptions import interruptions, recorded_decisions
 from softwalltime.reports.recommendation import change
@@ -67,13 +66,12 @@ def verify(
 
 
 def _period(columns: Columns, span: Span, among: Booleans, lost: int) -> PeriodDocument | None:
-    found = summarize_period(columns, span, recorded_predictions(columns), among)
-    if found is None:
+    jobs = int(among.sum())
+    if not jobs:
         return None
-    length = span.until - span.since
-    days = max(DAY, length - lost) / DAY
-    load = found.load * length / DAY / days
-    return PeriodDocument(span.since, span.until, found.jobs, found.jobs / days, load, found.classes[0].mean)
+    days = max(DAY, span.until - span.since - lost) / DAY
+    hours = float(columns.cpu_seconds[among].sum() / 3600)
+    return PeriodDocument(span.since, span.until, jobs, jobs / days, hours / days, float(columns.wait[among].mean()))
 
 
 def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from softwalltime.errors import SourceError
-from softwalltime.simulation.kept_lines import KeptLines
+from softwalltime.replay.sweep.kept_lines import KeptLines
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
 

@@ -7,8 +7,7 @@ from psycopg import sql
 from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.formatting import DAY
-from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
-from softwalltime.reasons import Reason
+from softwalltime.jobs import DecisionRecord, SubmissionDecisions
 from softwalltime.store.attributes import add_attributes
 from softwalltime.store.encoding import NULL, CopyTexts
 from softwalltime.store.engine import driver_connection
@@ -40,43 +39,6 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.write(lines)
     add_attributes(connection, [decision.submission for decision in decisions])
-
-
-def read_decisions(connection: Connection) -> Iterator[DecisionRecord]:
-    """Yield the decisions on soft walltimes of waiting jobs, and what jobs had at their start, in order of decision.
-
-    At queuejob a job has no id yet.  Of its submission the id, user, project, queue and walltime are known; its time is
-    that of the decision.
-    """
-    wanted = (
-        select(
-            _of.predicted_at, _of.event, _of.job_id, _of.user_name, _of.walltime, _of.project, _of.queue, _of.mode,
-            _of.predictor, _of.predicted, _of.soft_walltime, _of.action, _of.basis, _of.took,
-            _of.reason, _of.had, _of.ordering,
-        )
-        .where(
-            or_(
-                and_(
-                    or_(_of.job_id != "", _of.event == "queuejob"),
-                    _of.event != "runjob",
-                    _of.event != "live_run",
-                    # With live values in shadow under a policy that is on, the job keeps what it has.
-                    or_(_of.event != "live", _of.action == "set", _of.mode != "on"),
-                    _of.soft_walltime.is_not(None),
-                    _of.action != "none",
-                ),
-                and_(_of.job_id != "", _of.event == "runjob", _of.mode == "on", _of.had.is_not(None)),
-            )
-        )
-        .order_by(_of.id)
-    )  # fmt: skip
-    for at, event, job_id, user, walltime, project, queue, *rest in stream(connection, wanted):
-        mode, predictor, predicted, soft_walltime, action, basis, took, reason, had, ordering = rest
-        submission = Submission(job_id, user, at, walltime, project=project, queue=queue)
-        yield DecisionRecord(
-            at, event, submission, mode, predictor, predicted, soft_walltime, action, basis, took or 0,
-            reason=Reason(reason or Reason.PREDICTED), had=had, ordering=ordering,
-        )  # fmt: skip
 
 
 def first_value(connection: Connection, since: int) -> int | None:

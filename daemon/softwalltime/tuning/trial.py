@@ -19,7 +19,7 @@ from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import contents_of, make
-from softwalltime.replay.clamp_all import clamp_all
+from softwalltime.replay.drive import clamp_all
 from softwalltime.replay.metrics import Errors, share
 from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.sweep.snapshot import load_once
@@ -48,8 +48,6 @@ class PartFigures:
     """Share of the jobs underestimated by more than 30 min."""
     error: float | None = None
     """Mean absolute error in seconds."""
-    median_error: float | None = None
-    """The same of the median of the distribution; null where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,7 @@ class TrialTask:
     """A predictor to try on the jobs of a file (:mod:`softwalltime.replay.sweep.snapshot`).
 
     ``bounds`` are the limits of the parts in epoch seconds, one more than parts, ``None`` for no limit.  ``minimum`` is
-    the least soft walltime in seconds.  ``timeout`` is the greatest processor time in seconds.  ``medians``: the errors
-    of the medians too.
+    the least soft walltime in seconds.  ``timeout`` is the greatest processor time in seconds.
     """
 
     path: Path
@@ -68,7 +65,6 @@ class TrialTask:
     bounds: tuple[int | None, ...]
     minimum: int
     timeout: float = float("inf")
-    medians: bool = False
     version: str = __version__
 
     @property
@@ -111,7 +107,7 @@ def run_trial(task: TrialTask) -> Trial:
         raise SoftwalltimeError(f"a worker has softwalltime {__version__}, this command {task.version}")
     workload = load_once(task.path)
     try:
-        recorded = record(workload, make(task.spec), timeout=task.timeout, medians=task.medians)
+        recorded = record(workload, make(task.spec), timeout=task.timeout)
     except _TooSlowError:
         return Trial(task.spec, (), task.timeout, f"took longer than {task.timeout:.0f} s: raise --time-limit")
     # A predictor of another package may fail in any way; the others go on.
@@ -122,52 +118,41 @@ def run_trial(task: TrialTask) -> Trial:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The prediction of each job at its submission in seconds, NaN for none; the same of medians, if there are any."""
+    """The prediction of each job at its submission in seconds, NaN for none."""
 
     seconds: Floats
-    medians: Floats | None
     processor_seconds: float
 
 
-def record(
-    workload: Workload, predictor: Predictor, *, timeout: float = float("inf"), medians: bool = False
-) -> Recorded:
+def record(workload: Workload, predictor: Predictor, *, timeout: float = float("inf")) -> Recorded:
     """Let a predictor learn each job at its end and predict each job at its submission.
 
     The predictions are those of :func:`softwalltime.replay.drive.drive` before they are clamped; a test compares them.
 
     :param timeout: greatest processor time in seconds.
-    :param medians: record the medians of distributions too; their time does not count.
     """
-    predicted, middles = array("d", [nan]) * len(workload.jobs), array("d", [nan]) * len(workload.jobs)
+    predicted = array("d", [nan]) * len(workload.jobs)
     driver = PredictorDriver({"": predictor})
-    any_median, spent = False, 0
     begin = thread_time_ns()
 
     def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
-        nonlocal any_median, spent
         if kind != _SUBMITTED or job.submission.shrink_to_fit:
             return
         if driver.fits:
             # A fit may take longer than all predictions of a stride.
-            _check(begin, spent, timeout)
+            _check(begin, timeout)
         answer = predictor.predict(job.submission, now)
         if isinstance(answer, Prediction):
             predicted[number] = answer.seconds
-            if medians and answer.is_distribution:
-                began = thread_time_ns()
-                middles[number], any_median = answer.quantile(0.5), True
-                spent += thread_time_ns() - began
 
     for stride in workload.stream(starts=driver.observes, everything=driver.observes):
         pass_events(workload, stride, driver, ask)
-        _check(begin, spent, timeout)
-    used = (thread_time_ns() - begin - spent) / 1e9
-    return Recorded(np.frombuffer(predicted), np.frombuffer(middles) if any_median else None, used)
+        _check(begin, timeout)
+    return Recorded(np.frombuffer(predicted), (thread_time_ns() - begin) / 1e9)
 
 
-def _check(begin: int, spent: int, timeout: float) -> None:
-    if (thread_time_ns() - begin - spent) / 1e9 > timeout:
+def _check(begin: int, timeout: float) -> None:
+    if (thread_time_ns() - begin) / 1e9 > timeout:
         raise _TooSlowError
 
 
@@ -179,14 +164,13 @@ def figures_of_parts(
     :param bounds: limits of the parts, as in :class:`TrialTask`.
     """
     soft = clamp_all(workload, recorded.seconds, minimum)
-    middle = None if recorded.medians is None else clamp_all(workload, recorded.medians, minimum)
     figures = []
     for since, until in pairwise(bounds):
         chosen = in_part(workload, since, until)
         if not len(chosen):
             figures.append(PartFigures(0))
             continue
-        errors = _errors(workload, soft, chosen)
+        errors = Errors.of(soft[chosen], workload.walltime[chosen], workload.runtime[chosen])
         figures.append(
             PartFigures(
                 len(chosen),
@@ -194,7 +178,6 @@ def figures_of_parts(
                 share(errors.under),
                 share(errors.badly),
                 float(np.abs(errors.error).mean()),
-                None if middle is None else float(np.abs(_errors(workload, middle, chosen).error).mean()),
             )
         )
     return tuple(figures)
@@ -208,7 +191,3 @@ def in_part(workload: Workload, since: int | None, until: int | None) -> Integer
     if until is not None:
         chosen &= workload.submitted < until
     return np.flatnonzero(chosen)
-
-
-def _errors(workload: Workload, soft_walltimes: Integers, chosen: Integers) -> Errors:
-    return Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])

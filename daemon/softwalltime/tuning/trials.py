@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from softwalltime.predictors.registry import BASELINE
+from softwalltime.predictors.registry import BASELINE, available
 from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.sweep.grid import expand_all
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.states import State
@@ -14,9 +15,19 @@ from softwalltime.tuning.trial import Trial, TrialTask, run_trial
 from softwalltime.tuning.trial_file import TrialFile
 
 
+def candidates() -> list[str]:
+    """Return the predictors to try, the baseline first: all of the registry, with the options that each one names."""
+    grids = [
+        f"{predictor.name}:{options}" if options else predictor.name
+        for predictor in available()
+        for options in predictor.tried_options
+    ]
+    return expand_all([BASELINE, *grids])
+
+
 def run_trials(
     jobs: JobColumns, teaching: Collection[State], specs: Sequence[str], bounds: tuple[int | None, ...], minimum: int,
-    *, keep: Path | None = None, processes: int | None = None, timeout: float = float("inf"), medians: bool = False,
+    *, keep: Path | None = None, processes: int | None = None, timeout: float = float("inf"),
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Trial]:  # fmt: skip
     """Try each predictor and return the trials by specification, in their order.
@@ -33,7 +44,7 @@ def run_trials(
             spec: TrialTask(
                 snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, minimum,
                 # All others are compared with the baseline, which takes the least time.
-                float("inf") if spec == BASELINE else timeout, medians,
+                float("inf") if spec == BASELINE else timeout,
             )
             for spec in specs
         }  # fmt: skip

@@ -94,9 +94,7 @@ def restart_interpreter() -> None:
     """Drop what the hook keeps between its runs, as a restart of PBS's interpreter does."""
     kept = sys.modules.pop("softwalltime_hook_kept", None)
     # Older versions of the hook keep no connection.
-    disconnect = getattr(kept, "disconnect", None)
-    if disconnect is not None:
-        disconnect()
+    getattr(kept, "disconnect", lambda: None)()
 
 
 def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:

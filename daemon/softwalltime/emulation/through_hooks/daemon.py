@@ -1,4 +1,4 @@
-"""``softwalltime serve`` as in production: a separate process with its settings file and accounting logs."""
+"""``softwalltime serve`` as in production: a process with its settings file, accounting logs and PostgreSQL."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,8 +23,34 @@ PATIENCE = 120.0
 _LOOK = 0.02
 
 
+OpenPostgres = Callable[[Path], AbstractContextManager[str]]
+"""Starts a PostgreSQL in a folder, returns its DSN, and stops it."""
+
+
 class DaemonError(SoftwalltimeError):
     """The daemon of a replay has failed."""
+
+
+class Store:
+    """A PostgreSQL in a folder."""
+
+    def __init__(self, folder: Path, open_postgres: OpenPostgres) -> None:
+        self._folder = folder
+        self._open = open_postgres
+        self._running: AbstractContextManager[str] | None = None
+
+    def start(self) -> str:
+        """Start PostgreSQL; return the DSN, which is the same each time."""
+        server = self._open(self._folder)
+        dsn = server.__enter__()
+        self._running = server
+        return dsn
+
+    def stop(self) -> None:
+        """Stop PostgreSQL if it runs; close all connections."""
+        if self._running is not None:
+            server, self._running = self._running, None
+            server.__exit__(None, None, None)
 
 
 class Daemon:

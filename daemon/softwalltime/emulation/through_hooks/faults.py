@@ -7,9 +7,8 @@ from pathlib import Path
 from random import Random
 
 from softwalltime.emulation.through_hooks.bad_answers import BadAnswers
-from softwalltime.emulation.through_hooks.daemon import Daemon
+from softwalltime.emulation.through_hooks.daemon import Daemon, Store
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.store import Store
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
 FAULTS_PER_KIND = 3

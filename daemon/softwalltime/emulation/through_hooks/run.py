@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
-from softwalltime.emulation.through_hooks.daemon import Daemon
-from softwalltime.emulation.through_hooks.environment import IMPLEMENTATION, environment_restored
+from softwalltime.emulation.through_hooks.daemon import Daemon, OpenPostgres, Store
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
 from softwalltime.emulation.through_hooks.server import TIMEOUTS, WARNED, EmulatedServer
-from softwalltime.emulation.through_hooks.store import OpenPostgres, Store
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
 from softwalltime.events import Kind
@@ -36,6 +34,8 @@ TRANSPORT = "softwalltime_postgres.py"
 """The file beside the hook that it loads for the transport postgres."""
 PATIENT = 5000
 """Deadline of the hook without faults in milliseconds: a slow machine must not change the result."""
+IMPLEMENTATION = "PSYCOPG_IMPL"
+"""The environment variable that names psycopg's implementation."""
 PAUSE = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
 LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("stop-postgres",)}
@@ -251,3 +251,17 @@ def _quiet() -> Iterator[None]:
     finally:
         gc.unfreeze()
         restart_interpreter()
+
+
+@contextmanager
+def environment_restored(*names: str) -> Iterator[None]:
+    """Give these environment variables their values back: only in pbs_server what the hook leaves may stay."""
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

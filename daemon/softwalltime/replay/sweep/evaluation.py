@@ -1,7 +1,8 @@
 """One task of a sweep, one predictor on one workload, and its result."""
 
 import socket
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError
@@ -12,6 +13,8 @@ from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.sweep.snapshot import Snapshot, load_once
 
 Value = str | int | float | bool | None
+OPTION = "option_"
+"""Prefix of the columns of options, which separates them from other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,10 @@ class SweepTask:
     version: str = __version__
 
     @property
-    def digest(self) -> str:
-        """A digest of the jobs and, after ``+``, of the files that the predictor reads, if there are any."""
-        return "+".join(filter(None, (self.snapshot.digest, contents_of(self.spec))))
+    def key(self) -> str:
+        """Key of all that the figures depend on, and of the source's name."""
+        values = (self.source, self.snapshot.digest, self.spec, contents_of(self.spec), self.minimum, self.version)
+        return sha256(repr(values).encode()).hexdigest()[:20]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,21 @@ class SweepRow:
     scores: Scores
     after_warm_up: Scores
     seconds: float
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values of the row by column; options are in columns of their own."""
+        return {
+            "source": self.task.source,
+            "predictor": self.task.spec,
+            "name": self.name,
+            **{OPTION + name: value for name, value in self.options.items()},
+            "min_soft_walltime": self.task.minimum,
+            **asdict(self.scores),
+            **{f"after_warm_up_{name}": value for name, value in asdict(self.after_warm_up).items()},
+            "seconds": round(self.seconds, 6),
+            "version": self.task.version,
+        }
 
 
 @dataclass(frozen=True, slots=True)

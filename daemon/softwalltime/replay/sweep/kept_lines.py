@@ -32,12 +32,16 @@ class KeptLines:
             return
         try:
             self._stream = path.open("a+b")
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.close()
             raise SourceError(f"{path}: another {writer} writes it: wait, or name another file") from error
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+        except OSError:
+            # Some cluster file systems have no locks; users must not run two commands on one file there.
+            pass
         try:
             self._read(self._stream)
         except BaseException:

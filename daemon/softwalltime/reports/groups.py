@@ -5,18 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.formatting import DAY
 from softwalltime.replay.metrics import Errors, means_by_code
-from softwalltime.reports.analysis.predictions import Evaluation
 from softwalltime.reports.columns import Columns, Names
 
 LEAST_JOBS = 10
 """A mean over fewer jobs says nothing about a user, a project or a queue."""
 NOTABLE = 60
 """Seconds by which a mean absolute error must change to count as a gain or a loss."""
-
-
 MOST_UNDERESTIMATED = 0.5
+"""Share of underestimated jobs above which no group improves."""
 
 
 def underestimation_limit(underestimated: float, target: float) -> float:
@@ -69,34 +66,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of users that improve or deteriorate, or neither.
-
-    ``better`` as in :meth:`Group.improves`, with ``most_underestimated``; ``worse``: the mean absolute error grows
-    notably; ``same``: it hardly changes; ``mixed``: it falls, but with a lower accuracy or too many underestimates.
-    """
+    """How many users have enough jobs, and the shares of them that improve and that deteriorate."""
 
     users: int
     better: float
-    same: float
     worse: float
-    better_by_a_day: float
     worst: float
     """Greatest deterioration of a user's mean absolute error, in seconds; 0 if there is none."""
-    mixed: float
-    most_underestimated: float
 
 
-def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice = slice(None)) -> list[Group]:
+def group_jobs(columns: Columns, errors: Errors, names: Names) -> list[Group]:
     """Return the groups with scored jobs, ordered by number of jobs, descending.
 
-    :param part: the scored jobs to include.
+    :param errors: a predictor's over the scored jobs.
     """
-    codes = names.codes[columns.scored][part]
+    codes = names.codes[columns.scored]
     size = len(names.names)
     jobs = np.bincount(codes, minlength=size)
-    walltimes = columns.walltime[columns.scored][part]
-    errors = judged.errors[part]
-    by_walltime = Errors(np.zeros(len(errors), np.bool_), walltimes, errors.t)
+    by_walltime = Errors(np.zeros(len(errors), np.bool_), columns.walltime[columns.scored], errors.t)
 
     def means(values: NDArray[np.generic]) -> list[float]:
         return means_by_code(codes, values, size)
@@ -112,8 +99,7 @@ def group_jobs(columns: Columns, judged: Evaluation, names: Names, part: slice =
         means(errors.adjusted),
         strict=True,
     )
-    found = [Group(*row) for row in rows if row[1]]
-    return sorted(found, key=lambda group: (-group.jobs, group.name))
+    return sorted((Group(*row) for row in rows if row[1]), key=lambda group: (-group.jobs, group.name))
 
 
 def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
@@ -122,31 +108,12 @@ def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
     :param most_underestimated: users with a greater share of underestimated jobs do not improve.
     """
     enough = [user for user in users if user.jobs >= LEAST_JOBS]
-    gains = np.array([user.gain for user in enough])
-    if not len(gains):
-        return Shares(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, most_underestimated)
-    better = np.array([user.improves(most_underestimated) for user in enough])
-    return Shares(
-        len(gains),
-        float(better.mean()),
-        float((np.abs(gains) < NOTABLE).mean()),
-        float((gains <= -NOTABLE).mean()),
-        float((better & (gains > DAY)).mean()),
-        max(0.0, float(-gains.min())),
-        float((~better & (gains >= NOTABLE)).mean()),
-        most_underestimated,
-    )
-
-
-def most_improved(users: list[Group], most_underestimated: float) -> list[Group]:
-    """The users that improve, the one whose error falls most first.
-
-    :param most_underestimated: users with a greater share of underestimated jobs do not improve.
-    """
-    return sorted(
-        (user for user in users if user.jobs >= LEAST_JOBS and user.improves(most_underestimated)),
-        key=lambda user: (-user.gain, user.name),
-    )
+    if not enough:
+        return Shares(0, 0.0, 0.0, 0.0)
+    better = sum(user.improves(most_underestimated) for user in enough)
+    worse = sum(user.deteriorates for user in enough)
+    worst = max(0.0, -min(user.gain for user in enough))
+    return Shares(len(enough), better / len(enough), worse / len(enough), worst)
 
 
 def most_deteriorated(users: list[Group]) -> list[Group]:

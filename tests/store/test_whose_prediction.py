@@ -1,4 +1,4 @@
-"""Whose prediction is whose: the report and the store's own figures say the same."""
+"""Whose prediction is whose: by the decisions themselves and in the store's views."""
 
 import random
 from dataclasses import replace
@@ -8,9 +8,9 @@ from sqlalchemy import Engine
 
 from softwalltime.jobs import CompletedJob, DecisionRecord
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.analysis import periods
 from softwalltime.reports.columns import make_columns
 from tests.store.monitored import HOUR, NOW, decision, ended, found, fresh, store
+from tests.store.whose_prediction import from_decisions, recorded_predictions
 
 pytestmark = pytest.mark.postgres
 
@@ -53,7 +53,7 @@ def case(number: int, chance: random.Random) -> tuple[list[CompletedJob], list[D
     return jobs, sorted(decisions, key=lambda made: made.at)
 
 
-def test_the_report_agrees_with_the_stores_views(engine: Engine) -> None:
+def test_the_decisions_agree_with_the_stores_views(engine: Engine) -> None:
     chance = random.Random(1)
     cases = [case(number, chance) for number in range(CASES)]
     jobs = [job for some, _ in cases for job in some]
@@ -64,7 +64,7 @@ def test_the_report_agrees_with_the_stores_views(engine: Engine) -> None:
     adjusted = 0
     for some, decisions in cases:
         workload = Workload(some)
-        predicted = periods.from_decisions(workload, decisions, periods.recorded_predictions(make_columns(workload)))
+        predicted = from_decisions(workload, decisions, recorded_predictions(make_columns(workload)))
         for job, soft, code in zip(workload.jobs, predicted.soft_walltime, predicted.predictor, strict=True):
             row = stored[job.submission.queue]
             planned = int(soft) if soft >= 0 else job.submission.walltime or 0

@@ -1,6 +1,7 @@
 """Probe jobs: when would a job start that is not yet submitted (Li et al. 2004, section 4.1)?"""
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 from softwalltime.accounting.values import duration, whole
 from softwalltime.errors import UsageError
@@ -13,27 +14,13 @@ PROBE = "?"
 EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A job that might be submitted; ``walltime`` in seconds, ``None`` for the queue's default."""
-
-    text: str
-    user: str
-    ncpus: int
-    walltime: int | None
-    queue: str = ""
-    group: str = ""
-    project: str = ""
-    job_name: str = ""
-
-
-def probe_of(text: str, user: str) -> Probe:
-    """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes.
+def probe_of(text: str, user: str) -> Submission:
+    """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes; no walltime: the queue's.
 
     :param user: whose job it is where the text does not say.
     :raises UsageError: names what is wrong, and an example.
     """
-    given: dict[str, str] = {}
+    given: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = (text.strip() for text in part.partition("="))
         if not equals or key not in KEYS or not value or key in given:
@@ -46,11 +33,14 @@ def probe_of(text: str, user: str) -> Probe:
         raise UsageError(f"{text!r}: {error}: write {EXAMPLE}") from error
     if ncpus < 1 or seconds == 0:
         raise UsageError(f"{text!r}: a job needs at least one processor and one second: write {EXAMPLE}")
-    return Probe(text, given.pop("user", user), ncpus, seconds, **given)
+    return Submission(
+        PROBE, given.pop("user", user), 0, seconds, ncpus=ncpus, nodect=1, select=f"1:ncpus={ncpus}", place="free",
+        **given,
+    )  # fmt: skip
 
 
-def probe_job(probe: Probe, snapshot: ServerSnapshot) -> LiveJob:
-    """Return the probe as a job that has just been submitted to this server.
+def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
+    """Return the job that a text describes as one that has just been submitted to this server.
 
     A routing queue leads to the first of its destinations that takes the walltime.
 
@@ -62,7 +52,7 @@ def probe_job(probe: Probe, snapshot: ServerSnapshot) -> LiveJob:
     walltime = probe.walltime
     if queues:
         if name not in queues:
-            raise UsageError(f"{probe.text!r}: no queue is called {name!r}; there are {', '.join(queues)}")
+            raise UsageError(f"{text!r}: no queue is called {name!r}; there are {', '.join(queues)}")
         queue = queues[name]
         if not queue.execution:
             wanted = walltime or scheduler.default_walltime
@@ -70,12 +60,9 @@ def probe_job(probe: Probe, snapshot: ServerSnapshot) -> LiveJob:
             queue = next((destination for destination in reached if _takes(destination, wanted)), queue)
         walltime = walltime or queue.default_walltime or scheduler.default_walltime
         if not queue.execution or not _takes(queue, walltime):
-            raise UsageError(f"{probe.text!r}: queue {name} does not take a job with this walltime")
+            raise UsageError(f"{text!r}: queue {name} does not take a job with this walltime")
         name = queue.name
-    submission = Submission(
-        PROBE, probe.user, snapshot.taken, walltime, probe.group, probe.project, job_name=probe.job_name, queue=name,
-        ncpus=probe.ncpus, nodect=1, select=f"1:ncpus={probe.ncpus}", place="free",
-    )  # fmt: skip
+    submission = replace(probe, submitted=snapshot.taken, walltime=walltime, queue=name)
     rank = max((job.rank for job in snapshot.jobs), default=0) + 1
     return LiveJob(submission, QUEUED, rank, qtime=snapshot.taken, etime=snapshot.taken)
 

@@ -1,1 +1,0 @@
-"""Compute the figures of the report from columns, without drawing or writing."""

@@ -1,1 +1,0 @@
-"""Figures of the report: functions from analysis results to pictures with captions."""
