@@ -17,7 +17,7 @@ from softwalltime.cli import run
 from softwalltime.settings import load_settings
 from softwalltime.store.daily import refresh
 from softwalltime.store.jobs import read_jobs
-from softwalltime.store.migrations import downgrade, upgrade
+from softwalltime.store.migrations import upgrade
 from softwalltime.store.opening import open_store
 from tests.samples import RECORDED_LOG, ROOT, job
 from tests.service.running import Daemon, until
@@ -80,11 +80,7 @@ def test_the_ingest_role_can_ingest(as_role: As, capsys: pytest.CaptureFixture[s
     assert "42" in capsys.readouterr().out
 
 
-def test_after_an_upgrade_jobs_are_stored_and_read_before_the_roles_are_granted_again(as_role: As) -> None:
-    with open_store(load_settings(dsn=as_role("softwalltime_owner"))) as engine:
-        # Deletes the table of 0016 and its rights.
-        downgrade(engine, "0015")
-        upgrade(engine)
+def test_only_the_daemons_role_deletes_attributes(as_role: As) -> None:
     assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
     with open_store(load_settings(dsn=as_role("softwalltime"))) as engine, engine.begin() as connection:
         found = {job.submission.depend for job in read_jobs(connection)}

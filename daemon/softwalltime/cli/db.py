@@ -109,8 +109,8 @@ def downgrade(options: DowngradeOptions) -> Result[RevisionDocument]:
 
     \b
     Example:
-      softwalltime db downgrade 0015 --config softwalltime.toml
-      softwalltime db downgrade 0015 --dsn postgresql:///softwalltime
+      softwalltime db downgrade 0001 --config softwalltime.toml
+      softwalltime db downgrade 0001 --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current
     from softwalltime.store.migrations import downgrade as go_back

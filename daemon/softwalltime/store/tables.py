@@ -208,11 +208,11 @@ current_jobs = Table(
     _text("job_name", "job name given at submission"),
     _text("select_spec", "select specification: chunks requested"),
     _text("place", "placement requested for the chunks"),
-    PrimaryKeyConstraint("job_id", "server"),
     _seconds(
         "recorded_at",
         "time at which it was queued, started or requeued, by the record that says so, epoch seconds; null: unknown",
     ),
+    PrimaryKeyConstraint("job_id", "server"),
     comment="Waiting and running jobs, as of the last accounting record read.",
 )
 
