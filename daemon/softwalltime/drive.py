@@ -62,7 +62,6 @@ class PredictorErrors:
         log.error("predictor %s failed in %s%s; the others continue", spec, step, about, exc_info=error)
 
     def failures(self) -> tuple[PredictorFailure, ...]:
-        """Return the errors by predictor and step."""
         with self._lock:
             return tuple(failure for _, failure in sorted(self._failures.items()))
 

@@ -94,7 +94,6 @@ class CompletedJob:
 
     @property
     def state(self) -> State:
-        """How it ended."""
         return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
 
     @property
@@ -191,7 +190,6 @@ def submission_of(*values: Any) -> Submission:
 
 
 def job_of(values: Sequence[Any]) -> CompletedJob:
-    """The job with these values."""
     job: CompletedJob = _OpenJob(submission_of(*values[:OF_SUBMISSION]), *values[OF_SUBMISSION:])
     job.__class__ = CompletedJob
     return job
@@ -209,7 +207,6 @@ def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
 
 
 def values_of(job: CompletedJob) -> Values:
-    """The job's values."""
     return (*_of(job.submission), *_of(job)[1:])
 
 
@@ -312,7 +309,6 @@ class Prediction(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """One sentence that says what the prediction rests on."""
         return self.template.format(*self.values)
 
 

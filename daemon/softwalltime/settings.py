@@ -25,12 +25,10 @@ ACCOUNT = "softwalltime"
 
 
 def user_file() -> Path:
-    """Return the path of the user's settings file."""
     return _xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml"
 
 
 def default_data_dir() -> Path:
-    """Return the default data folder."""
     if os.geteuid() == 0:
         return Path("/var/lib/softwalltime")
     return _xdg("XDG_DATA_HOME", ".local/share") / "softwalltime"

@@ -248,7 +248,6 @@ class OpenFile:
         return self.on_disk.tell()
 
     def live(self) -> bool:
-        """Return whether the file may be in use by its writer."""
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
 
 

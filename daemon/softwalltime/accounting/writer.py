@@ -174,7 +174,6 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
 
 
 def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
-    """Return the local day and PBS's time stamp."""
     day, hour, minute = _quarter(time // 900, zone)
     minutes, seconds = divmod(time % 900, 60)
     return day, f"{hour}:{minute + minutes:02}:{seconds:02}"

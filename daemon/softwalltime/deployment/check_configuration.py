@@ -43,7 +43,6 @@ class FileSettings(Settings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the given values as the only source."""
         return (init_settings,)
 
 
@@ -62,7 +61,6 @@ def check_file(file: Path) -> list[ConfigProblem]:
 
 
 def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
-    """Yield the errors of a settings file."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -106,7 +104,6 @@ def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[ConfigProblem]:
-    """Yield the errors of the environment's settings."""
     known = {PREFIX + name.upper(): name for name in Settings.model_fields}
     for variable, value in sorted(environment.items()):
         if not variable.startswith(PREFIX) or not value:
@@ -128,7 +125,6 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[C
 
 
 def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
-    """Yield the errors of the hook's configuration."""
     try:
         values = configuration.read(text, file)
     except UsageError as error:

@@ -43,7 +43,6 @@ class SortFormula(Requirement):
 
     @property
     def own(self) -> str:
-        """The formula of the preset."""
         return _formulas(self.resource)[self.preset or RECOMMENDED]
 
     def now(self, settings: PbsSettings) -> str:
@@ -113,7 +112,6 @@ class NoThreshold(Requirement):
         return ()
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to unset it."""
         now = self.now(settings)
         if not now:
             return ""

@@ -19,7 +19,6 @@ def shows_starts(settings: Settings) -> bool:
 
 
 def check_shown_starts(settings: PbsSettings) -> Finding:
-    """Check the resource."""
     now = SHOWN_START.now(settings)
     act = SHOWN_START.by_hand(settings)
     if SHOWN_START.missing(settings):

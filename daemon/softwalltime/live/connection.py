@@ -87,7 +87,6 @@ class PbsConnection:
         self._channel: _Channel | None = None
 
     def close(self) -> None:
-        """End the agent."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()

@@ -131,7 +131,6 @@ class JobWatcher(Generic[T]):
         return jobs
 
     def _weight(self, job_id: str) -> int:
-        """How many jobs the server returns for an id."""
         return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
 
     def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:

@@ -60,7 +60,6 @@ class Decision(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """One sentence that says why."""
         if self.prediction is None:
             return sentence(self.reason)
         if self.reason is Reason.NOT_BELOW_WALLTIME:

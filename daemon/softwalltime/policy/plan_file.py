@@ -54,7 +54,6 @@ class PlannedPolicy(_Model):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return the values that are given, and the share."""
         return {"preset": self.preset, **self.model_dump(exclude_none=True)}
 
 

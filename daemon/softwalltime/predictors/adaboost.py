@@ -61,7 +61,6 @@ class AdaBoost(Predictor):
 
     @property
     def history(self) -> History:
-        """The jobs of the last fit, and those since."""
         return History(seconds=self._window + self._every)
 
     def learn(self, job: CompletedJob) -> None:
@@ -147,7 +146,6 @@ class AdaBoost(Predictor):
 
 
 def _value(tree: Tree, x: list[float]) -> float:
-    """Return the tree's prediction for these features."""
     feature, threshold, left, right = tree[0]
     while feature >= 0:
         feature, threshold, left, right = tree[left if x[feature] <= threshold else right]

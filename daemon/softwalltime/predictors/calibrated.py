@@ -140,11 +140,9 @@ class Calibrated(Predictor):
 
     @property
     def contents(self) -> str:
-        """The digest of the learned weights."""
         return self._weights.digest
 
     def observe(self, event: Event) -> None:
-        """Note which jobs wait and run."""
         if isinstance(event, Ended):
             user = self._users.get(event.job.submission.user)
             if user is not None:
@@ -211,7 +209,6 @@ class Calibrated(Predictor):
         return alike and self._statistic != "target"
 
     def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        """The statistic of another one's distribution."""
         number = answer.mean if self._q is None else answer.quantile(self._q)
         return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
 

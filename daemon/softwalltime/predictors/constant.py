@@ -34,7 +34,6 @@ class Constant(UntrainedPredictor):
         self._seconds = options.seconds
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the constant."""
         if not submission.walltime:
             return NoPrediction(Reason.NO_WALLTIME)
         return Prediction(self._seconds, "{:g} s for every job", (self._seconds,))

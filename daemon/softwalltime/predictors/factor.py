@@ -34,7 +34,6 @@ class Factor(UntrainedPredictor):
         self._share = options.share
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the share of the walltime."""
         if not submission.walltime:
             return NoPrediction(Reason.NO_WALLTIME)
         return Prediction(self._share * submission.walltime, "{:g} of the walltime", (self._share,))

@@ -43,11 +43,9 @@ class Last2(Predictor):
 
     @property
     def history(self) -> History:
-        """Each user's last two jobs."""
         return History(per_user=2)
 
     def learn(self, job: CompletedJob) -> None:
-        """Store the job's runtime if it ran."""
         if job.runtime <= 0:
             return
         user = job.submission.user

@@ -64,7 +64,6 @@ class LikeJobs:
         self.sorted: list[float] = []
 
     def remove_first(self) -> None:
-        """Remove the job that ended first."""
         _, value = self.by_end.popleft()
         del self.sorted[bisect_left(self.sorted, value)]
 
@@ -140,7 +139,6 @@ class LikeJobsPredictor(Predictor):
 
     @property
     def history(self) -> History:
-        """All jobs of the window."""
         return History(seconds=self._recent.window)
 
     def _too_few(self, count: int) -> NoPrediction:

@@ -36,7 +36,6 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name and all aliases."""
         return (self.name, *self.predictor.aliases) if self.predictor else (self.name,)
 
 
@@ -57,7 +56,6 @@ def entries() -> tuple[Entry, ...]:
 
 
 def available() -> tuple[type[Predictor], ...]:
-    """Return the predictors that can be used."""
     return tuple(entry.predictor for entry in entries() if entry.predictor)
 
 

@@ -16,5 +16,4 @@ class RequestedWalltime(UntrainedPredictor):
     tried_options: ClassVar[tuple[str, ...]] = ()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return no prediction."""
         return NoPrediction(Reason.BASELINE)

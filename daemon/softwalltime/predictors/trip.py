@@ -40,7 +40,6 @@ class CensoredLine:
     coefficients: tuple[float, ...]
 
     def predict(self, row: Sequence[float]) -> float:
-        """Return the runtime of a job with these features."""
         return max(self.lower, self.intercept + sum(map(mul, self.coefficients, row), 0.0))
 
 
@@ -83,7 +82,6 @@ class Trip(ClassRegression):
         return self._penalties is not None
 
     def _train(self, x: Floats, y: Floats) -> CensoredLine:
-        """Fit to the jobs of a class."""
         assert self._penalties is not None  # noqa: S101 - by _prepare
         return fit_line(x, y, *self._penalties)
 

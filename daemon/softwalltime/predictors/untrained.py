@@ -9,7 +9,6 @@ class UntrainedPredictor(Predictor):
 
     @property
     def history(self) -> History:
-        """No jobs."""
         return History()
 
     def learn(self, job: CompletedJob) -> None:

@@ -158,7 +158,6 @@ class PredictionDaemon:
         self._next_dropped = float("-inf")
 
     def start(self) -> None:
-        """Start the threads."""
         self.recorder.start()
         self.worker.start()
         self.shadows.start()
@@ -182,7 +181,6 @@ class PredictionDaemon:
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
     def close(self) -> None:
-        """Close the socket."""
         self.server.close()
 
     def status(self) -> Status:

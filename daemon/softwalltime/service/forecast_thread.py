@@ -45,7 +45,6 @@ class ForecastThread:
         self._thread = Thread(target=self._run, name="starts", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:

@@ -53,7 +53,6 @@ class _Transaction:
     """Stored positions that are moved, before the transaction."""
 
     def add(self, parsed: ParsedBlock) -> None:
-        """Add one block."""
         self.tally.add(parsed.tally)
         self.jobs.append(parsed.jobs)
         self.malformed += parsed.malformed
@@ -67,7 +66,6 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to commit."""
         return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
 
     def commit(self, engine: Engine) -> int:
@@ -92,7 +90,6 @@ class _Transaction:
         return stored
 
     def _change(self, connection: Connection) -> None:
-        """Update the jobs that wait and run."""
         for over, changes in self.late.items():
             then = changes.outcome(self.server)
             delete_current(connection, then.removed, over)
@@ -121,7 +118,6 @@ class _IngestRun:
     known: KnownPositions
 
     def store(self, parsed: Iterator[ParsedBlock]) -> None:
-        """Store all blocks, in consecutive transactions."""
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
         for block in parsed:

@@ -60,7 +60,6 @@ class LiveThread:
         self._thread = Thread(target=self._run, name="live", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -72,7 +71,6 @@ class LiveThread:
         return not self._thread.is_alive()
 
     def change(self, options: LiveOptions) -> None:
-        """Replace the options; equal ones keep the state."""
         if options == self.options:
             return
         self.options = options

@@ -32,7 +32,6 @@ class NewSubmissions:
         self._monotonic = monotonic
 
     def note(self, decisions: Sequence[DecisionRecord]) -> None:
-        """Add the decisions on new jobs that have attributes."""
         now = self._monotonic()
         for decision in decisions:
             of = decision.submission

@@ -68,7 +68,6 @@ class ParsedBlock:
 
 
 def parse(task: ParseTask) -> ParsedBlock:
-    """Parse one block."""
     tally = Tally()
     server, path = task.position.server, task.position.path
     batch = pbs_batch(task.block, path, tally, server if task.named else "")

@@ -110,7 +110,6 @@ def read_request(line: bytes) -> Request:
 
 
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
-    """Return the job and its current soft walltime."""
     job_id, user, group, project, account, job_name, queue, select, place, script, host, depend = _texts(job, _TEXTS)
     submitted, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
     walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
@@ -225,7 +224,6 @@ def _ordered(ordering: int | None) -> tuple[int, str]:
 
 
 def answer_error(message: str) -> bytes:
-    """Return the response to an invalid request."""
     return answer({"error": message})
 
 

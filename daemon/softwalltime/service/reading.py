@@ -136,7 +136,6 @@ class _Positions:
         self._sorted_lengths = sorted(self._lengths)
 
     def put(self, position: Position) -> None:
-        """Replace the position of a log."""
         if self._replace(position):
             self._sorted_lengths = sorted(self._lengths)
 

@@ -16,7 +16,6 @@ class RecentAttributes:
         self._known: OrderedDict[tuple[str, int], tuple[str, ...]] = OrderedDict()
 
     def note(self, submission: Submission) -> None:
-        """Keep the attributes of a request."""
         if submission.job_id and any(known := attributes_of(submission)):
             self._known[whole_array(submission.job_id), submission.submitted] = known
             if len(self._known) > MAX_SUBMISSIONS:

@@ -70,7 +70,6 @@ class DecisionRecorder:
         self._thread = Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -85,7 +84,6 @@ class DecisionRecorder:
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Store decisions in this store inside the context."""
         self._engine = engine
         try:
             yield

@@ -41,7 +41,6 @@ class ShadowThread:
         self._thread = Thread(target=self._run, name="shadows", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:

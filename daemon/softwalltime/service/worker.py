@@ -127,7 +127,6 @@ class Worker:
         self._thread = Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -248,7 +247,6 @@ class Worker:
             yield job
 
     def _follow(self, engine: Engine, follower: Follower) -> None:
-        """Store new records of the logs."""
         try:
             follower.poll(engine)
         except SourceError as error:

@@ -132,7 +132,6 @@ class ConservativeBackfilling:
         return profile
 
     def _unreserved(self, now: int) -> Profile:
-        """Return the calendar of the running jobs."""
         running = self._system.running
         self._profile = self._machine.calendar(now, running.jobs())
         self._entries, self._profile_version = set(running.entries), running.version

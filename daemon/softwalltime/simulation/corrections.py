@@ -65,7 +65,6 @@ class WalltimeCorrection:
         self._estimates = estimates
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
-        """Start + walltime."""
         return self._estimates.started[job] + self._estimates.walltime[job]
 
 

@@ -31,7 +31,6 @@ class ShortestFirst(_ColumnOrder):
     fixed = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the value."""
         return -self.value[waiting]
 
 
@@ -41,7 +40,6 @@ class LongestFirst(_ColumnOrder):
     fixed = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The value."""
         return self.value[waiting]
 
 
@@ -59,7 +57,6 @@ class ExpansionFactor(_ColumnOrder):
     """(wait + age) / value, with an age of 3600 s by default."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The expansion factor."""
         priorities: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
         return priorities
 
@@ -104,7 +101,6 @@ class F1(_LearnedFormula):
     """log10(r) n + 870 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
         score: Floats = np.log10(self.value[waiting]) * self.processors[waiting] + 870 * self.arrival[waiting]
         return -score
 
@@ -113,7 +109,6 @@ class F2(_LearnedFormula):
     """sqrt(r) n + 25600 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
         score: Floats = np.sqrt(self.value[waiting]) * self.processors[waiting] + 25600 * self.arrival[waiting]
         return -score
 
@@ -122,7 +117,6 @@ class F3(_LearnedFormula):
     """r n + 6860000 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
         score: Floats = self.value[waiting] * self.processors[waiting] + 6860000 * self.arrival[waiting]
         return -score
 
@@ -131,7 +125,6 @@ class F4(_LearnedFormula):
     """r sqrt(n) + 530000 log10(s)."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
         score: Floats = self.value[waiting] * np.sqrt(self.processors[waiting]) + 530000 * self.arrival[waiting]
         return -score
 
@@ -146,7 +139,6 @@ class Powers(_ColumnOrder):
         self._walltime = values.limit_array.astype(np.float64)
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The result of the order's formula."""
         of = self._powers
         wait = (now - self.submitted[waiting]).astype(np.float64)
         runtime, limit = self.value[waiting], self._walltime[waiting]

@@ -47,11 +47,9 @@ class PooledEasyBackfilling:
         self._found: tuple[int, _Extra] | None = None
 
     def discard_plans(self) -> None:
-        """Find the reservation anew at the next pass."""
         self._known = (-1, -1, -1)
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Start heads, then candidates."""
         system, machine = self._system, self._machine
         machine.advance(now)
         head, ranked = self._heads(now)
@@ -198,7 +196,6 @@ class _Extra:
         return copied
 
     def of(self, pool: int) -> int:
-        """What is left over of a pool of the head."""
         if pool not in self._counted:
             self._counted.add(pool)
             self.left[pool] += int(self._taken(self._ended, pool).sum())

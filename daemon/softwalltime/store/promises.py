@@ -136,7 +136,6 @@ def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> lis
 
 
 def store_state(connection: Connection, state: LiveState) -> None:
-    """Append a state of guard and steering."""
     values = {
         "server": storable_text(state.server),
         "changed_at": state.at,

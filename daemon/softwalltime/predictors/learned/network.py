@@ -57,7 +57,6 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """A digest of the layers, the same for equal ones."""
         digest = sha256()
         for layer in self.layers:
             digest.update(np.ascontiguousarray(layer, "<f4").tobytes())
