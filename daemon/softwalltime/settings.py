@@ -59,9 +59,6 @@ class Settings(BaseSettings):
     keep_days: int = Field(
         default=1096, ge=0, le=36_525, description="days to keep jobs and predictions in the store; 0: forever"
     )
-    keep_jobs_per_user: int = Field(
-        default=0, ge=0, le=2**31 - 1, description="greatest number of jobs to keep per user; 0: all"
-    )
     server: str = Field(default="", description="name of the PBS server in the store; empty: from the job ids")
     refresh_seconds: int = Field(
         default=3600,

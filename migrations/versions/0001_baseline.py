@@ -111,6 +111,10 @@ CREATE TABLE softwalltime.interrupted_runs (
     user_name text COLLATE "C" DEFAULT '' NOT NULL, project text COLLATE "C" DEFAULT '' NOT NULL,
     queue text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (job_id, server, start_time)
 );
+CREATE TABLE softwalltime.job_scripts (
+    ctime bigint NOT NULL, job_id text COLLATE "C" NOT NULL, script text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ctime, job_id)
+);
 CREATE TABLE softwalltime.live_states (
     id bigint GENERATED ALWAYS AS IDENTITY, changed_at bigint NOT NULL, theta double precision NOT NULL,
     server text COLLATE "C" NOT NULL, late_job text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (id)
@@ -180,11 +184,6 @@ CREATE TABLE softwalltime.start_times (
 );
 CREATE INDEX start_times_by_time ON softwalltime.start_times (forecast_at);
 CREATE INDEX start_times_open ON softwalltime.start_times (job_id) WHERE started IS NULL;
-CREATE TABLE softwalltime.submission_attributes (
-    ctime bigint NOT NULL, job_id text COLLATE "C" NOT NULL, script text COLLATE "C" DEFAULT '' NOT NULL,
-    submit_host text COLLATE "C" DEFAULT '' NOT NULL, depend text COLLATE "C" DEFAULT '' NOT NULL,
-    PRIMARY KEY (ctime, job_id)
-);
 CREATE TABLE softwalltime.teaching_states (
     state softwalltime.job_state NOT NULL, PRIMARY KEY (state)
 );
@@ -220,7 +219,7 @@ DROP TABLE
     softwalltime.live_states, softwalltime.log_positions, softwalltime.malformed_dropped,
     softwalltime.malformed_lines, softwalltime.monitoring, softwalltime.monthly_scores,
     softwalltime.predictions, softwalltime.promises, softwalltime.queue_changes, softwalltime.stale_days,
-    softwalltime.start_times, softwalltime.submission_attributes, softwalltime.teaching_states,
+    softwalltime.start_times, softwalltime.job_scripts, softwalltime.teaching_states,
     softwalltime.write_lock;
 DROP FUNCTION softwalltime.note_queue_change();
 DROP TYPE softwalltime.job_state, softwalltime.decision_reason, softwalltime.promise_outcome;

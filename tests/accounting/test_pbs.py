@@ -11,7 +11,7 @@ from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Submission, job_of
+from softwalltime.jobs import CompletedJob, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
@@ -230,23 +230,6 @@ def test_a_malformed_optional_field_is_left_out() -> None:
     assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
     assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
     assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("user=bob ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "bob", 5, None, depend="afterok:6.srv@srv")),
-        ("ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "", 5, None, depend="afterok:6.srv@srv")),
-        ("user=bob ctime=5", None),
-        ("user=bob depend=afterok:6.srv@srv", None),
-        ("user=bob ctime=soon depend=afterok:6.srv@srv", None),
-    ],
-)
-def test_the_dependencies_of_a_q_record_are_read_with_its_time_and_user(
-    message: str, expected: Submission | None
-) -> None:
-    assert pbs.depending(f"11/20/2026 10:16:10;Q;7.srv;{message}".encode()) == expected
-    assert pbs.depending(f"Q;7.srv;{message}".encode()) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, walltime, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Submission, Values, job_of
+from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
@@ -97,18 +97,6 @@ def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits:
     return CurrentJob(job.submission, job.server, start, job.qtime, job.etime, job.soft_walltime)
 
 
-def depending(line: bytes) -> Submission | None:
-    """Return id, user, time and dependencies of a Q record's submission; ``None`` if it does not say them."""
-    try:
-        _, job_id, message = split(line)
-        fields = attributes(message)
-        submitted = epoch(fields["ctime"])
-    except (RecordError, ValueError, KeyError):
-        return None
-    depend = fields.get("depend", "")
-    return Submission(job_id, fields.get("user", ""), submitted, None, depend=depend) if depend else None
-
-
 def _read(job_id: str, texts: Sequence[str | None], server: str, left_out: Counter[str] | None = None) -> Values:
     if not job_id or " " in job_id:
         raise RecordError("is not a job id", field="job id", value=job_id)
@@ -180,8 +168,6 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         place or "",
         None if interactive is None else _truth(interactive),
         "",  # script
-        "",  # submit_host
-        "",  # depend
         server,
         start,
         end,

@@ -158,8 +158,6 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         "",  # place
         None,  # interactive
         "",  # script
-        "",  # submit_host
-        "",  # depend
         server,
         None if never_ran else start,
         start + runtime,

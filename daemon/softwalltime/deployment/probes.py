@@ -85,7 +85,7 @@ def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine
-    from softwalltime.store.retention import Retention, refusals
+    from softwalltime.store.retention import refusals
 
     with open_engine(settings) as engine:
         revision = current(engine)
@@ -100,8 +100,7 @@ def _store(settings: Settings) -> list[Any]:
                 for each in read_positions(connection)
             ]
             newest = newest_job(connection)
-            retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
-            refused = "; ".join(map(str, refusals(connection, retention, int(time.time()))))
+            refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
         return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, "")), refused]
 
 

@@ -16,10 +16,9 @@ from sqlalchemy import Connection, Engine
 
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
-from softwalltime.store.attributes import add_attributes
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
@@ -44,7 +43,6 @@ class _Transaction:
     jobs: list[PreparedJobs] = field(default_factory=list)
     malformed: list[MalformedLine] = field(default_factory=list)
     interrupted: list[CompletedJob] = field(default_factory=list)
-    depending: list[Submission] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
     late: dict[int, Changes] = field(default_factory=dict)
     read: dict[str, Position] = field(default_factory=dict)
@@ -57,7 +55,6 @@ class _Transaction:
         self.jobs.append(parsed.jobs)
         self.malformed += parsed.malformed
         self.interrupted += parsed.interrupted
-        self.depending += parsed.depending
         changes = self.changes if parsed.late is None else self.late.setdefault(parsed.late, Changes())
         changes.add(parsed.changes)
         self.read[parsed.position.path] = parsed.position
@@ -82,7 +79,6 @@ class _Transaction:
             newest = last_id(connection)
             stored = add_prepared_jobs(connection, self.jobs)
             add_interrupted(connection, self.interrupted)
-            add_attributes(connection, self.depending)
             self._change(connection)
             if stored:
                 delete_completed(connection, newest)

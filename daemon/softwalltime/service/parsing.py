@@ -18,7 +18,7 @@ from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.files import BLOCK, Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob
 from softwalltime.store.jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.logs import MalformedLine, Position
 
@@ -57,7 +57,6 @@ class ParsedBlock:
     jobs: PreparedJobs
     malformed: list[MalformedLine]
     interrupted: list[CompletedJob]
-    depending: list[Submission]
     changes: Changes
     tally: Tally
     position: Position
@@ -75,7 +74,6 @@ def parse(task: ParseTask) -> ParsedBlock:
         prepare_jobs(batch.jobs),
         [malformed_line(server, malformed) for malformed in batch.malformed],
         batch.interrupted,
-        batch.depending,
         Changes() if task.known else batch.changes,
         tally,
         task.position,

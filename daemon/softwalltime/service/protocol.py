@@ -7,9 +7,9 @@ response.  A response has version 2 only where it has an ordering value, so an o
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from softwalltime.accounting.scripts import script_digest
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
@@ -31,10 +31,21 @@ _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEX
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
 _LARGEST = 10**12
+DIGEST_BYTES = 8
 _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def script_digest(user: str, path: str) -> str:
+    """Return the digest of the path of a user's script, or of an executable with its first argument.
+
+    It shows that two jobs of a user execute the same, and not what; it is different for each user.  Whoever guesses
+    user and path can compute it.
+    """
+    content = f"{user}\0{path}".encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
 class ProtocolError(SoftwalltimeError):
@@ -110,7 +121,7 @@ def read_request(line: bytes) -> Request:
 
 
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
-    job_id, user, group, project, account, job_name, queue, select, place, script, host, depend = _texts(job, _TEXTS)
+    job_id, user, group, project, account, job_name, queue, select, place, script = _texts(job, _TEXTS)
     submitted, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
     walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
     if not user:
@@ -140,8 +151,6 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         place,
         interactive if isinstance(interactive, bool) else None,
         script,
-        host,
-        depend,
     )
     return submission, soft_walltime
 

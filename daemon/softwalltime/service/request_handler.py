@@ -19,7 +19,7 @@ from softwalltime.service.protocol import (
     answer_set,
     read_request,
 )
-from softwalltime.service.recent_attributes import RecentAttributes
+from softwalltime.service.recent_scripts import RecentScripts
 
 MAX_WAITING_DECISIONS = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""
@@ -36,7 +36,7 @@ class RequestHandler:
         """What was outside the limits in the last job that was refused for it."""
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
-        self.attributes = RecentAttributes()
+        self.scripts = RecentScripts()
         self.after: Callable[[DecisionRecord], None] = self.queue
         """Called with each decision after its response was sent."""
         self._status = status
@@ -96,7 +96,7 @@ class RequestHandler:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
-            self.attributes.note(record.submission)
+            self.scripts.note(record.submission)
             self.after(record)
 
     def queue(self, record: DecisionRecord) -> None:

@@ -29,7 +29,7 @@ from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
-from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, prune
+from softwalltime.store.retention import RefusalReason, RetentionRun, prune
 from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
@@ -47,7 +47,6 @@ LONG_STATEMENT_TIMEOUT = 1800.0
 CLOCK_JUMP = 3600.0
 """Seconds by which the host's clock must have been set for the history to be loaded anew."""
 NOT_REACHED = "not reached yet"
-UNLIMITED = Retention(days=0, jobs_per_user=0)
 
 T = TypeVar("T")
 
@@ -65,6 +64,7 @@ class Worker:
     :param follower: of the accounting log; ``None`` where another process ingests.
     :param recorder: gets the store for as long as it can be used.
     :param monitor: of the statements on the engine.
+    :param keep_days: days to keep rows; 0: for ever.
     :param clock: the time, epoch seconds.
     :param refresh_every: seconds between refreshes of the monitoring figures.
     :param monotonic: a clock for intervals, seconds.
@@ -77,7 +77,7 @@ class Worker:
         follower: Follower | None,
         recorder: DecisionRecorder,
         monitor: StatementMonitor,
-        retention: Retention = UNLIMITED,
+        keep_days: int = 0,
         clock: Callable[[], float] = time.time,
         refresh_every: float = HOUR,
         monotonic: Callable[[], float] = time.monotonic,
@@ -108,7 +108,7 @@ class Worker:
         self._epoch = clock() - monotonic()
         """The time at which the monotonic clock was 0, by the clock when it was last read."""
         self._last_id = 0
-        self._retention = retention
+        self._keep_days = keep_days
         self._pruning: RetentionRun | None = None
         # Not at once: a daemon in a restart loop deletes nothing.
         self._pruning_began = monotonic()
@@ -262,7 +262,7 @@ class Worker:
         # One snapshot: a job that completes in between must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, stored in read_new(connection, self._last_id):
-                job = self._handler.attributes.complete(stored)
+                job = self._handler.scripts.complete(stored)
                 if predictions.observes:
                     predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
@@ -300,7 +300,7 @@ class Worker:
                 return
             self._pruning_began = self._monotonic()
             self._next_pruning = self._pruning_began + DAY
-            self._pruning = prune(engine, self._retention, int(self._clock()))
+            self._pruning = prune(engine, self._keep_days, int(self._clock()))
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
         refused = self._pruning.refused
