@@ -9,7 +9,6 @@ from softwalltime.policy.decide import Decision
 from softwalltime.service.latency import RequestMetrics
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
-    VERSION,
     JobValueError,
     ProtocolError,
     Request,
@@ -73,8 +72,8 @@ class RequestHandler:
         if request.operation == "explain":
             return _explained(decision, basis)
         self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
-        # In shadow mode the value is only recorded, and a hook of an older version would refuse it.
-        ordering = decision.ordering_seconds if decision.mode == "on" and request.accepts >= VERSION else None
+        # In shadow mode the value is only recorded.
+        ordering = decision.ordering_seconds if decision.mode == "on" else None
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, basis, ordering)
         return answer_none(basis, ordering)
