@@ -17,8 +17,8 @@ from tests.samples import completed_jobs
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
 
 
-def completed(message: str, job_id: str = "7.srv") -> CompletedJob:
-    return pbs.completed_job(job_id, message)
+def completed(message: str, job_id: str = "7.srv", server: str = "") -> CompletedJob:
+    return job_of(pbs.completed_values(job_id, message, server))
 
 
 @given(completed_jobs())
@@ -26,7 +26,7 @@ def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJo
     line = f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}".encode()
     kind, job_id, message = pbs.split(line)
     assert kind == "E"
-    assert pbs.completed_job(job_id, message) == job
+    assert completed(message, job_id) == job
 
 
 def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
@@ -186,8 +186,8 @@ def test_jobs_and_subjobs_are_not_array_parents(job_id: str) -> None:
 
 def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
     message = f"{HEADER} end=200"
-    assert pbs.completed_job("7.srv.example.org", message).server == "srv.example.org"
-    assert pbs.completed_job("7.srv", message, "cluster-a").server == "cluster-a"
+    assert completed(message, "7.srv.example.org").server == "srv.example.org"
+    assert completed(message, "7.srv", "cluster-a").server == "cluster-a"
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_the_nodes_of_torque_are_bounded_by_what_the_store_holds() -> None:
 def test_any_bytes_are_read_or_rejected(line: bytes) -> None:
     try:
         _, job_id, message = pbs.split(line)
-        job = pbs.completed_job(job_id, message)
+        job = completed(message, job_id)
     except RecordError as error:
         assert error.reason
     else:

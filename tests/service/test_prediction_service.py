@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from softwalltime.policy.site import SitePolicy, user_rank
-from softwalltime.predictors.constant import Constant
+from softwalltime.predictors.baselines import Constant
 from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import MAX_WAITING_DECISIONS, RequestHandler

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
-from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Values, job_of
+from softwalltime.jobs import MAX_WALLTIME, Values
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
@@ -86,14 +86,6 @@ def columns(line: bytes) -> int:
     numbers = [*parts[:_NUMBERS], *parts[15:18]]
     fits = 18 <= len(parts) <= 18 + len(MORE_COLUMNS) and all(map(_NUMBER.fullmatch, numbers))
     return len(parts) if fits else 0
-
-
-def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob:
-    """Return the job of one line.
-
-    :raises RecordError: names the column and its value.
-    """
-    return job_of(completed_values(line, header, server))
 
 
 def completed_values(line: bytes, header: Header, server: str = "") -> Values:

@@ -24,8 +24,6 @@ Tree = list[tuple[int, float, int, int]]
 
 
 class AdaBoostOptions(Options):
-    """Options of ``adaboost``."""
-
     window: Window = 30 * 86400
     every: int = Field(default=7, ge=1, le=365, description="days between two fits")
     trees: int = Field(default=20, ge=1, le=1000, description="number of trees")

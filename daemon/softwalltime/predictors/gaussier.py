@@ -36,8 +36,6 @@ _WEIGHTS = {
 
 
 class GaussierOptions(Options):
-    """Options of ``gaussier``."""
-
     over: Branch = Field(default="squared", description="loss of a prediction above the runtime: linear or squared")
     under: Branch = Field(default="linear", description="loss of a prediction below the runtime: linear or squared")
     weight: Weight = Field(

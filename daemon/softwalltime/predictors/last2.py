@@ -11,14 +11,10 @@ from softwalltime.reasons import Reason
 
 
 class Last2Options(Options):
-    """Options of ``last2``."""
-
     margin: float = Field(default=0.0, ge=0, description="seconds added to the mean")
 
 
 class Last2PlusOptions(Last2Options):
-    """Options of ``last2+900``."""
-
     margin: float = Field(default=900.0, ge=0, description="seconds added to the mean")
 
 

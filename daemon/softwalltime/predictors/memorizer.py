@@ -12,8 +12,6 @@ from softwalltime.quantiles import quantile
 
 
 class MemorizerOptions(Options):
-    """Options of ``memorizer``."""
-
     keys: Keys = SIGNATURE
     window: Window = 10 * 86400
     least: Least = 1

@@ -18,7 +18,7 @@ import softwalltime.predictors as package
 from softwalltime.errors import OptionError, meant
 from softwalltime.extras import what_to_install
 from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.request import RequestedWalltime
+from softwalltime.predictors.baselines import RequestedWalltime
 
 ENTRY_POINT_GROUP = "softwalltime.predictors"
 BASELINE = RequestedWalltime.name

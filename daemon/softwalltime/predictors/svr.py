@@ -19,8 +19,6 @@ _GAMMA = 1.0 / len(FEATURES)
 
 
 class SvrOptions(ClassRegressionOptions):
-    """Options of ``svr``."""
-
     c: float = Field(default=1.0, gt=0, description="strength of the fit: the smaller, the flatter")
     epsilon: float = Field(
         default=0.1, ge=0, description="error that costs nothing, in standard deviations of the runtimes"

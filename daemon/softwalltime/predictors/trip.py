@@ -22,8 +22,6 @@ _MIN_SIGMA = 0.05
 
 
 class TripOptions(ClassRegressionOptions):
-    """Options of ``trip``."""
-
     l1: float = Field(default=-1.0, ge=-1, description="strength of the L1 penalty; -1: by cross-validation")
     l2: float = Field(default=-1.0, ge=-1, description="strength of the L2 penalty; -1: by cross-validation")
     first: int = Field(default=30, ge=1, le=365, description="days of history that cross-validation waits for")

@@ -9,8 +9,6 @@ from softwalltime.predictors.learned.objectives import Objective
 
 
 class CalibratedOptions(Options):
-    """Options of ``calibrated``."""
-
     weights: str = Field(
         default="learned", description="learned: those in the package; or a file that softwalltime train wrote"
     )
