@@ -15,7 +15,7 @@ from softwalltime.live.connection import PbsConnection
 from softwalltime.service.client import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
-from softwalltime.store.logs import HEAD_BYTES, LogHead
+from softwalltime.store.logs import HEAD_BYTES, LogDigest
 
 PINGS = 9
 SLOW = 10.0
@@ -28,7 +28,7 @@ class StoredPosition:
 
     server: str
     offset: int
-    head: LogHead
+    head: LogDigest
 
     def is_of(self, log: "LogProbe") -> bool:
         """Return whether it is the position of this log.
@@ -74,7 +74,7 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
     read = (
-        StoredPosition(name, offset, LogHead(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
+        StoredPosition(name, offset, LogDigest(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
     )
     return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
 

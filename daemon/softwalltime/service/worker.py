@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.observing import JobEvents
 from softwalltime.service.prediction_service import PredictionService
@@ -57,7 +58,7 @@ class _StoppingError(Exception):
     """The history is not loaded to its end, because the daemon stops."""
 
 
-class Worker:
+class Worker(BackgroundThread):
     """The background thread of the daemon.
 
     :param open_engine: opens the store; called again and again while it fails.
@@ -124,16 +125,10 @@ class Worker:
         self._next_fit = monotonic()
         self._fitting: Thread | None = None
         self._stopping = Event()
-        self._thread = Thread(target=self._run, name="worker", daemon=True)
+        super().__init__("worker")
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End after the current step; return whether that was within ``timeout`` seconds."""
+    def _tell(self, timeout: float) -> None:
         self._stopping.set()
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def change(self, predictions: PredictionService) -> None:
         """Load the history into another prediction service and replace the current one with it."""
