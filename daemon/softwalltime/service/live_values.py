@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.live.agent import ORDERING_RESOURCE
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.live.jobs import ServerJob, ServerJobs
@@ -150,7 +151,7 @@ class LiveValues:
             if change.seconds is not None:
                 self._connection.alter(job_id, change.seconds)
             if change.ordering is not None:
-                self._connection.order(job_id, change.ordering)
+                self._connection.alter(job_id, change.ordering, ORDERING_RESOURCE)
         except IflError as error:
             if error.code in NO_JOB:
                 return
