@@ -4,6 +4,7 @@ import os
 import pwd
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,28 @@ class Settings(BaseSettings):
             raise ValueError(str(error)) from error
 
 
+def settings_from(contents: Iterable[dict[str, Any]], given: dict[str, Any], *, environment: bool = True) -> Settings:
+    """Return the settings with these values, else those of the environment, else those of files, in this order.
+
+    :raises ValueError: if a value is wrong; of pydantic, or of a variable that is no JSON.
+    """
+
+    class _Sources(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            files = (InitSettingsSource(settings_cls, content) for content in contents)
+            return (init_settings, *([env_settings] if environment else []), *files)
+
+    return _Sources(**given)
+
+
 def load_settings(config: Path | None = None, **overrides: object) -> Settings:
     """Load the settings; ``overrides`` come from the command line, where ``None`` means not given.
 
@@ -123,21 +146,8 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
     given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
     files = _read_files(config)
 
-    class SettingsWithFile(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            contents = (InitSettingsSource(settings_cls, content) for content in files.values())
-            return (init_settings, env_settings, *contents)
-
     try:
-        return SettingsWithFile(**given)
+        return settings_from(files.values(), given)
     except ValidationError as error:
         raise UsageError(_explain(error, given, files)) from error
 

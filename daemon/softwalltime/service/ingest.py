@@ -55,11 +55,12 @@ class _Transaction:
         self.jobs.append(parsed.jobs)
         self.malformed += parsed.malformed
         self.interrupted += parsed.interrupted
-        changes = self.changes if parsed.late is None else self.late.setdefault(parsed.late, Changes())
+        place, path = parsed.place, parsed.place.position.path
+        changes = self.changes if place.late is None else self.late.setdefault(place.late, Changes())
         changes.add(parsed.changes)
-        self.read[parsed.position.path] = parsed.position
-        if parsed.moves:
-            self.since.setdefault(parsed.position.path, parsed.since)
+        self.read[path] = place.position
+        if place.moves:
+            self.since.setdefault(path, place.since)
 
     @property
     def full(self) -> bool:
@@ -117,7 +118,7 @@ class _IngestRun:
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
         for block in parsed:
-            self.progress.reach(block.position.path, block.consumed)
+            self.progress.reach(block.place.position.path, block.place.consumed)
             transaction.add(block)
             if transaction.full:
                 self._finish(committing)

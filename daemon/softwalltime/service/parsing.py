@@ -27,13 +27,12 @@ MIN_PARALLEL_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ParseTask:
-    """A block to parse, of a log of some server.
+class BlockPlace:
+    """Where a block is in a log of some server, and what was read before.
 
     ``consumed`` are the bytes of the file on disk that were read up to its end.
     """
 
-    block: Block
     named: bool
     """Whether the server's name was given, and is not taken from the job ids."""
     position: Position
@@ -51,6 +50,14 @@ class ParseTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ParseTask:
+    """A block to parse."""
+
+    block: Block
+    place: BlockPlace
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedBlock:
     """Content of a block, prepared for the store."""
 
@@ -59,29 +66,16 @@ class ParsedBlock:
     interrupted: list[CompletedJob]
     changes: Changes
     tally: Tally
-    position: Position
-    since: Position | None
-    moves: bool
-    late: int | None
-    consumed: int
+    place: BlockPlace
 
 
 def parse(task: ParseTask) -> ParsedBlock:
-    tally = Tally()
-    server, path = task.position.server, task.position.path
-    batch = pbs_batch(task.block, path, tally, server if task.named else "")
-    return ParsedBlock(
-        prepare_jobs(batch.jobs),
-        [malformed_line(server, malformed) for malformed in batch.malformed],
-        batch.interrupted,
-        Changes() if task.known else batch.changes,
-        tally,
-        task.position,
-        task.since,
-        task.moves,
-        task.late,
-        task.consumed,
-    )
+    tally, place = Tally(), task.place
+    server = place.position.server
+    batch = pbs_batch(task.block, place.position.path, tally, server if place.named else "")
+    malformed = [malformed_line(server, line) for line in batch.malformed]
+    changes = Changes() if place.known else batch.changes
+    return ParsedBlock(prepare_jobs(batch.jobs), malformed, batch.interrupted, changes, tally, place)
 
 
 def malformed_line(server: str, malformed: Malformed) -> MalformedLine:

@@ -22,7 +22,7 @@ from softwalltime.accounting.opening import Contents, OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.parsing import ParseTask
+from softwalltime.service.parsing import BlockPlace, ParseTask
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, Position, read_positions
 
@@ -198,7 +198,8 @@ def _of_log(
             moves = not (known.again and read_before)
             reached = Position(name, str(path), block.end, block.last_line, head, LogDigest.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
-            yield ParseTask(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
+            known_before, consumed = block.end <= known_to, file.consumed()
+            yield ParseTask(block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed))
             since = reached if moves else since
         progress.reach(str(path), _size(file))
         if unfinished.content:
