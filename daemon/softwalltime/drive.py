@@ -141,7 +141,6 @@ class PredictorDriver:
                     predictor.fit(now)
 
     def copies(self) -> "PredictorDriver":
-        """Return a driver of copies of the predictors that are to be fitted."""
         copies = {}
         for spec, predictor in self._fitted.items():
             with self._isolated(spec, "fit"):
@@ -170,7 +169,6 @@ class PredictorDriver:
             return NoPrediction(Reason.OTHER, (reason,))
 
     def observe(self, event: Event) -> None:
-        """Let the predictors that observe events observe this one."""
         for spec, predictor in self._observers.items():
             try:
                 predictor.observe(event)

@@ -158,7 +158,6 @@ def _by_year(line: bytes) -> bytes:
 
 
 def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
-    """Parse the records of one job and add the result to ``outcome``."""
     base = records[0] if _is_complete(records[0]) else None
     waits = any(record.kind != b";S;" for record in records if record.kind != ALTERED)
     altered: dict[str, str] = {}

@@ -128,11 +128,9 @@ class _LinePositions:
         return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset + self._skipped))
 
     def record(self, kind: bytes, index: int) -> Record:
-        """Return the line with this index as a record of this type."""
         return Record(kind, self._path, self._block.line + index, self._offsets[index], self._lines[index])
 
     def malformed(self, error: RecordError, index: int) -> Malformed:
-        """Return the line with this index as a malformed line with this error."""
         return Malformed.of(error, self._path, self._offsets[index], self._block.line + index, self._lines[index])
 
 

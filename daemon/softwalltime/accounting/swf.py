@@ -64,7 +64,6 @@ class Header:
     """Number of malformed values of optional columns, by column."""
 
     def read(self, line: bytes) -> None:
-        """Read one header line."""
         match = _UNIX_START.match(line)
         if match is not None:
             self.start = int(match.group(1))

@@ -86,12 +86,10 @@ class SortFormula(Requirement):
 
 
 def _formulas(resource: str) -> dict[str, str]:
-    """Return the formula of each preset that has one."""
     return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
 
 
 def _factor(formula: str) -> str:
-    """Return a formula as a factor of a product."""
     return f"({formula})" if " if " in formula else formula
 
 

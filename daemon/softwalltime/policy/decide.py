@@ -121,7 +121,6 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
 
 
 def _steered(prediction: Prediction, walltime: int, factor: float) -> Prediction:
-    """The prediction, at most the walltime, times the factor of steering."""
     return Prediction(
         min(prediction.seconds, walltime) * factor, "{}, times {:.2f} by steering", (prediction.basis, factor)
     )

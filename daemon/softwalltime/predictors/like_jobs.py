@@ -109,7 +109,6 @@ class RecentJobs:
             self.remove_before(oldest)
 
     def remove_before(self, oldest: int) -> None:
-        """Remove the jobs that ended before ``oldest``."""
         by_end = self.by_end
         while by_end and by_end[0][0] < oldest:
             _, like = by_end.popleft()

@@ -236,7 +236,6 @@ def families(status: Status) -> Iterator[Metric]:
 
 
 def _promises(live: LiveStatus) -> Iterator[Metric]:
-    """Return the metrics of promised starts and of steering."""
     starts = CounterMetricFamily(
         "softwalltime_promises", "Promised starts that were kept, broken or withdrawn", labels=["outcome"]
     )

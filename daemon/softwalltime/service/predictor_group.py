@@ -63,7 +63,6 @@ class PredictorGroup:
                 self._teach(job)
 
     def observe(self, event: Event) -> None:
-        """Let the predictors that observe events observe this one."""
         with self._lock:
             self._show(event)
 

@@ -180,7 +180,6 @@ def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
-    """Yield the judged forecasts of a server, as corrections learn from them."""
     for start in starts:
         if start.server == server and start.raw is not None:
             yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))

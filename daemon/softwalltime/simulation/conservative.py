@@ -106,7 +106,6 @@ class ConservativeBackfilling:
             jobs = jobs[profile.candidates(jobs, values.waiting_array)]
 
     def _start(self, job: int, end: int, now: int) -> None:
-        """Start a job that the calendar holds to ``end``."""
         system = self._system
         # The next pass replaces this entry by that of the running job.
         self._entries.add(end << system.running.bits | job)

@@ -133,7 +133,6 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        """What each of these jobs takes of a pool."""
         if not pool:
             taken: Integers = self._amounts[0][jobs]
             return taken
@@ -143,7 +142,6 @@ class PooledEasyBackfilling:
         return total
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:
-        """Those of the jobs that fit now, in their order."""
         machine = self._machine
         jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
         if not len(jobs):

@@ -96,7 +96,6 @@ class Values:
                     self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
-        """Set the values of a job that is submitted at ``now``."""
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
         self._driver.step(now, self.estimate, event, None, job, now)
 
@@ -145,7 +144,6 @@ class Values:
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 
     def _decide_running(self, terms: JobPolicy, job: int, value: int, now: int, elapsed: int) -> int | None:
-        """Decide about a job that starts or runs, with this value now."""
         has = value if value < self.limit[job] else None
         submission = self._jobs.completed[job].submission
         return decide(

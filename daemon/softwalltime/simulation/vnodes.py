@@ -217,7 +217,6 @@ class Vnodes:
 
 
 def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
-    """Return a placement of a request on these vnodes, if any."""
     left = free[vnodes]
     if request.exclusive:
         # A vnode that another job uses has nothing for an exclusive one.
