@@ -156,8 +156,8 @@ CREATE TABLE softwalltime.predictions (
     user_name text COLLATE "C" DEFAULT '' NOT NULL, project text COLLATE "C" DEFAULT '' NOT NULL,
     queue text COLLATE "C" DEFAULT '' NOT NULL, mode text COLLATE "C" DEFAULT '' NOT NULL,
     predictor text COLLATE "C" DEFAULT '' NOT NULL, action text COLLATE "C" DEFAULT '' NOT NULL,
-    basis text COLLATE "C" DEFAULT '' NOT NULL, reason softwalltime.decision_reason, had bigint, ordering bigint,
-    shadows jsonb, PRIMARY KEY (id)
+    basis text COLLATE "C" DEFAULT '' NOT NULL, reason softwalltime.decision_reason NOT NULL,
+    had bigint, ordering bigint, shadows jsonb, PRIMARY KEY (id)
 );
 CREATE INDEX predictions_by_job ON softwalltime.predictions (job_id);
 CREATE INDEX predictions_by_time ON softwalltime.predictions (predicted_at);

@@ -321,12 +321,7 @@ predictions = Table(
     _text("predictor", "predictor with its options; or walltime or keep"),
     _text("action", "set: the hook was told to set it; late: the hook had timed out; shadow: predicted only; none"),
     _text("basis", "sentence: the basis of the prediction, or the reason that there is none"),
-    # Optional in an INSERT: a daemon of the previous version may still write while hosts are upgraded.
-    Column(
-        "reason",
-        decision_reason,
-        comment="reason code of the decision; null: recorded by an older version",
-    ),
+    Column("reason", decision_reason, nullable=False, comment="reason code of the decision"),
     _seconds("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
     _seconds("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
     Column(
