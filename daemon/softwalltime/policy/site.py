@@ -167,8 +167,8 @@ class JobPolicy(NamedTuple):
     waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
     Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
     jobs with exclusive placement are planned with their walltime while they wait.  ``guarded``: all waiting jobs are,
-    because the top job is late (:mod:`softwalltime.policy.guard`).  ``factor`` scales what is predicted for a waiting
-    job (:mod:`softwalltime.policy.steering`).
+    because the top job is late (:mod:`softwalltime.policy.promise_ledger`).  ``factor`` scales what is predicted for a
+    waiting job (:mod:`softwalltime.policy.steering`).
     """
 
     mode: Mode

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
-from softwalltime.policy.guard import late_job
 from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
 from softwalltime.policy.site import SitePolicy
 from softwalltime.policy.steering import Steering
@@ -128,7 +127,7 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else late_job(self._ledger.waiting, now, seconds)
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds)
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
 
