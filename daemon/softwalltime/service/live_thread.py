@@ -75,7 +75,7 @@ class LiveThread(BackgroundThread):
         promises, policy = self.promises, self._predictions().policy
         return LiveStatus(
             self.options.mode, self.problem, promises.late_job if self.options.mode != "off" else "",
-            **asdict(self.counts), guard=self.options.guard, promises=asdict(promises.counts), steer=policy.steer,
+            **asdict(self.counts), guard=self.options.guard, promises=dict(promises.counts), steer=policy.steer,
             unmet=without_live(policy, self.options), theta=promises.theta,
         )  # fmt: skip
 
