@@ -6,31 +6,19 @@ share that of the array: PBS knows no script of a subjob.
 
 from collections.abc import Collection
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    and_,
-    case,
-    func,
-)
+from sqlalchemy import ColumnElement, Connection, PrimaryKeyConstraint, Table, and_, case, func
 
 from softwalltime.jobs import Submission, whole_array
 from softwalltime.store.encoding import LONGEST_NAME, storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import metadata
+from softwalltime.store.tables import key_column, metadata, seconds_column
 
-_C = Text(collation="C")
 job_scripts = Table(
     "job_scripts",
     metadata,
-    Column("ctime", BigInteger, nullable=False, comment="submission time, epoch seconds"),
-    Column("job_id", _C, nullable=False, comment="job id; of a subjob that of its array, such as 3[].srv"),
-    Column("script", _C, nullable=False, comment="digest of the path of the script, or of the executable"),
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    key_column("job_id", "job id; of a subjob that of its array, such as 3[].srv"),
+    key_column("script", "digest of the path of the script, or of the executable"),
     PrimaryKeyConstraint("ctime", "job_id"),
     comment="What completed jobs executed, as the hook says it.",
 )
