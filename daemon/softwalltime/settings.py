@@ -144,8 +144,7 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
     :raises UsageError: if a file cannot be read, a key is unknown or a value is wrong; names file, key and value.
     """
     given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
-    files = _read_files(config)
-
+    files = {file: _read_file(file) for file in settings_files(config)}
     try:
         return settings_from(files.values(), given)
     except ValidationError as error:
@@ -161,11 +160,6 @@ def settings_files(config: Path | None = None) -> list[Path]:
     # Skip a missing file and one that only the daemon can read: it may contain a password.
     files = (user_file(), SYSTEM_FILE)
     return [file for file in files if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file))]
-
-
-def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
-    """Return the contents by file, in order of precedence."""
-    return {file: _read_file(file) for file in settings_files(config)}
 
 
 def hidden_file() -> Path | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Ended, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, JobPolicy
 from softwalltime.policy.steering import Steering
@@ -154,7 +154,7 @@ class Values:
         """Teach the predictors the job, as it went in this simulation."""
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
-            completed = _as_simulated(completed, start, end)
+            completed = replace(completed, start=start, end=end, runtime=end - start, qtime=None, etime=None)
         event = Ended(end, completed) if self._driver.observes else None
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
@@ -192,7 +192,3 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         else:
             restated[spec] = first
     return restated
-
-
-def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:
-    return replace(job, start=start, end=end, runtime=end - start, qtime=None, etime=None)
