@@ -11,11 +11,11 @@ from typing import Any
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.agent import ORDERING_RESOURCE
+from softwalltime.live.alters import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.live.jobs import ServerJob, ServerJobs
 from softwalltime.live.options import LiveOptions
-from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService
