@@ -9,7 +9,7 @@ import pytest
 
 from softwalltime import settings as settings_module
 from softwalltime.cli import run
-from softwalltime.deployment.positions import json_lines, toml_lines
+from softwalltime.deployment.positions import json_lines, line_of, toml_lines
 from tests.samples import ROOT
 
 SETTINGS = """\
@@ -57,8 +57,8 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
         f"{settings}:2: refresh_seconds: should be a valid integer, unable to parse string as an integer ('no')",
         f"{settings}:3: metricz: unknown key; is metrics meant?",
         f"{settings}:6: policy.waiting: has no effect with preset safe",
-        f"{settings}:9: policy.rules[1].que: unknown key; is queue meant?",
-        f"{settings}:9: policy.rules[1].waiting: no predictor is called 'v99'",
+        f"{settings}:7: policy.rules[1].que: unknown key; is queue meant?",
+        f"{settings}:7: policy.rules[1].waiting: no predictor is called 'v99'",
         f"{settings}:12: live.mode: should be 'off', 'shadow' or 'on' ('maybe')",
         f"{settings}:13: policy_of: unknown key; is policy meant?",
         f"{hook}:2: deadline_ms: should be greater than or equal to 1 ('0')",
@@ -184,16 +184,18 @@ def test_show_names_the_source_of_each_value_and_no_password(
 
 
 def test_lines_of_toml() -> None:
-    text = (
-        '# comment\na = [\n  "x",  # ]\n  "y",\n]\n[b]\nc.d = """\n[no.header]\n"""\n[[b.e]]\nf = 1\n[[b.e]]\nf = 2\n'
-        "[b.e.g]\nh = {i = [{j = 1}]}\n"
-    )
-    assert {path: line for path, line in toml_lines(text).items() if path[-1] not in (0, 1)} == {
-        ("a",): 2, ("b",): 6, ("b", "c"): 7, ("b", "c", "d"): 7, ("b", "e", 0, "f"): 11, ("b", "e", 1, "f"): 13,
-        ("b", "e", 1, "g"): 14, ("b", "e", 1, "g", "h"): 15, ("b", "e", 1, "g", "h", "i"): 15,
-        ("b", "e", 1, "g", "h", "i", 0, "j"): 15,
+    text = '# comment\na = [\n  "x",  # ]\n]\n[b]\n"c" . d = 1\nc.d = 2\n[[b.e]]\nf = 1\n[[b.e]]\nf = {g = 2}\n'
+    lines = toml_lines(text)
+    assert lines == {
+        ("a",): 2, ("b",): 5, ("b", "c", "d"): 7, ("b", "e", 0): 8, ("b", "e", 0, "f"): 9, ("b", "e", 1): 10,
+        ("b", "e", 1, "f"): 11,
     }  # fmt: skip
-    assert (toml_lines(text)["a", 0], toml_lines(text)["a", 1]) == (3, 4)
+    assert [line_of(lines, path) for path in (("b", "e", 1, "f", "g"), ("a", 0), ("b", "c"), ("z",))] == [
+        11,
+        2,
+        7,
+        None,
+    ]
 
 
 def test_lines_of_json() -> None:

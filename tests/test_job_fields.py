@@ -5,7 +5,6 @@ from dataclasses import fields
 
 from softwalltime.accounting import pbs
 from softwalltime.jobs import (
-    ATTRIBUTES,
     FIELDS,
     OF_SUBMISSION,
     CompletedJob,
@@ -17,8 +16,8 @@ from softwalltime.jobs import (
     values_of,
 )
 from softwalltime.service.protocol import read_request
-from softwalltime.store.attributes import submission_attributes
 from softwalltime.store.jobs import job_columns, prepare_jobs, submission_names
+from softwalltime.store.scripts import job_scripts
 from softwalltime.store.tables import completed_jobs, current_jobs
 
 TEXTS = {
@@ -39,7 +38,7 @@ def texts(shift: int = 0) -> dict[str, str]:
 
 def values(written: dict[str, str], job_id: str = "7.srv") -> Values:
     """The values of a job by the list alone."""
-    bare = {"job_id": job_id, "server": job_id.partition(".")[2], **dict.fromkeys(ATTRIBUTES, "")}
+    bare = {"job_id": job_id, "server": job_id.partition(".")[2], "script": ""}
     return tuple(bare[f.name] if f.name in bare else pbs.CONVERTERS[f.kind](written[f.pbs]) for f in FIELDS)
 
 
@@ -73,13 +72,12 @@ def test_the_parser_leaves_out_each_field_that_is_missing() -> None:
 def test_the_store_has_a_column_for_each_field_and_writes_each_into_its_own() -> None:
     assert [column.name for column in job_columns] == [field.column for field in FIELDS]
     assert set(submission_names) <= {column.name for column in current_jobs.columns}
-    kept = {column.name for column in job_columns} - {"script", "submit_host", "depend"}
-    assert kept <= {column.name for column in completed_jobs.columns}
-    assert set(ATTRIBUTES) <= {column.name for column in submission_attributes.columns}
+    assert {column.name for column in job_columns} - {"script"} <= {column.name for column in completed_jobs.columns}
+    assert "script" in job_scripts.columns
     job = values(texts())
     written = prepare_jobs([job]).text.rstrip("\n").split("\t")
     stored = zip(FIELDS, job, strict=True)
-    assert written[:-1] == [str(value) for field, value in stored if field.name not in ATTRIBUTES]
+    assert written[:-1] == [str(value) for field, value in stored if field.name != "script"]
     assert written[-1] == job_of(job).state
 
 

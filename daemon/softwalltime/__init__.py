@@ -60,7 +60,6 @@ class _Package(ModuleType):
 
     @property
     def replay(self) -> Any:
-        """The function of :mod:`softwalltime.api`."""
         return import_module("softwalltime.api").replay
 
     @replay.setter

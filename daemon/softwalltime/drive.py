@@ -62,7 +62,6 @@ class PredictorErrors:
         log.error("predictor %s failed in %s%s; the others continue", spec, step, about, exc_info=error)
 
     def failures(self) -> tuple[PredictorFailure, ...]:
-        """Return the errors by predictor and step."""
         with self._lock:
             return tuple(failure for _, failure in sorted(self._failures.items()))
 
@@ -142,7 +141,6 @@ class PredictorDriver:
                     predictor.fit(now)
 
     def copies(self) -> "PredictorDriver":
-        """Return a driver of copies of the predictors that are to be fitted."""
         copies = {}
         for spec, predictor in self._fitted.items():
             with self._isolated(spec, "fit"):
@@ -171,7 +169,6 @@ class PredictorDriver:
             return NoPrediction(Reason.OTHER, (reason,))
 
     def observe(self, event: Event) -> None:
-        """Let the predictors that observe events observe this one."""
         for spec, predictor in self._observers.items():
             try:
                 predictor.observe(event)

@@ -32,9 +32,8 @@ class Submission:
     default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
     ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
 
-    The last three are known only where the hook has recorded them, and ``depend`` also from PBS's Q record: ``script``
-    is a digest of what the job executes (:mod:`.accounting.scripts`), ``submit_host`` the host from which it was
-    submitted, and ``depend`` its dependencies in PBS's words (``afterok:17.srv``).
+    ``script`` is a digest of what the job executes, known only where the hook has recorded it
+    (:func:`.service.protocol.script_digest`).
     """
 
     job_id: str
@@ -56,8 +55,6 @@ class Submission:
     place: str = ""
     interactive: bool | None = None
     script: str = ""
-    submit_host: str = ""
-    depend: str = ""
 
     @property
     def shrink_to_fit(self) -> bool:
@@ -94,7 +91,6 @@ class CompletedJob:
 
     @property
     def state(self) -> State:
-        """How it ended."""
         return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
 
     @property
@@ -150,8 +146,6 @@ FIELDS = (
     Field("place", "place", "Resource_List.place"),
     Field("interactive", "interactive", "interactive", FieldKind.TRUTH),
     Field("script", "script"),
-    Field("submit_host", "submit_host"),
-    Field("depend", "depend"),
     Field("server", "server"),
     Field("start", "start_time", "start", FieldKind.TIME, required=True),
     Field("end", "end_time", "end", FieldKind.TIME, required=True),
@@ -173,9 +167,6 @@ For millions of jobs on their way from a log to the store, since a tuple is made
 """
 OF_SUBMISSION = len(fields(Submission))
 """Number of the fields of a submission."""
-ATTRIBUTES = ("script", "submit_host", "depend")
-"""Fields of a submission that no E record has: the hook records them, and the store has a table of them."""
-
 
 # A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These
 # have the same fields and are not frozen; an object of theirs becomes a job once it is complete.
@@ -191,7 +182,6 @@ def submission_of(*values: Any) -> Submission:
 
 
 def job_of(values: Sequence[Any]) -> CompletedJob:
-    """The job with these values."""
     job: CompletedJob = _OpenJob(submission_of(*values[:OF_SUBMISSION]), *values[OF_SUBMISSION:])
     job.__class__ = CompletedJob
     return job
@@ -209,7 +199,6 @@ def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
 
 
 def values_of(job: CompletedJob) -> Values:
-    """The job's values."""
     return (*_of(job.submission), *_of(job)[1:])
 
 
@@ -228,16 +217,6 @@ def whole_array(job_id: str) -> str:
 def submission_values(submission: Submission) -> Values:
     """The submission's values, in the order of its fields."""
     return _of(submission)
-
-
-def attributes_of(submission: Submission) -> tuple[str, ...]:
-    """Return the values of ``ATTRIBUTES``; all are empty where nothing was recorded."""
-    return submission.script, submission.submit_host, submission.depend
-
-
-def merged_attributes(new: Iterable[str], old: Iterable[str]) -> tuple[str, ...]:
-    """Return the new values, and the old ones where those are empty."""
-    return tuple([now or before for now, before in zip(new, old, strict=True)])
 
 
 def _of(data: Submission | CompletedJob) -> Values:
@@ -312,7 +291,6 @@ class Prediction(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """One sentence that says what the prediction rests on."""
         return self.template.format(*self.values)
 
 

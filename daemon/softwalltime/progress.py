@@ -8,5 +8,4 @@ ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[int], None]
 
 
 def no_progress(_title: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Show nothing."""
     return nullcontext(lambda _: None)

@@ -23,7 +23,6 @@ def migrations() -> Path:
 
 
 def sql() -> Path:
-    """The folder of SQL files."""
     return _find("sql")
 
 

@@ -4,6 +4,7 @@ import os
 import pwd
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,10 @@ ACCOUNT = "softwalltime"
 
 
 def user_file() -> Path:
-    """Return the path of the user's settings file."""
     return _xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml"
 
 
 def default_data_dir() -> Path:
-    """Return the default data folder."""
     if os.geteuid() == 0:
         return Path("/var/lib/softwalltime")
     return _xdg("XDG_DATA_HOME", ".local/share") / "softwalltime"
@@ -60,9 +59,6 @@ class Settings(BaseSettings):
     )
     keep_days: int = Field(
         default=1096, ge=0, le=36_525, description="days to keep jobs and predictions in the store; 0: forever"
-    )
-    keep_jobs_per_user: int = Field(
-        default=0, ge=0, le=2**31 - 1, description="greatest number of jobs to keep per user; 0: all"
     )
     server: str = Field(default="", description="name of the PBS server in the store; empty: from the job ids")
     refresh_seconds: int = Field(
@@ -117,18 +113,13 @@ class Settings(BaseSettings):
             raise ValueError(str(error)) from error
 
 
-def load_settings(config: Path | None = None, **overrides: object) -> Settings:
-    """Load the settings; ``overrides`` come from the command line, where ``None`` means not given.
+def settings_from(contents: Iterable[dict[str, Any]], given: dict[str, Any], *, environment: bool = True) -> Settings:
+    """Return the settings with these values, else those of the environment, else those of files, in this order.
 
-    The file is ``config``, else the one that ``SOFTWALLTIME_CONFIG`` names, else the user's and the system's.
-    Values in the user's file take precedence.
-
-    :raises UsageError: if a file cannot be read, a key is unknown or a value is wrong; names file, key and value.
+    :raises ValueError: if a value is wrong; of pydantic, or of a variable that is no JSON.
     """
-    given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
-    files = _read_files(config)
 
-    class SettingsWithFile(Settings):
+    class _Sources(Settings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -138,11 +129,24 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            contents = (InitSettingsSource(settings_cls, content) for content in files.values())
-            return (init_settings, env_settings, *contents)
+            files = (InitSettingsSource(settings_cls, content) for content in contents)
+            return (init_settings, *([env_settings] if environment else []), *files)
 
+    return _Sources(**given)
+
+
+def load_settings(config: Path | None = None, **overrides: object) -> Settings:
+    """Load the settings; ``overrides`` come from the command line, where ``None`` means not given.
+
+    The file is ``config``, else the one that ``SOFTWALLTIME_CONFIG`` names, else the user's and the system's.
+    Values in the user's file take precedence.
+
+    :raises UsageError: if a file cannot be read, a key is unknown or a value is wrong; names file, key and value.
+    """
+    given: dict[str, Any] = {key: value for key, value in overrides.items() if value is not None}
+    files = {file: _read_file(file) for file in settings_files(config)}
     try:
-        return SettingsWithFile(**given)
+        return settings_from(files.values(), given)
     except ValidationError as error:
         raise UsageError(_explain(error, given, files)) from error
 
@@ -156,11 +160,6 @@ def settings_files(config: Path | None = None) -> list[Path]:
     # Skip a missing file and one that only the daemon can read: it may contain a password.
     files = (user_file(), SYSTEM_FILE)
     return [file for file in files if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file))]
-
-
-def _read_files(config: Path | None) -> dict[Path, dict[str, Any]]:
-    """Return the contents by file, in order of precedence."""
-    return {file: _read_file(file) for file in settings_files(config)}
 
 
 def hidden_file() -> Path | None:

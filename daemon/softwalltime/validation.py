@@ -59,7 +59,6 @@ def written(place: Place) -> str:
 
 
 def _known(model: type[BaseModel], place: Place) -> Iterable[str]:
-    """Return the keys at a place inside a model."""
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
             model = next(_models(model.model_fields[part].annotation), model)

@@ -62,11 +62,11 @@ BEGIN
             ('log_positions',     'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_dropped', 'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_lines',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         NULL),
+            ('job_scripts',       'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
             ('live_states',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('predictions',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('promises',          'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
             ('queue_changes',     'SELECT',                         NULL,                             NULL),
-            ('submission_attributes', 'SELECT, INSERT, UPDATE, DELETE', 'SELECT, INSERT, UPDATE',     NULL),
             ('teaching_states',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         'SELECT'),
             ('write_lock',        'UPDATE',                         'UPDATE',                         NULL)
         ) AS rights (name, daemon, ingest, hook)

@@ -183,18 +183,9 @@ WHERE outcome.waited IS NOT NULL
 GROUP BY 2, 3, 4;
 
 -- name: decisions_of_day
--- Count the decisions of one day by predictor, action and reason.  Daemons of older versions record no reason.
+-- Count the decisions of one day by predictor, action and reason.
 INSERT INTO softwalltime.daily_decisions (day, event, mode, predictor, action, reason, requests)
-SELECT
-    :day, event, mode, predictor, action,
-    coalesce(
-        reason,
-        CASE
-            WHEN predicted IS NOT NULL AND soft_walltime < walltime THEN 'predicted'::softwalltime.decision_reason
-            ELSE 'other'::softwalltime.decision_reason
-        END
-    ),
-    count(*)
+SELECT :day, event, mode, predictor, action, reason, count(*)
 FROM softwalltime.predictions
 WHERE predicted_at >= :from AND predicted_at < :to
 GROUP BY 2, 3, 4, 5, 6;

@@ -1,6 +1,5 @@
 """What the policies set on a real server: the ordering value, exclusive placement, managers' values, requeued jobs."""
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon, running, served
+from tests.acceptance.conftest import WAITING, Daemon, ServedDaemon, running, served
 from tests.acceptance.lab import Lab, seconds, until
-from tests.samples import ROOT
-from tests.service.test_versions import OLD
 
 NAME = "predicted"
 ORDERING = WAITING + 900
@@ -88,23 +85,6 @@ def test_without_the_resource_jobs_are_accepted_with_one_warning(lab: Lab, insta
 
 
 @pytest.mark.usefixtures("resource")
-def test_the_old_hook_goes_on_with_the_new_daemon(lab: Lab, daemon: Daemon, tmp_path: Path) -> None:
-    old = tmp_path / "old_hook.py"
-    shown = subprocess.run(
-        ["git", "-C", ROOT, "show", f"{OLD}:hooks/softwalltime_hook.py"], capture_output=True, check=False
-    )
-    if shown.returncode:
-        pytest.skip(f"the history of this checkout has no commit {OLD}")
-    old.write_bytes(shown.stdout)
-    known = {key: value for key, value in DEFAULTS.items() if key not in ("ordering", "daemon_users", "postgres")}
-    lab.install({**known, "socket": str(daemon.socket), "deadline_ms": 500}, tmp_path, script=old)
-    job = lab.qsub("-q", "short", "-l", "walltime=3600", "-h")
-    assert values(lab, job) == (WAITING, None)
-    lab.must("qrls", job)
-    lab.wait(job, "R")
-    assert values(lab, job) == (3600, None)
-
-
 def reserve(lab: Lab, begin: float) -> str:
     """Reserve the whole machine for an hour, from that time on; the name of the confirmed reservation."""
     ncpus = sum(

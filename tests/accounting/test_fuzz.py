@@ -8,7 +8,6 @@ import gzip
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -128,9 +127,8 @@ def fuzzed(chance: Random) -> tuple[list[bytes], list[bytes]]:
 def empty(engine: Engine) -> None:
     """Delete all stored rows."""
     logged = ("completed_jobs", "interrupted_runs", "current_jobs", "log_positions", "malformed_lines")
-    tables = (*logged, "submission_attributes")
     with engine.begin() as connection:
-        connection.execute(text(f"TRUNCATE {', '.join(f'softwalltime.{table}' for table in tables)}"))
+        connection.execute(text(f"TRUNCATE {', '.join(f'softwalltime.{table}' for table in logged)}"))
 
 
 def key(job: CompletedJob) -> tuple[str, str, int | None]:
@@ -176,9 +174,7 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         at_once = Tally()
         read = {key(job): job for job in reversed(list(read_jobs([log], at_once)))}
     with engine.connect() as connection:
-        # Dependencies are in Q records, so a reader of E records alone does not know them.
-        known = (replace(job, submission=replace(job.submission, depend="")) for job in read_stored(connection))
-        stored = {key(job): job for job in known}
+        stored = {key(job): job for job in read_stored(connection)}
         assert count_jobs(connection) == len(stored)
         malformed = read_malformed(connection)
         list(read_current(connection))

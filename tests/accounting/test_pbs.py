@@ -11,14 +11,14 @@ from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, Submission, job_of
+from softwalltime.jobs import CompletedJob, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"
 
 
-def completed(message: str, job_id: str = "7.srv") -> CompletedJob:
-    return pbs.completed_job(job_id, message)
+def completed(message: str, job_id: str = "7.srv", server: str = "") -> CompletedJob:
+    return job_of(pbs.completed_values(job_id, message, server))
 
 
 @given(completed_jobs())
@@ -26,7 +26,7 @@ def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJo
     line = f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}".encode()
     kind, job_id, message = pbs.split(line)
     assert kind == "E"
-    assert pbs.completed_job(job_id, message) == job
+    assert completed(message, job_id) == job
 
 
 def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
@@ -186,8 +186,8 @@ def test_jobs_and_subjobs_are_not_array_parents(job_id: str) -> None:
 
 def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
     message = f"{HEADER} end=200"
-    assert pbs.completed_job("7.srv.example.org", message).server == "srv.example.org"
-    assert pbs.completed_job("7.srv", message, "cluster-a").server == "cluster-a"
+    assert completed(message, "7.srv.example.org").server == "srv.example.org"
+    assert completed(message, "7.srv", "cluster-a").server == "cluster-a"
 
 
 @pytest.mark.parametrize(
@@ -230,23 +230,6 @@ def test_a_malformed_optional_field_is_left_out() -> None:
     assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
     assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
     assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("user=bob ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "bob", 5, None, depend="afterok:6.srv@srv")),
-        ("ctime=5 depend=afterok:6.srv@srv", Submission("7.srv", "", 5, None, depend="afterok:6.srv@srv")),
-        ("user=bob ctime=5", None),
-        ("user=bob depend=afterok:6.srv@srv", None),
-        ("user=bob ctime=soon depend=afterok:6.srv@srv", None),
-    ],
-)
-def test_the_dependencies_of_a_q_record_are_read_with_its_time_and_user(
-    message: str, expected: Submission | None
-) -> None:
-    assert pbs.depending(f"11/20/2026 10:16:10;Q;7.srv;{message}".encode()) == expected
-    assert pbs.depending(f"Q;7.srv;{message}".encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -304,7 +287,7 @@ def test_the_nodes_of_torque_are_bounded_by_what_the_store_holds() -> None:
 def test_any_bytes_are_read_or_rejected(line: bytes) -> None:
     try:
         _, job_id, message = pbs.split(line)
-        job = pbs.completed_job(job_id, message)
+        job = completed(message, job_id)
     except RecordError as error:
         assert error.reason
     else:

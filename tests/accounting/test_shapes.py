@@ -114,5 +114,5 @@ def test_the_number_of_shapes_is_limited() -> None:
 
 def test_a_job_is_the_same_before_and_after_its_shape_is_known() -> None:
     line = end_record(job()).rstrip(" ")
-    seen = {pbs.completed_job("1.srv", line) for _ in range(3 * THRESHOLD)}
+    seen = {pbs.completed_values("1.srv", line) for _ in range(3 * THRESHOLD)}
     assert len(seen) == 1

@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting.reader import read_jobs
-from softwalltime.accounting.swf import Header, completed_job, completed_values
+from softwalltime.accounting.swf import Header, completed_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.replay.job_columns import JobColumns
 
 LINE = b"    7  1000    50   600   16   590    -1   16  3600    -1   1   12    3   44    2   -1 -1 -1"
 HEADER = Header(1_000_000, columns=18)
+
+
+def completed_job(line: bytes, header: Header) -> CompletedJob:
+    return job_of(completed_values(line, header))
 
 
 def test_a_line_becomes_a_job() -> None:

@@ -46,8 +46,6 @@ ATTRIBUTES: dict[str, Callable[[CompletedJob, Last], object]] = {
     "memory requested, by powers of 2": lambda job, _: (job.submission.mem or 0).bit_length(),
     "GPUs": lambda job, _: job.submission.ngpus,
     "placement": lambda job, _: job.submission.place,
-    "submission host": lambda job, _: job.submission.submit_host,
-    "has dependencies": lambda job, _: bool(job.submission.depend),
 }
 
 

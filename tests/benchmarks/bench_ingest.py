@@ -34,7 +34,7 @@ ONE_BY_ONE = """
 import sys, psycopg
 from softwalltime.accounting import pbs
 kind, job_id, message = pbs.split(sys.argv[2].encode())
-job = pbs.completed_job(job_id, message, "alone")
+job = job_of(pbs.completed_values(job_id, message, "alone"))
 with psycopg.connect(sys.argv[1]) as connection:
     connection.execute(
         "INSERT INTO softwalltime.completed_jobs (ctime, end_time, runtime, walltime, server, job_id, user_name, state)"

@@ -48,11 +48,11 @@ FROM softwalltime.completed_jobs WHERE id <= :last ORDER BY id
 _COPY_PREDICTIONS = """
 INSERT INTO softwalltime.predictions (
     predicted_at, walltime, soft_walltime, predicted, took, exchange_before, event, job_id, user_name, project, queue,
-    mode, predictor, action, basis
+    mode, predictor, action, basis, reason
 )
 SELECT
     predicted_at - :shift, walltime, soft_walltime, predicted, took, exchange_before, event, :prefix || job_id,
-    user_name, project, queue, mode, predictor, action, basis
+    user_name, project, queue, mode, predictor, action, basis, reason
 FROM softwalltime.predictions WHERE id <= :last ORDER BY id
 """
 

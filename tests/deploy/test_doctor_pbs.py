@@ -132,28 +132,7 @@ def server(*lines: str) -> QmgrObjects:
 def test_a_scheduler_without_planning_is_reported(
     lines: list[str], files: dict[str, str | None], found: list[tuple[str, str]]
 ) -> None:
-    assert bad(check_scheduler(server(*lines), files, "23.06.06")) == found
-
-
-@pytest.mark.parametrize(
-    ("version", "said"),
-    [
-        # Only jobs that have waited for max_starve, a day by default, were top jobs then.
-        ("18.1.2", "only jobs that starve"),
-        ("2020.1.4", "only jobs that starve"),
-        ("22.05.11", "help_starving_jobs sets nothing in this version"),
-        ("23.06.06", "help_starving_jobs sets nothing in this version"),
-        ("2024.1.1", "help_starving_jobs sets nothing in this version"),
-        ("", "this PBS says nothing"),
-        # So calls itself what was built from the sources of 22.05.11, too.
-        ("20.0.0", "this PBS says 20.0.0"),
-        ("20.0.1", "only jobs that starve"),
-    ],
-)
-def test_help_starving_jobs_works_in_old_versions_only(version: str, said: str) -> None:
-    files = {"sched_config": "help_starving_jobs: true ALL\nbackfill: true ALL"}
-    assert bad(check_scheduler(server(), files, version)) == [("strict ordering", "advice")]
-    assert any(said in finding.text for finding in check_scheduler(server(), files, version))
+    assert bad(check_scheduler(server(*lines), files)) == found
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.settings import load_settings
-from softwalltime.store.logs import LogHead
+from softwalltime.store.logs import LogDigest
 from softwalltime.store.migrations import head
 from tests.deploy.findings import bad
 from tests.samples import RECORDED_LOG, job
@@ -89,7 +89,7 @@ def test_a_slow_daemon_is_reported(median: float, verdict: str) -> None:
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
-READ = (StoredPosition("srv", 100, LogHead.of(FIRST)), StoredPosition("other", 9999, LogHead.of(b"another")))
+READ = (StoredPosition("srv", 100, LogDigest.of(FIRST)), StoredPosition("other", 9999, LogDigest.of(b"another")))
 STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
 
 
@@ -138,8 +138,8 @@ def test_the_lag_of_the_store_is_reported(log: LogProbe | str, found: list[tuple
 
 def test_a_log_that_is_read_for_two_servers_is_reported() -> None:
     log = LogProbe("/a/20261120", 100, time.time(), FIRST)
-    renamed = StoredPosition("srv.example.org", 100, LogHead.of(FIRST))
-    nobodys = StoredPosition("", 20, LogHead.of(FIRST[:20]))
+    renamed = StoredPosition("srv.example.org", 100, LogDigest.of(FIRST))
+    nobodys = StoredPosition("", 20, LogDigest.of(FIRST[:20]))
     assert bad(check_lag(log, replace(STORE, positions=(*READ, nobodys)), log.written)) == []
     assert bad(check_lag(log, replace(STORE, positions=(*READ, renamed)), log.written)) == [("position", "problem")]
 

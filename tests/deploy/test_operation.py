@@ -38,7 +38,7 @@ POSITIONS = text("SELECT server, path, byte_offset, line_number FROM softwalltim
 PREDICTIONS = text("SELECT job_id, predicted_at, soft_walltime, basis FROM softwalltime.predictions ORDER BY id")
 
 
-BASELINE = "0015"
+BASELINE = "0001"
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from sqlalchemy import text
 from softwalltime.cli import run
 from softwalltime.settings import load_settings
 from softwalltime.store.daily import refresh
-from softwalltime.store.jobs import read_jobs
-from softwalltime.store.migrations import downgrade, upgrade
+from softwalltime.store.migrations import upgrade
 from softwalltime.store.opening import open_store
 from tests.samples import RECORDED_LOG, ROOT, job
 from tests.service.running import Daemon, until
@@ -71,7 +70,7 @@ def test_the_daemons_role_can_ingest_predict_record_refresh_and_delete(as_role: 
 
 def with_keep_days(folder: Path, dsn: str) -> Path:
     config = folder / "prune.toml"
-    config.write_text(f'dsn = "{dsn}"\nkeep_days = 1\nkeep_jobs_per_user = 1\n'.replace("\\", "\\\\"))
+    config.write_text(f'dsn = "{dsn}"\nkeep_days = 1\n'.replace("\\", "\\\\"))
     return config
 
 
@@ -80,19 +79,12 @@ def test_the_ingest_role_can_ingest(as_role: As, capsys: pytest.CaptureFixture[s
     assert "42" in capsys.readouterr().out
 
 
-def test_after_an_upgrade_jobs_are_stored_and_read_before_the_roles_are_granted_again(as_role: As) -> None:
-    with open_store(load_settings(dsn=as_role("softwalltime_owner"))) as engine:
-        # Deletes the table of 0016 and its rights.
-        downgrade(engine, "0015")
-        upgrade(engine)
-    assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 0
+def test_only_the_daemons_role_deletes_scripts(as_role: As) -> None:
     with open_store(load_settings(dsn=as_role("softwalltime"))) as engine, engine.begin() as connection:
-        found = {job.submission.depend for job in read_jobs(connection)}
-        assert found == {"", "afterok:17.pbs1@pbs1"}
-        connection.execute(text("DELETE FROM softwalltime.submission_attributes"))
+        connection.execute(text("DELETE FROM softwalltime.job_scripts"))
     for role in ("softwalltime_ingest", "softwalltime_hook"):
         with psycopg.connect(as_role(role)) as driver, pytest.raises(errors.InsufficientPrivilege):
-            driver.execute("DELETE FROM softwalltime.submission_attributes")
+            driver.execute("DELETE FROM softwalltime.job_scripts")
 
 
 def test_the_hooks_role_can_predict(as_role: As) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime import resources
-from softwalltime.accounting.pbs import completed_job
+from softwalltime.accounting.pbs import completed_values
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
@@ -31,7 +31,7 @@ from softwalltime.emulation.through_hooks.run import EmulationOptions, Emulation
 from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.errors import SourceError
 from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob
+from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.replay.workload import Workload
@@ -296,7 +296,7 @@ def test_jobs_are_learnt_in_the_order_of_the_fast_replay_and_all_lies_in_the_fut
 
 def test_the_accounting_log_tells_all_of_a_job() -> None:
     for each in timeline(generate(200, seed=2)).ends:
-        assert completed_job(each.submission.job_id, end_record(each)) == each
+        assert job_of(completed_values(each.submission.job_id, end_record(each))) == each
 
 
 def test_an_array_is_submitted_once_and_each_of_its_subjobs_starts() -> None:

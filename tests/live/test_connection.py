@@ -35,7 +35,7 @@ def test_jobs_are_read_and_altered(server: EmulatedServer) -> None:
 def test_an_expected_start_is_shown_in_its_resource_only(server: EmulatedServer) -> None:
     server.add("1.pbs1")
     connection = server.connect()
-    connection.show_start("1.pbs1", "2026-11-22T14:10(2026-11-22T14:00..2026-11-22T15:00)")
+    connection.alter("1.pbs1", "2026-11-22T14:10(2026-11-22T14:00..2026-11-22T15:00)", "predicted_start")
     connection.close()
     assert server.all()["1.pbs1"]["Resource_List.predicted_start"].startswith("2026-11-22T14:10(")
     assert server.soft("1.pbs1") is None

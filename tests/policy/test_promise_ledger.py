@@ -1,7 +1,6 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
 from softwalltime.jobs import MAX_WALLTIME
-from softwalltime.policy.guard import late_job
 from softwalltime.policy.promise_ledger import EXPIRED, GONE, SETTLING, PromiseLedger, QueuedJob
 from softwalltime.promises import Outcome, Promise
 
@@ -43,7 +42,7 @@ def test_a_start_after_the_end_of_a_job_without_a_walltime_is_no_promise() -> No
     assert not ledger.look([waits("1", MAX_WALLTIME - 3600)], now=0)
     assert not ledger.waiting
     assert [each.first for each in ledger.look([waits("1", 9000)], now=5000)] == [9000]
-    assert late_job(ledger.waiting, 9000 + 3601, 3600) == "1"
+    assert ledger.late_job(9000 + 3601, 3600) == "1"
 
 
 def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> None:
@@ -53,11 +52,11 @@ def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> 
     # Each cycle renews the promise of a top job; of a job that can never run PBS leaves or clears it.
     queue = [waits("renewed", 9000), waits("never", 1000), waits("cleared")]
     assert [each.outcome for each in ledger.look(queue, now=later)] == [Outcome.OPEN]
-    assert late_job(ledger.waiting, later, 3600) == "cleared"
+    assert ledger.late_job(later, 3600) == "cleared"
     changed = ledger.look(queue, now=later + 1)
     assert sorted(outcomes(changed)) == [("cleared", Outcome.WITHDRAWN, 0), ("never", Outcome.WITHDRAWN, 0)]
     assert dict(ledger.waiting) == {"renewed": 1000}
-    assert late_job(ledger.waiting, later + 1, 3600) == "renewed"
+    assert ledger.late_job(later + 1, 3600) == "renewed"
     assert [each.first for each in ledger.look([waits("renewed", 9000), waits("never", 20_000)], now=10_000)] == [
         20_000
     ]
@@ -104,15 +103,15 @@ def test_what_an_earlier_process_saw_is_continued() -> None:
 def test_the_guard_is_on_for_the_job_that_is_late_for_longest_until_it_starts() -> None:
     ledger = PromiseLedger()
     ledger.look([waits("1", 2000), waits("2", 1000)], now=0)
-    assert late_job(ledger.waiting, 1600, 600) == ""
-    assert late_job(ledger.waiting, 1601, 600) == "2"
+    assert ledger.late_job(1600, 600) == ""
+    assert ledger.late_job(1601, 600) == "2"
     # Also where the job has lost its place at the head.
     ledger.look([waits("1", 2000), waits("2")], now=2700)
-    assert late_job(ledger.waiting, 2700, 600) == "2"
+    assert ledger.late_job(2700, 600) == "2"
     ledger.look([waits("1", 2000), runs("2", 2700)], now=2701)
-    assert late_job(ledger.waiting, 2701, 600) == "1"
+    assert ledger.late_job(2701, 600) == "1"
     ledger.look([], now=2702)
-    assert late_job(ledger.waiting, 2702, 600) == ""
+    assert ledger.late_job(2702, 600) == ""
 
 
 def test_a_promise_expires_after_two_hours_and_a_lost_job_after_a_day() -> None:

@@ -12,7 +12,7 @@ import pytest
 from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Kind, Submitted
 from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.calibrated import PRESENT, Calibrated
+from softwalltime.predictors.calibrated import PRESENT, Calibrated, CalibratedOptions
 from softwalltime.predictors.learned import attention
 from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
 from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
@@ -20,7 +20,6 @@ from softwalltime.predictors.learned.gather import gather
 from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
-from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive

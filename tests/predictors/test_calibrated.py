@@ -16,7 +16,7 @@ from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned.distribution import (
     MIDDLE,
     REACHES,
@@ -33,7 +33,6 @@ from softwalltime.predictors.learned.distribution import (
 from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.network import untrained
 from softwalltime.predictors.learned.objectives import least_error_bin
-from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.registry import make
 from softwalltime.replay.drive import drive
 from softwalltime.replay.workload import Workload

@@ -13,7 +13,7 @@ from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import History, Predictor
-from softwalltime.predictors.learned.options import CalibratedOptions
+from softwalltime.predictors.calibrated import CalibratedOptions
 from softwalltime.predictors.registry import available, make
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate

@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -42,10 +41,8 @@ def ingest(engine: Engine, *paths: Path, server: str = "", again: bool = False) 
 
 
 def stored_jobs(engine: Engine) -> list[CompletedJob]:
-    """The jobs without their dependencies, which are in Q records only."""
     with engine.connect() as connection:
-        jobs = list(read_stored(connection))
-    return [replace(job, submission=replace(job.submission, depend="")) for job in jobs]
+        return list(read_stored(connection))
 
 
 def test_completed_jobs_are_stored_unchanged(engine: Engine, log: Path) -> None:

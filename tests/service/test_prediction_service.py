@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from softwalltime.policy.site import SitePolicy, user_rank
-from softwalltime.predictors.constant import Constant
+from softwalltime.predictors.baselines import Constant
 from softwalltime.reasons import Reason
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import MAX_WAITING_DECISIONS, RequestHandler
@@ -22,11 +22,9 @@ def handler(*, taught: bool = True, ready: bool = True, **policy: Any) -> Reques
     return RequestHandler(predictions, lambda: {"state": "fine"})
 
 
-def ask(
-    handler: RequestHandler, event: str = "queuejob", op: str = "predict", accepts: int | None = None, **fields: object
-) -> dict[str, Any]:
+def ask(handler: RequestHandler, event: str = "queuejob", op: str = "predict", **fields: object) -> dict[str, Any]:
     job = {"user": "alice", "walltime": 3600, **fields}
-    document = {"v": 1, "accepts": accepts, "op": op, "event": event, "job": job}
+    document = {"v": 1, "op": op, "event": event, "job": job}
     answer: dict[str, Any] = json.loads(handler.answer(json.dumps(document).encode()))
     handler.note()
     return answer
@@ -92,21 +90,19 @@ def test_a_recorded_decision_carries_its_reason_as_a_code(policy: dict[str, Any]
     assert [decision.reason for decision in asked.decisions] == [reason]
 
 
-def test_the_response_has_the_ordering_value_if_the_client_reads_version_2() -> None:
+def test_the_response_has_the_ordering_value() -> None:
     asked = handler(ordering="v2")
     basis = "mean of the last 2 runtimes of user alice"
-    assert ask(asked) == {"v": 1, "action": "set", "soft_walltime": 600, "basis": basis}
-    set_ = {"v": 2, "action": "set", "soft_walltime": 600, "ordering": 1500, "basis": basis}
-    assert ask(asked, accepts=2) == ask(asked, accepts=9) == set_
-    assert ask(asked, soft_walltime=600, accepts=2) == {"v": 2, "action": "none", "ordering": 1500, "basis": basis}
-    assert ask(asked, "runjob", accepts=2)["v"] == 1, "a running job is not ordered"
-    assert ask(handler(), accepts=2)["v"] == 1, "the policy orders nothing"
-    assert [decision.ordering for decision in asked.decisions] == [1500, 1500, 1500, 1500, None]
+    assert ask(asked) == {"v": 1, "action": "set", "soft_walltime": 600, "ordering": 1500, "basis": basis}
+    assert ask(asked, soft_walltime=600) == {"v": 1, "action": "none", "ordering": 1500, "basis": basis}
+    assert "ordering" not in ask(asked, "runjob"), "a running job is not ordered"
+    assert "ordering" not in ask(handler()), "the policy orders nothing"
+    assert [decision.ordering for decision in asked.decisions] == [1500, 1500, None]
 
 
 def test_in_shadow_mode_the_ordering_value_is_recorded_only() -> None:
     shadow = handler(mode="shadow", ordering="v2")
-    assert ask(shadow, accepts=2) == {"v": 1, "action": "none", "basis": "mean of the last 2 runtimes of user alice"}
+    assert ask(shadow) == {"v": 1, "action": "none", "basis": "mean of the last 2 runtimes of user alice"}
     assert [decision.ordering for decision in shadow.decisions] == [1500]
 
 
@@ -138,8 +134,8 @@ def test_later_rules_by_queue_user_and_project_override_earlier_ones() -> None:
     assert ask(asked, queue="long")["action"] == "none"
     assert ask(asked, queue="long", project="astro")["soft_walltime"] == 900
     assert ask(asked, user="bob")["soft_walltime"] == 1500
-    assert ask(asked, user="bob", accepts=2)["ordering"] == 600
-    assert "ordering" not in ask(asked, accepts=2)
+    assert ask(asked, user="bob")["ordering"] == 600
+    assert "ordering" not in ask(asked)
 
 
 def test_the_share_of_users_is_stable() -> None:
@@ -199,7 +195,7 @@ def test_a_predictor_that_fails_gives_nothing_and_the_ordering_value_of_another_
     asked = handler(waiting="constant", ordering="v1")
     monkeypatch.setattr(Constant, "predict", lambda *_: 1 / 0)
     basis = "predictor constant failed: ZeroDivisionError, see softwalltime status"
-    assert ask(asked, accepts=2) == {"v": 2, "action": "none", "ordering": 600, "basis": basis}
+    assert ask(asked) == {"v": 1, "action": "none", "ordering": 600, "basis": basis}
     assert ask(asked, "modifyjob", soft_walltime=60)["soft_walltime"] == 3600, "an old value stays on no job"
     assert [decision.reason for decision in asked.decisions] == [Reason.OTHER] * 2
     assert [(failure.step, failure.count) for failure in asked.predictions.failures] == [("predict", 2)]

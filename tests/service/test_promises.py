@@ -85,7 +85,7 @@ def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(eng
         ("2.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 160, "kept", "short", 80),
         ("3.pbs1", "pbs1", NOW + 100, NOW + 1900, NOW + 900, "late", "short", 80),
     ]
-    assert (second.watch.counts.late, second.watch.counts.kept) == (1, 0)
+    assert (second.watch.counts["late"], second.watch.counts["kept"]) == (1, 0)
 
 
 def test_a_start_that_was_not_stored_is_counted_by_the_next_process(engine: Engine) -> None:
@@ -116,7 +116,7 @@ def test_promises_are_recorded_where_theta_does_not_move(
     process = Process(engine)
     process.look(waits(1, NOW + 100), options=options, policy=policy)
     assert process.look(runs(1, NOW + 900), now=NOW + 910, options=options, policy=policy) == 0
-    assert process.watch.counts.late == 1
+    assert process.watch.counts["late"] == 1
     assert found(engine, "SELECT outcome, start_time FROM softwalltime.promises") == [("late", NOW + 900)]
 
 
@@ -150,7 +150,7 @@ def test_an_array_has_had_its_promised_start_once_its_first_subjob_runs(engine: 
     begun = replace(waits(1), state="B", started=NOW + 110, promised=NOW + 5000)
     assert process.look(begun, now=NOW + 150) == -0.2
     process.look(begun, now=NOW + 90_000)
-    assert (process.watch.late_job, process.watch.counts.kept) == ("", 1)
+    assert (process.watch.late_job, process.watch.counts["kept"]) == ("", 1)
 
 
 def test_two_servers_in_one_store_keep_their_own(engine: Engine) -> None:

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.service.reading import KnownPositions
-from softwalltime.store.logs import HEAD_BYTES, LogHead, LogTail, Position
+from softwalltime.store.logs import HEAD_BYTES, LogDigest, Position
 from tests.store.stored import save_position
 
-TAIL = LogTail.of(b"")
+TAIL = LogDigest.of(b"")
 
 
 def head_of(number: int) -> bytes:
@@ -21,7 +21,7 @@ def head_of(number: int) -> bytes:
 
 
 def position(number: int, length: int = HEAD_BYTES, offset: int = HEAD_BYTES) -> Position:
-    return Position("srv", f"/logs/{number}", offset, 1, LogHead.of(head_of(number)[:length]), TAIL)
+    return Position("srv", f"/logs/{number}", offset, 1, LogDigest.of(head_of(number)[:length]), TAIL)
 
 
 def steps(call: Callable[[], object]) -> int:
@@ -78,9 +78,9 @@ def test_a_log_is_recognised_by_its_head_of_any_length(engine: Engine) -> None:
     moved = position(2, 300, 1000)
     known.moved(moved)
     assert found(2) == moved
-    known.moved(Position("srv", moved.path, 2000, 1, LogHead.of(head_of(9)), TAIL))
+    known.moved(Position("srv", moved.path, 2000, 1, LogDigest.of(head_of(9)[:HEAD_BYTES]), TAIL))
     assert found(2) == position(0, 1, 1)
-    assert found(9) == Position("srv", moved.path, 2000, 1, LogHead.of(head_of(9)), TAIL)
+    assert found(9) == Position("srv", moved.path, 2000, 1, LogDigest.of(head_of(9)[:HEAD_BYTES]), TAIL)
 
 
 @pytest.mark.postgres

@@ -11,7 +11,7 @@ import pytest
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import LiveOptions, live_options
 from softwalltime.policy.site import SitePolicy, site_policy
-from softwalltime.predictors.constant import Constant
+from softwalltime.predictors.baselines import Constant
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import OK

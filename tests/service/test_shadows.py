@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 from softwalltime.errors import UsageError
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.policy.site import SitePolicy, site_policy
-from softwalltime.predictors.constant import Constant
+from softwalltime.predictors.baselines import Constant
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.shadow_thread import BEHIND, ShadowThread

@@ -3,14 +3,14 @@
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.store.logs import LogHead, LogTail, Position, read_positions
+from softwalltime.store.logs import HEAD_BYTES, LogDigest, Position, read_positions
 from tests.store.stored import read_position, save_position
 
 pytestmark = pytest.mark.postgres
 
 
 def _position(path: str = "/log/20261120", server: str = "srv", offset: int = 100) -> Position:
-    return Position(server, path, offset, 3, LogHead.of(b"11/20/2026 ..."), LogTail.of(b"... walltime=00:00:02\n"))
+    return Position(server, path, offset, 3, LogDigest.of(b"11/20/2026 ..."), LogDigest.of(b"... walltime=00:00:02\n"))
 
 
 def test_a_position_is_read_as_it_was_saved(connection: Connection) -> None:
@@ -67,4 +67,4 @@ def test_when_it_moved_is_noted(engine: Engine) -> None:
     ],
 )
 def test_a_log_is_the_same_while_it_begins_the_same(before: bytes, after: bytes, same: bool) -> None:
-    assert LogHead.of(before).matches(after) is same
+    assert LogDigest.of(before[:HEAD_BYTES]).matches(after) is same

@@ -28,7 +28,7 @@ from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
-from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, Retention, prune, refusals
+from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, prune, refusals
 from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
@@ -41,22 +41,19 @@ DAY = 86400
 NOW = 1_800_000_000
 
 
-def pruned(
-    engine: Engine, days: int = 0, jobs_per_user: int = 0, now: int = NOW, *, force: bool = False
-) -> Counter[str]:
+def pruned(engine: Engine, days: int = 0, now: int = NOW, *, force: bool = False) -> Counter[str]:
     """Rows deleted by table."""
     counted: Counter[str] = Counter()
-    for table, rows in prune(engine, Retention(days, jobs_per_user), now, force=force):
+    for table, rows in prune(engine, days, now, force=force):
         counted[table] += rows
     return counted
 
 
 def refused(engine: Engine, days: int, now: int = NOW) -> list[tuple[str, RefusalReason, int]]:
     """Return the refusals of retention, and assert that it deletes nothing."""
-    retention = Retention(days, 0)
     with engine.connect() as connection:
-        found = refusals(connection, retention, now)
-    run = prune(engine, retention, now)
+        found = refusals(connection, days, now)
+    run = prune(engine, days, now)
     deleted = sum(rows for _, rows in run)
     assert run.refused == found
     assert not (found and deleted)
@@ -92,7 +89,7 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
                 store_state(connection, LiveState(server, at, days / 10, ""))
     assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
-        "start_times": 0, "promises": 1, "live_states": 1, "submission_attributes": 0,
+        "start_times": 0, "promises": 1, "live_states": 1, "job_scripts": 0,
     }  # fmt: skip
     with engine.connect() as connection:
         assert [promise.job_id for promise in open_promises(connection, "")] == ["9.srv"]
@@ -141,7 +138,7 @@ def test_a_clock_that_is_behind_most_records_deletes_nothing(engine: Engine) -> 
 def test_a_record_of_the_far_future_is_named_where_it_prevents_retention(engine: Engine) -> None:
     add(engine, *of_days(*range(63)), job(job_id="2099", end=4_085_000_000))
     with engine.connect() as connection:
-        (sentence,) = map(str, refusals(connection, Retention(30, 0), NOW))
+        (sentence,) = map(str, refusals(connection, 30, NOW))
     assert "1 of 64 jobs ended later by their records, the last 2099-06-13 02:13 UTC; correct the clock" in sentence
     assert sentence.endswith("if it is right, run softwalltime db prune --force")
     assert pruned(engine, 30, force=True)["completed_jobs"] == 32
@@ -194,33 +191,16 @@ def test_without_a_limit_nothing_is_pruned(engine: Engine) -> None:
     assert len(ids(engine)) == 2
 
 
-def test_of_each_user_the_last_jobs_that_ran_are_kept(engine: Engine) -> None:
-    add(engine, *(job(user, job_id=f"{user}{n}", end=1000 + n) for n in range(9) for user in ("ann", "bob")))
-    add(engine, *(job("cy", job_id=f"cy{n}", end=n + 200) for n in range(3)))
-    add(engine, job("ann", job_id="never ran", end=500, runtime=0), job("bob", job_id="late", end=2000))
-    assert pruned(engine, jobs_per_user=3) == {"completed_jobs": 6 + 7, "current_jobs": 0, "start_times": 0}
-    assert sorted(ids(engine)) == [
-        "ann6", "ann7", "ann8", "bob7", "bob8", "cy0", "cy1", "cy2", "late", "never ran",
-    ]  # fmt: skip
-    assert pruned(engine, jobs_per_user=3) == {"current_jobs": 0, "start_times": 0}
-
-
-def test_jobs_that_ended_at_one_instant_are_distinguished(engine: Engine) -> None:
-    add(engine, *(job(job_id=str(n), end=1000) for n in range(9)))
-    assert pruned(engine, jobs_per_user=2)["completed_jobs"] == 7
-    assert ids(engine) == ["7", "8"]
-
-
 def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "BATCH", 10)
     add(engine, *(job(job_id=str(n), end=n) for n in range(45)))
     add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n - 30) for n in range(25)))
-    steps = prune(engine, Retention(10, 3), NOW)
+    steps = prune(engine, 10, NOW)
     assert [next(steps), next(steps)] == [("completed_jobs", 10)] * 2
     assert len(ids(engine)) == 50
-    steps = prune(engine, Retention(10, 3), NOW)
-    assert [rows for table, rows in steps if table == "completed_jobs"] == [10, 10, 5, 10, 10, 2]
-    assert len(ids(engine)) == 3
+    steps = prune(engine, 10, NOW)
+    assert [rows for table, rows in steps if table == "completed_jobs"] == [10, 10, 5]
+    assert len(ids(engine)) == 25
 
 
 def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: Engine) -> None:
@@ -245,7 +225,7 @@ def test_current_jobs_are_pruned_when_their_ends_must_have_been_missed(engine: E
 
 EMPTY = (
     "completed_jobs", "predictions", "interrupted_runs", "promises", "live_states", "daily figures", "start_times",
-    "submission_attributes",
+    "job_scripts",
 )  # fmt: skip
 
 
@@ -321,7 +301,7 @@ def test_writers_do_not_wait_for_retention(engine: Engine, database: str, monkey
 
     with at_work(read, write, watch) as done:
         until(lambda: len(done) == 3)
-        deleted = pruned(engine, force=True, days=1000, jobs_per_user=100)
+        deleted = pruned(engine, force=True, days=1000)
     assert deleted["completed_jobs"] > 20_000
     for own in (reader, writer, watcher):
         own.dispose()
@@ -338,9 +318,6 @@ def test_the_command_prunes_by_the_settings(
     assert run(["db", "prune", "--config", str(config)]) == 0
     assert "completed_jobs                 2 rows deleted" in capsys.readouterr().out
     assert sorted(ids(engine)) == ["0.5", "9"]
-    config.write_text(f'dsn = "{database}"\nkeep_days = 0\nkeep_jobs_per_user = 1\n')
-    assert run(["db", "prune", "--config", str(config)]) == 0
-    assert ids(engine) == ["0.5"]
 
 
 def test_the_command_prints_what_it_deleted_before_it_failed(
@@ -411,7 +388,7 @@ def test_the_daemon_prunes_every_day_and_restarts_after_the_store_was_down(
         recorder = DecisionRecorder(handler.decisions, tmp_path, open_engine, monitor)
         worker = Worker(
             handler, open_engine, None, recorder, monitor,
-            Retention(10, 0), lambda: NOW + passed[0], 1e9, lambda: passed[0],
+            10, lambda: NOW + passed[0], 1e9, lambda: passed[0],
         )  # fmt: skip
         worker.start()
         try:

@@ -76,20 +76,3 @@ def test_the_type_in_postgresql_has_these_reasons_and_states(connection: Connect
     for name, members in (("decision_reason", Reason), ("job_state", State)):
         labels = connection.execute(text(f"SELECT enum_range(NULL::softwalltime.{name})::text[]")).scalar_one()
         assert labels == [member.value for member in members]
-
-
-def test_a_daemon_of_the_version_before_may_still_record(engine: Engine) -> None:
-    with engine.begin() as connection:
-        connection.execute(
-            text("""
-                INSERT INTO softwalltime.predictions
-                    (predicted_at, job_id, event, mode, walltime, predicted, soft_walltime, action)
-                VALUES (:at, '1.s', 'postqueuejob', 'on', 3600, 60, 60, 'set'),
-                    (:at, '2.s', 'postqueuejob', 'on', 60, 60, 60, 'none')
-            """),
-            {"at": NOW},
-        )
-    fresh(engine)
-    assert {(row["reason"], row["requests"]) for row in found(engine, "cold_starts")} == {
-        ("predicted", 1), ("other", 1),
-    }  # fmt: skip

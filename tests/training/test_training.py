@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned.attention import estimate_runtime
 from softwalltime.predictors.learned.distribution import SIZE, bin_of
 from softwalltime.predictors.learned.network import load, untrained
-from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.training import weights

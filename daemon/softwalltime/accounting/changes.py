@@ -80,13 +80,11 @@ class Changes:
         self._follow(job_id, [record])
 
     def complete(self, job_ids: Set[bytes]) -> None:
-        """Add the E records of completed jobs."""
         for job_id in self.records.keys() & job_ids:
             del self.records[job_id]
         self.completed |= job_ids
 
     def add(self, later: "Changes") -> None:
-        """Add the next part of the log."""
         self.complete(later.completed)
         for job_id, records in later.records.items():
             self._follow(job_id, records)
@@ -160,7 +158,6 @@ def _by_year(line: bytes) -> bytes:
 
 
 def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: ChangedJobs) -> None:
-    """Parse the records of one job and add the result to ``outcome``."""
     base = records[0] if _is_complete(records[0]) else None
     waits = any(record.kind != b";S;" for record in records if record.kind != ALTERED)
     altered: dict[str, str] = {}

@@ -220,5 +220,4 @@ def _divided(block: Block, position: int) -> tuple[Block, Block]:
 
 
 def _joined(*parts: Block) -> Block:
-    """Join consecutive blocks."""
     return replace(parts[0], content=b"\n".join(part.content for part in parts), end=parts[-1].end)

@@ -100,7 +100,6 @@ def attributes(message: str) -> dict[str, str]:
 
 
 def _scan(message: str) -> dict[str, str]:
-    """Parse the message field by field."""
     values: dict[str, str] = {}
     quotes = _Quotes(message)
     position = 0

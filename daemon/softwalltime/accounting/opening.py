@@ -1,8 +1,4 @@
-"""Open log files: regular files only, decompressed, read up to any damage.
-
-The contents before the damage in a compressed file are read: the decompression step that failed is repeated one byte
-at a time.
-"""
+"""Open log files: regular files only, decompressed, read up to any damage."""
 
 import io
 import os
@@ -20,8 +16,8 @@ from softwalltime.errors import SourceError, UnsuitableFileError
 
 _INPUT = 1 << 14
 """Compressed bytes per read."""
-_STEP = 1 << 16
-"""Maximum bytes of contents per decompression step."""
+_STEP = 1 << 13
+"""Maximum bytes of contents per decompression step: a wrong byte costs at most so many of those before it."""
 
 
 class Contents(Protocol):
@@ -29,9 +25,6 @@ class Contents(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes; fewer only at the end, or where the next call raises an error."""
-
-    def readline(self, size: int, /) -> bytes:
-        """Return a line with its line end, or its first ``size`` bytes."""
 
     def seek(self, offset: int, /) -> int:
         """Move to this byte of the contents."""
@@ -103,10 +96,6 @@ SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 """Name suffixes of compressed files."""
 
 
-class _DamageError(Exception):
-    """The compressed data is damaged from this position."""
-
-
 class _Decompressed:
     """Contents of a compressed file, which may have several members."""
 
@@ -116,93 +105,46 @@ class _Decompressed:
         self._name = name
         self._magic = magic
         self._make = make
-        self._buffer = b""
-        self._begin = 0
-        """Position of the buffer in the contents, in bytes."""
-        self._place = 0
-        self._damage: _DamageError | None = None
-        self._steps = self._decompress(lambda: _STEP)
+        # Positions in the contents, in bytes: of the buffer, and of the next read.
+        self._begin = self._place = 0
+        self._restart()
 
     def read(self, size: int, /) -> bytes:
         parts: list[bytes] = []
         while size > 0:
-            rest = self._rest(wait=not parts)
-            if not rest:
+            at = self._place - self._begin
+            if at < len(self._buffer):
+                parts.append(self._buffer[at : at + size])
+                self._place += len(parts[-1])
+                size -= len(parts[-1])
+            elif not self._step():
                 break
-            parts.append(rest[:size])
-            self._place += len(parts[-1])
-            size -= len(parts[-1])
-        return b"".join(parts)
-
-    def readline(self, size: int, /) -> bytes:
-        parts: list[bytes] = []
-        while size > 0 and (rest := self._rest(wait=not parts)):
-            line, line_end, _ = rest[:size].partition(b"\n")
-            parts.append(line + line_end)
-            self._place += len(parts[-1])
-            size -= len(parts[-1])
-            if line_end:
-                break
+        if self._damage and size and not parts:
+            raise SourceError(f"{self._path}: damaged {self._name} file, read up to the damage: {self._damage}")
         return b"".join(parts)
 
     def seek(self, offset: int, /) -> int:
         if offset < self._begin:
             self._restart()
-        while offset > self._begin + len(self._buffer):
-            self._place = self._begin + len(self._buffer)
-            if not self._rest(wait=True):
-                return self._place
-        self._place = offset
-        return offset
+        while offset > self._begin + len(self._buffer) and self._step():
+            pass
+        self._place = min(offset, self._begin + len(self._buffer))
+        return self._place
 
     def _restart(self) -> None:
         self._buffer = b""
         self._begin = self._place = 0
-        self._damage = None
-        self._steps = self._decompress(lambda: _STEP)
+        self._damage = ""
+        self._steps = self._decompress()
 
-    def _rest(self, *, wait: bool) -> bytes:
-        """Return decompressed bytes that are not read yet; empty at the end, or at damage if ``wait`` is false.
+    def _step(self) -> bool:
+        """Go to the next decompressed bytes; return whether there are any."""
+        self._begin += len(self._buffer)
+        self._buffer = next(self._steps, b"")
+        return bool(self._buffer)
 
-        :raises SourceError: at damage, if ``wait`` is true.
-        """
-        at = self._place - self._begin
-        if at >= len(self._buffer):
-            self._begin += len(self._buffer)
-            self._buffer = b""
-            at = self._place - self._begin
-            if self._damage is None:
-                try:
-                    self._buffer = next(self._steps, b"")
-                except _DamageError as error:
-                    self._damage = error
-                    self._buffer = self._up_to_damage(self._begin)
-            if self._damage is not None and not self._buffer and wait:
-                raise SourceError(
-                    f"{self._path}: damaged {self._name} file, read up to the damage: {self._damage}"
-                ) from self._damage
-        return self._buffer[at:] if at else self._buffer
-
-    def _up_to_damage(self, begin: int) -> bytes:
-        """Return the contents from byte ``begin``, which is the end of a step, to the damage."""
-        done, step = 0, _STEP
-        rest = bytearray()
-        steps = self._decompress(lambda: step)
-        try:
-            while done < begin:
-                done += len(next(steps))
-            step = 1
-            for byte in steps:
-                rest += byte
-        except _DamageError:
-            pass
-        return bytes(rest)
-
-    def _decompress(self, step: Callable[[], int]) -> Iterator[bytes]:
-        """Decompress from the start.
-
-        :raises _DamageError: at the damage.
-        """
+    def _decompress(self) -> Iterator[bytes]:
+        """Decompress from the start; at damage, note it and end."""
         self._file.seek(0)
         data = b""
         member: _Decompressor | None = None
@@ -214,14 +156,14 @@ class _Decompressed:
                     data += more
                 elif data.startswith(self._magic):
                     member = self._make()
-                elif data:
-                    raise _DamageError("other data after its end")
                 else:
+                    self._damage = "other data after its end" if data else ""
                     return
             try:
-                output = member.decompress(data, step())
+                output = member.decompress(data, _STEP)
             except Exception as error:  # zlib.error, LZMAError, OSError and EOFError, by format
-                raise _DamageError(str(error)) from error
+                self._damage = str(error)
+                return
             data = b""
             if output:
                 yield output
@@ -230,7 +172,8 @@ class _Decompressed:
             elif not output:
                 data = self._file.read(_INPUT)
                 if not data:
-                    raise _DamageError("unexpected end of file")
+                    self._damage = "unexpected end of file"
+                    return
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +191,6 @@ class OpenFile:
         return self.on_disk.tell()
 
     def live(self) -> bool:
-        """Return whether the file may be in use by its writer."""
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
 
 

@@ -12,7 +12,7 @@ from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import Shapes
 from softwalltime.accounting.values import duration, epoch, size, walltime, whole
 from softwalltime.errors import RecordError
-from softwalltime.jobs import FIELDS, CompletedJob, CurrentJob, FieldKind, Submission, Values, job_of
+from softwalltime.jobs import FIELDS, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300
@@ -66,18 +66,11 @@ def is_array_parent(job_id: str) -> bool:
     return "[]" in job_id
 
 
-def completed_job(job_id: str, message: str, server: str = "") -> CompletedJob:
-    """Return the job of an E record; ``server`` replaces the host part of the id.
-
-    :raises RecordError: names the field that is missing or cannot be read, and its value.
-    """
-    return job_of(completed_values(job_id, message, server))
-
-
 def completed_values(job_id: str, message: str, server: str = "", left_out: Counter[str] | None = None) -> Values:
-    """Return the values of the job of an E record, as :func:`completed_job`.
+    """Return the values of the job of an E record; ``server`` replaces the host part of the id.
 
     :param left_out: counts malformed values of optional fields, by field; these fields are then empty.
+    :raises RecordError: names the field that is missing or cannot be read, and its value.
     """
     texts = _shapes.values(message)
     if texts is None:
@@ -90,23 +83,11 @@ def completed_values(job_id: str, message: str, server: str = "", left_out: Coun
 def current_job(job_id: str, fields: dict[str, str], server: str = "", *, waits: bool) -> CurrentJob:
     """Return the waiting or running job with these fields of a Q, S or R record and of the alters after it.
 
-    :raises RecordError: as :func:`completed_job`.
+    :raises RecordError: as :func:`completed_values`.
     """
     job = job_of(_read(job_id, tuple(map({**fields, "end": "0"}.get, _FIELDS)), server))
     start = None if waits else job.start
     return CurrentJob(job.submission, job.server, start, job.qtime, job.etime, job.soft_walltime)
-
-
-def depending(line: bytes) -> Submission | None:
-    """Return id, user, time and dependencies of a Q record's submission; ``None`` if it does not say them."""
-    try:
-        _, job_id, message = split(line)
-        fields = attributes(message)
-        submitted = epoch(fields["ctime"])
-    except (RecordError, ValueError, KeyError):
-        return None
-    depend = fields.get("depend", "")
-    return Submission(job_id, fields.get("user", ""), submitted, None, depend=depend) if depend else None
 
 
 def _read(job_id: str, texts: Sequence[str | None], server: str, left_out: Counter[str] | None = None) -> Values:
@@ -180,8 +161,6 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         place or "",
         None if interactive is None else _truth(interactive),
         "",  # script
-        "",  # submit_host
-        "",  # depend
         server,
         start,
         end,

@@ -15,12 +15,11 @@ from softwalltime.accounting.opening import OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
-from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Submission, Values, job_of
+from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
 DISAGREEMENT = 60
 """Seconds by which resources_used.walltime may differ from end - start: PBS measures it at intervals."""
-_ENDED, _QUEUED = b";E;", b";Q;"
-_DEPENDS = b" depend="
+_ENDED = b";E;"
 _RUNS = frozenset({_ENDED, b";R;"})
 _CHANGING = COMES | GOES | {ALTERED, _ENDED}
 _START = OF_SUBMISSION + 1
@@ -33,14 +32,12 @@ class Batch:
     """Contents of one block of a log, in file order; completed jobs as tuples of values.
 
     ``interrupted`` are the runs that ended with a requeue, ``changes`` the jobs that arrived and left.
-    ``depending`` are the submissions with dependencies, of which only Q records tell.
     """
 
     jobs: list[Values]
     malformed: list[Malformed]
     interrupted: list[CompletedJob] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
-    depending: list[Submission] = field(default_factory=list)
 
 
 def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_changes: bool = True) -> Batch:
@@ -84,8 +81,6 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
                 batch.interrupted.append(job_of(job))
         if kind:
             changing.append((line[22:id_end], index))
-            if kind == _QUEUED and _DEPENDS in line and (submission := pbs.depending(line)) is not None:
-                batch.depending.append(submission)
     if with_changes:
         _change(batch.changes, changing, completed, kinds, positions)
     for kind, count in counts.items():
@@ -133,11 +128,9 @@ class _LinePositions:
         return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset + self._skipped))
 
     def record(self, kind: bytes, index: int) -> Record:
-        """Return the line with this index as a record of this type."""
         return Record(kind, self._path, self._block.line + index, self._offsets[index], self._lines[index])
 
     def malformed(self, error: RecordError, index: int) -> Malformed:
-        """Return the line with this index as a malformed line with this error."""
         return Malformed.of(error, self._path, self._offsets[index], self._block.line + index, self._lines[index])
 
 

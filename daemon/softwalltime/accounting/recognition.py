@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 
 from softwalltime.accounting import swf
-from softwalltime.accounting.files import BLOCK, BOM, LONGEST_LINE
-from softwalltime.accounting.opening import Contents, OpenFile
+from softwalltime.accounting.files import BLOCK, BOM
+from softwalltime.accounting.opening import OpenFile
 from softwalltime.errors import UnsuitableFileError
 
 _START = 1 << 16
@@ -54,8 +54,7 @@ def is_trace(file: OpenFile) -> bool:
     records = _RECORD.search(start) is not None
     if reason := _reason(_PACKED, start) or (not records and _foreign(start.removeprefix(BOM))):
         raise UnsuitableFileError(file.path, reason)
-    contents.seek(0)
-    trace = _begins_as_trace(contents)
+    trace = _begins_as_trace(start.removeprefix(BOM))
     if not trace and not records and b"\0" in start:
         # After a crash of the host, a log may begin with many zero bytes.
         while (more := contents.read(BLOCK)) and not _RECORD.search(more):
@@ -93,13 +92,11 @@ def require_log(file: OpenFile) -> None:
     file.contents.seek(0)
 
 
-def _begins_as_trace(contents: Contents) -> bool:
+def _begins_as_trace(start: bytes) -> bool:
     headed = False
-    line = contents.readline(LONGEST_LINE).removeprefix(BOM)
-    while line:
+    for line in start.split(b"\n"):
         if line.startswith(b";"):
             headed = True
         elif line.strip():
             return swf.columns(line) > 0 or (headed and not _RECORD.match(line))
-        line = contents.readline(LONGEST_LINE)
     return headed

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from softwalltime.errors import RecordError
-from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Values, job_of
+from softwalltime.jobs import MAX_WALLTIME, Values
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",
@@ -64,7 +64,6 @@ class Header:
     """Number of malformed values of optional columns, by column."""
 
     def read(self, line: bytes) -> None:
-        """Read one header line."""
         match = _UNIX_START.match(line)
         if match is not None:
             self.start = int(match.group(1))
@@ -86,14 +85,6 @@ def columns(line: bytes) -> int:
     numbers = [*parts[:_NUMBERS], *parts[15:18]]
     fits = 18 <= len(parts) <= 18 + len(MORE_COLUMNS) and all(map(_NUMBER.fullmatch, numbers))
     return len(parts) if fits else 0
-
-
-def completed_job(line: bytes, header: Header, server: str = "") -> CompletedJob:
-    """Return the job of one line.
-
-    :raises RecordError: names the column and its value.
-    """
-    return job_of(completed_values(line, header, server))
 
 
 def completed_values(line: bytes, header: Header, server: str = "") -> Values:
@@ -158,8 +149,6 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         "",  # place
         None,  # interactive
         "",  # script
-        "",  # submit_host
-        "",  # depend
         server,
         None if never_ran else start,
         start + runtime,

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import IO
 
 from softwalltime.accounting.values import clock
 from softwalltime.errors import SourceError
@@ -152,29 +153,19 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise SourceError(f"{folder}: the folder is not empty; name a new one")
-        stream: IO[str] | None = None
-        current = ""
-        try:
-            for day, record in records(jobs, zone):
-                if day != current or stream is None:
-                    if stream is not None:
-                        stream.close()
-                    # When summer time ends, an hour occurs twice, but no day does: records stay in day order.
-                    stream = (folder / day).open("x", encoding="utf-8", newline="\n")
-                    files += 1
-                    current = day
-                stream.write(record)
-                count += 1
-        finally:
-            if stream is not None:
-                stream.close()
+        # When summer time ends, an hour occurs twice, but no day does: records stay in day order.
+        for day, lines in groupby(records(jobs, zone), itemgetter(0)):
+            with (folder / day).open("x", encoding="utf-8", newline="\n") as stream:
+                files += 1
+                for _, record in lines:
+                    stream.write(record)
+                    count += 1
     except OSError as error:
         raise SourceError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return files, count
 
 
 def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
-    """Return the local day and PBS's time stamp."""
     day, hour, minute = _quarter(time // 900, zone)
     minutes, seconds = divmod(time % 900, 60)
     return day, f"{hour}:{minute + minutes:02}:{seconds:02}"

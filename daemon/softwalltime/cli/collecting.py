@@ -132,7 +132,5 @@ def _anonymous(job: CompletedJob, names: Pseudonyms) -> CompletedJob:
             queue=named("queue", submission.queue),
             select=_PLACED.sub(lambda found: f"{found[1]}={names('host', found[2])}", submission.select),
             script="",
-            submit_host="",
-            depend="",
         ),
     )

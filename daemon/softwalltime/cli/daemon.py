@@ -52,7 +52,7 @@ def serve(options: ServeOptions) -> None:
     with ending_normally():
         from softwalltime import __version__
         from softwalltime.service.daemon import serve as run
-        from softwalltime.service.logs import set_up_logging
+        from softwalltime.service.log_output import set_up_logging
 
         set_up_logging(options.log_format)
         run(load(), load, __version__)

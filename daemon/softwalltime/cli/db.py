@@ -109,8 +109,8 @@ def downgrade(options: DowngradeOptions) -> Result[RevisionDocument]:
 
     \b
     Example:
-      softwalltime db downgrade 0015 --config softwalltime.toml
-      softwalltime db downgrade 0015 --dsn postgresql:///softwalltime
+      softwalltime db downgrade 0001 --config softwalltime.toml
+      softwalltime db downgrade 0001 --dsn postgresql:///softwalltime
     """
     from softwalltime.store.migrations import current
     from softwalltime.store.migrations import downgrade as go_back
@@ -185,7 +185,6 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
       softwalltime db prune --dsn postgresql:///softwalltime
     """
     from softwalltime.store.opening import open_store
-    from softwalltime.store.retention import Retention
     from softwalltime.store.retention import prune as start_pruning
 
     deleted: Counter[str] = Counter()
@@ -197,8 +196,7 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
 
     try:
         with open_store(given) as engine:
-            retention = Retention(given.keep_days, given.keep_jobs_per_user)
-            run = start_pruning(engine, retention, int(time.time()), force=options.force)
+            run = start_pruning(engine, given.keep_days, int(time.time()), force=options.force)
             for table, rows in run:
                 deleted[table] += rows
             refused = tuple(map(str, run.refused))

@@ -161,8 +161,8 @@ def _configure(
     :param own: the hook's configuration.
     """
     from softwalltime.cli.presets import PresetChanges, set_up
+    from softwalltime.deployment.check_setup import shows_starts
     from softwalltime.deployment.preset_setup import resource_of
-    from softwalltime.deployment.shown_starts import shows_starts
 
     starts = shows_starts(settings)
     if not preset and not starts:
@@ -246,7 +246,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
     from softwalltime.cli.presets import PresetChanges, set_up
     from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
-    from softwalltime.deployment.live_right import remaining_rights
+    from softwalltime.deployment.live_setup import remaining_rights
     from softwalltime.deployment.pbs import QmgrObject, find
 
     with printed_changes(options.output) as changes:

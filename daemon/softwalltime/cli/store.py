@@ -173,7 +173,7 @@ def _text(output: Output, document: IngestDocument) -> None:
 
 def _follow(settings: "Settings", paths: tuple[Path, ...], log_format: str) -> None:
     from softwalltime.service.follow import Follower, follow
-    from softwalltime.service.logs import set_up_logging
+    from softwalltime.service.log_output import set_up_logging
     from softwalltime.store.opening import open_store
 
     if len(paths) > 1 or settings.accounting is None:

@@ -9,14 +9,20 @@ from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
 from softwalltime.deployment import configuration
-from softwalltime.deployment.live_right import remaining_rights
-from softwalltime.deployment.live_setup import account_of, agent_change, change_agent, missing_right, usual_agent
+from softwalltime.deployment.check_setup import shows_starts
+from softwalltime.deployment.live_setup import (
+    account_of,
+    agent_change,
+    change_agent,
+    missing_right,
+    remaining_rights,
+    usual_agent,
+)
 from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject, find
 from softwalltime.deployment.preset_setup import setup_of
 from softwalltime.deployment.reload_daemon import reload_daemon
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
-from softwalltime.deployment.shown_starts import shows_starts
 from softwalltime.errors import UsageError
 from softwalltime.live.options import LiveOptions, inert, read_policy, reads_promises, unguarded, without_live
 from softwalltime.policy.plan_file import Plan, read_plan

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from softwalltime.deployment import configuration, positions
 from softwalltime.deployment.finding import ConfigProblem
@@ -19,7 +18,7 @@ from softwalltime.live.options import LiveOptions, inert, read_policy
 from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import StartOptions
-from softwalltime.settings import Settings
+from softwalltime.settings import Settings, settings_from
 from softwalltime.store.engine import parse_dsn
 from softwalltime.validation import Place, problems, written
 
@@ -29,22 +28,6 @@ TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptio
 _VARIABLES = {"CONFIG", "COMPLETE"}
 """Variables that are no settings."""
 _DSN = "dsn"
-
-
-class FileSettings(Settings):
-    """Settings without the environment."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the given values as the only source."""
-        return (init_settings,)
 
 
 def check_file(file: Path) -> list[ConfigProblem]:
@@ -62,7 +45,6 @@ def check_file(file: Path) -> list[ConfigProblem]:
 
 
 def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
-    """Yield the errors of a settings file."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -106,7 +88,6 @@ def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[ConfigProblem]:
-    """Yield the errors of the environment's settings."""
     known = {PREFIX + name.upper(): name for name in Settings.model_fields}
     for variable, value in sorted(environment.items()):
         if not variable.startswith(PREFIX) or not value:
@@ -128,7 +109,6 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[C
 
 
 def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
-    """Yield the errors of the hook's configuration."""
     try:
         values = configuration.read(text, file)
     except UsageError as error:
@@ -144,7 +124,7 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield path and reason of each error in settings."""
     try:
-        FileSettings(**values)
+        settings_from((), values, environment=False)
     except (ValidationError, ValueError) as error:
         yield from _reasons(error)
     if isinstance(dsn := values.get(_DSN), str):

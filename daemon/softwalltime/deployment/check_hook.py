@@ -98,7 +98,6 @@ def check_transport(name: str) -> Iterator[Finding]:
 
 
 def _wrong_in(file: Path) -> list[str] | None:
-    """Return what is wrong with the file of the transport, and the remedy."""
     found = file_writable_by_others(file)
     if found is not None:
         return [f"{found.path} {found.reason}, and the hook runs it as root", f"root: {found.remedy}"]

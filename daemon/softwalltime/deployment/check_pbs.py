@@ -3,60 +3,39 @@
 These are choices of the site, so what limits soft walltimes is advice and not an error.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 from softwalltime.deployment.finding import Finding, advice, ok, skipped, warning
-from softwalltime.deployment.pbs import QmgrObject, QmgrObjects, year_of
-
-_OPTION = re.compile(r"^\s*(\w+)\s*:\s*(\S+)(?:\s+(\S+))?", re.MULTILINE)
-_LAST_WITH_STARVING = 2020
-"""Since April 2021 the scheduler knows no starving jobs (OpenPBS pull request 2365), and the option sets nothing."""
-_UNCLEAR = "20.0.0"
-"""Version number of OpenPBS from 2020 to June 2023, and of a build of release 22.05.11."""
-_TRUE = re.compile(r"true|0*[1-9]\d*")
-_FALSE = re.compile(r"false|0+")
+from softwalltime.deployment.pbs import QmgrObject, QmgrObjects
+from softwalltime.deployment.sched_config import switched
 
 
-def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None], version: str) -> Iterator[Finding]:
+def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Iterator[Finding]:
     """Check whether there are top jobs: soft walltimes work in the calendar of top jobs and nowhere else.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
-    :param version: of PBS.
     """
     yield from _depth(server)
     for file, text in files.items():
         if text is None:
             yield skipped("strict ordering", f"{file} cannot be read from here: strict_ordering must be true in it")
         else:
-            yield _ordering(file, options_of(text), version)
+            yield _ordering(file, text)
 
 
-def _ordering(file: str, options: Mapping[str, set[str]], version: str) -> Finding:
-    """Check whether the scheduler plans ahead with these options of a sched_config."""
+def _ordering(file: str, text: str) -> Finding:
+    """Check whether the scheduler plans ahead with this sched_config."""
     check = "strict ordering"
-    # strict_ordering also changes the order of the jobs, so it is for the site to decide.
-    act = f"a PBS manager, if that is the site's policy: strict_ordering: true ALL in {file}, kill -HUP the scheduler"
-    nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
-    strict, starving = (_set(options, name, _TRUE) for name in ("strict_ordering", "help_starving_jobs"))
-    if (strict or starving) and _set(options, "backfill", _FALSE):
+    if True not in switched(text, "strict_ordering"):
+        # strict_ordering also changes the order of the jobs, so it is for the site to decide.
+        act = (
+            f"a PBS manager, if that is the site's policy: strict_ordering: true ALL in {file}, kill -HUP the scheduler"
+        )
+        nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
+        return advice(check, f"{file}: strict_ordering is not true, {nothing}", act)
+    if False in switched(text, "backfill", default=True):
         return advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
-    if strict:
-        return ok(check, f"{file}: jobs are planned ahead")
-    year = None if version == _UNCLEAR else year_of(version)
-    if not starving or (year is not None and year > _LAST_WITH_STARVING):
-        also = "; help_starving_jobs sets nothing in this version" if starving else ""
-        return advice(check, f"{file}: strict_ordering is not true{also}, {nothing}", act)
-    if year is None:
-        text = f"{file}: strict_ordering is not true, and help_starving_jobs sets nothing since 2021"
-        calls = f"{version}, as all of 2020 to 2023 did" if version else "nothing"
-        return advice(check, f"{text}; of its version this PBS says {calls}", act)
-    return advice(check, f"{file}: help_starving_jobs alone: only jobs that starve are planned ahead", act)
-
-
-def _set(options: Mapping[str, set[str]], name: str, value: re.Pattern[str]) -> bool:
-    """Return whether an option has such a value, at prime or non-prime time."""
-    return any(value.fullmatch(each) for each in options.get(name, ()))
+    return ok(check, f"{file}: jobs are planned ahead")
 
 
 def _depth(server: QmgrObjects) -> Iterator[Finding]:
@@ -78,15 +57,6 @@ def _depth(server: QmgrObjects) -> Iterator[Finding]:
         )
     else:
         yield ok(check, f"{depth} waiting jobs are promised a start")
-
-
-def options_of(text: str) -> dict[str, set[str]]:
-    """Return the options of a sched_config, each with its values at prime and non-prime time."""
-    found: dict[str, set[str]] = {}
-    plain = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    for name, value, _ in _OPTION.findall(plain):
-        found.setdefault(name, set()).add(value.lower())
-    return found
 
 
 def check_queues(server: QmgrObjects) -> Iterator[Finding]:

@@ -57,7 +57,6 @@ def _start() -> str:
 
 
 def check_daemon(probe: DaemonProbe | str, deadline_ms: int, version: str) -> Iterator[Finding]:
-    """Check that it answers in time, and its status."""
     check = "daemon"
     if isinstance(probe, str):
         yield problem(check, probe, _start())

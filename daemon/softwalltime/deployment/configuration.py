@@ -33,7 +33,6 @@ class Difference:
 
 
 def shipped() -> Values:
-    """Return the default configuration of this version."""
     return read(resources.hook().with_suffix(".json").read_text(encoding="utf-8"), "the shipped configuration")
 
 
@@ -66,7 +65,6 @@ def merged(own: Values, defaults: Values) -> Values:
 
 
 def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Difference]:
-    """Yield the differences, key by key."""
     for key in {**before, **after}:
         old, new = before.get(key, _MISSING), after.get(key, _MISSING)
         if isinstance(old, dict) and isinstance(new, dict):
@@ -87,7 +85,6 @@ def effective(values: Values) -> Values:
 
 
 def events(values: Values) -> Mapping[str, bool]:
-    """Return which events of PBS the hook handles."""
     return cast("Mapping[str, bool]", effective(values)["events"])
 
 

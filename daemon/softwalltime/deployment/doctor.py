@@ -20,15 +20,14 @@ from softwalltime.deployment.check_service import (
     check_store,
     check_trial,
 )
-from softwalltime.deployment.check_setup import check_setup
+from softwalltime.deployment.check_setup import check_setup, check_shown_starts, shows_starts
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
-from softwalltime.deployment.live_right import check_right
+from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.preset_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.shown_starts import check_shown_starts, shows_starts
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
@@ -122,12 +121,12 @@ class Doctor:
             return
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
-        yield from self._scheduler(pbs, settings, version, server)
+        yield from self._scheduler(pbs, settings, server)
         if shows_starts(settings):
             yield _shown_starts(pbs)
         yield from check_queues(server)
 
-    def _scheduler(self, pbs: Qmgr, settings: Settings, version: str, server: QmgrObjects) -> Iterator[Finding]:
+    def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), setup_of(self.policy)
         needs = requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
@@ -135,7 +134,7 @@ class Doctor:
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
             found = None
-        general = check_scheduler(server, sched_configs(pbs), version)
+        general = check_scheduler(server, sched_configs(pbs))
         if found is None:
             yield from general
             return

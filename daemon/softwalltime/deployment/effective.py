@@ -50,9 +50,12 @@ class _Sources:
         """Return where the value with this path is given; ``default`` if nowhere."""
         if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
             return variable
-        for file, lines in self._lines.items():
-            if path in lines:
-                return f"{file}:{lines[path]}"
+        for file, values in self._values.items():
+            given: Any = values
+            for part in path:
+                given = given.get(part, _MISSING) if isinstance(given, dict) else _MISSING
+            if given is not _MISSING:
+                return f"{file}:{positions.line_of(self._lines[file], path)}"
         return DEFAULT
 
 

@@ -4,8 +4,8 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from softwalltime.deployment import configuration
@@ -27,12 +27,9 @@ def read_own(folder: Path) -> Values | None:
     :raises UsageError: if it cannot be read.
     """
     file = folder / CONFIGURATION
-    try:
+    with _named_failure(file), suppress(FileNotFoundError):
         return configuration.read(file.read_text(encoding="utf-8"), str(file))
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
+    return None
 
 
 def outdated(plan: InstallationPlan, folder: Path) -> list[Path]:
@@ -40,12 +37,8 @@ def outdated(plan: InstallationPlan, folder: Path) -> list[Path]:
 
     :raises SourceError: if one cannot be read.
     """
-    try:
+    with _named_failure(folder):
         return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
-    except OSError as error:
-        raise SourceError(f"{error.filename or folder}: {error.strerror}{_hint(error)}") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
 
 
 def write(plan: InstallationPlan, folder: Path) -> list[Path]:
@@ -57,7 +50,7 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
     if not str(folder).isprintable() or set(str(folder)) & set(" \t\"'"):
         raise UsageError(f"{folder}: qmgr cannot read files from a path with blanks or quotes; give another FOLDER")
     changed = []
-    try:
+    with _named_failure(folder, "cannot be written: "):
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         _refuse_open_folder(folder)
         for name, content in plan.files.items():
@@ -66,10 +59,6 @@ def write(plan: InstallationPlan, folder: Path) -> list[Path]:
                 continue
             _replace(file, content)
             changed.append(file)
-    except OSError as error:
-        raise SourceError(f"{error.filename or folder}: cannot be written: {error.strerror}{_hint(error)}") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{folder}: a file there is not UTF-8: {error}; move it away") from error
     return changed
 
 
@@ -92,16 +81,13 @@ def read_state(folder: Path) -> str:
     :raises SourceError: if it cannot be read, or others can change what root would do to PBS.
     """
     file = folder / STATE
-    try:
+    with _named_failure(file), suppress(FileNotFoundError):
         text = file.read_text(encoding="utf-8")
         _refuse_open_folder(folder)
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{file}: {error.strerror if isinstance(error, OSError) else error}{_hint(error)}") from error
-    if os.geteuid() == 0 and not _closed(file, _PRIVATE):
-        raise SourceError(f"{file}: others can change it; check it, then run chown root {file}; chmod 600 {file}")
-    return text
+        if os.geteuid() == 0 and not _closed(file, _PRIVATE):
+            raise SourceError(f"{file}: others can change it; check it, then run chown root {file}; chmod 600 {file}")
+        return text
+    return ""
 
 
 def write_state(folder: Path, text: str) -> None:
@@ -110,7 +96,7 @@ def write_state(folder: Path, text: str) -> None:
     :raises SourceError: if that is impossible, or others can change the folder.
     """
     file = folder / STATE
-    try:
+    with _named_failure(file, "cannot be written: "):
         if text:
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             _refuse_open_folder(folder)
@@ -119,8 +105,6 @@ def write_state(folder: Path, text: str) -> None:
             with suppress(FileNotFoundError):
                 file.unlink()
                 _remove_empty(folder)
-    except OSError as error:
-        raise SourceError(f"{error.filename or file}: cannot be written: {error.strerror}{_hint(error)}") from error
 
 
 def _mode(name: str) -> int:
@@ -132,8 +116,16 @@ def _current(file: Path, content: str) -> bool:
     return _closed(file, _mode(file.name)) and file.read_text(encoding="utf-8") == content
 
 
-def _hint(error: Exception) -> str:
-    return "; run this as root on the PBS server's host" if isinstance(error, PermissionError) else ""
+@contextmanager
+def _named_failure(path: Path, what: str = "") -> Iterator[None]:
+    """Name in the error the file that the system refused, else ``path``, and say who can do what."""
+    try:
+        yield
+    except OSError as error:
+        hint = "; run this as root on the PBS server's host" if isinstance(error, PermissionError) else ""
+        raise SourceError(f"{error.filename or path}: {what}{error.strerror}{hint}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8: {error}; move it away") from error
 
 
 def _closed(file: Path, mode: int) -> bool:
@@ -190,11 +182,9 @@ def remove_files(folder: Path, more: Sequence[Path] = ()) -> list[Path]:
     :raises SourceError: if that is not possible.
     """
     removed = files_in(folder)
-    try:
+    with _named_failure(folder, "cannot be removed: "):
         for file in (*removed, *more):
             file.unlink(missing_ok=True)
         if removed:
             _remove_empty(folder)
-    except OSError as error:
-        raise SourceError(f"{error.filename or folder}: cannot be removed: {error.strerror}{_hint(error)}") from error
     return [*removed, *more]

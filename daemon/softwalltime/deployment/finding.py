@@ -45,7 +45,6 @@ class ConfigProblem:
 
 
 def ok(check: str, text: str) -> Finding:
-    """Return the finding that nothing needs to be done."""
     return Finding(check, "ok", text)
 
 

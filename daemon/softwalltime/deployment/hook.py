@@ -46,12 +46,10 @@ class Hook:
 
     @property
     def enabled(self) -> bool:
-        """Whether it is enabled in PBS."""
         return self.attributes.get("enabled", "").lower() == "true"
 
 
 def script() -> str:
-    """Return the hook file of this version."""
     return resources.hook().read_text(encoding="utf-8")
 
 

@@ -25,7 +25,6 @@ class Installation:
     own: Values | None
 
     def plan(self, present: Hook | None, supported: frozenset[str]) -> InstallationPlan:
-        """Return the plan."""
         return make_plan(self.folder, self.socket, supported, present, self.choices, self.own)
 
     def apply(self, pbs: Qmgr, plan: InstallationPlan, supported: frozenset[str]) -> Iterator[Step]:

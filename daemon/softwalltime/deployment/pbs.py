@@ -38,7 +38,6 @@ class QmgrObject:
         return ",".join(self.attributes.get(name, (default,)))
 
     def parts(self, name: str) -> tuple[str, ...]:
-        """Return the parts of an attribute that is a list."""
         return tuple(
             part.strip() for value in self.attributes.get(name, ()) for part in value.split(",") if part.strip()
         )

@@ -1,11 +1,12 @@
 """Lines of keys in TOML and JSON files: neither tomllib, tomlkit nor json tells on which line a value is."""
 
-import tomllib
-from collections.abc import Iterator
+import re
 from json.decoder import JSONDecoder
-from typing import Any
 
 from softwalltime.validation import Place
+
+_HEADER = re.compile(r"""\s*(\[\[?)([\w.\- \t"']+)\]""")
+_KEY = re.compile(r"""\s*([\w.\-"']+)\s*=""")
 
 
 def line_of(lines: dict[Place, int], path: Place) -> int | None:
@@ -17,27 +18,24 @@ def line_of(lines: dict[Place, int], path: Place) -> int | None:
 
 
 def toml_lines(text: str) -> dict[Place, int]:
-    """Return the line, from 1, of each table and key of a valid TOML document."""
-    lines = text.splitlines(keepends=True)
+    """Return the line, from 1, of each table and key of a valid TOML document that begins a line."""
     found: dict[Place, int] = {}
-    arrays: dict[Place, int] = {}
+    tables: dict[Place, int] = {}
     table: Place = ()
-    number = 0
-    while number < len(lines):
-        statement = lines[number].strip()
-        begin = number
-        number += 1
-        if not statement or statement.startswith("#"):
-            continue
-        if statement.startswith("["):
-            table = _header(statement, arrays)
-            found.setdefault(table, begin + 1)
-            continue
-        while (values := _parsed("".join(lines[begin:number]))) is None and number < len(lines):
-            number += 1
-        for path, line in _keys(values or {}, lines[begin:number]):
-            found[table + path] = begin + 1 + line
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _path(header[2])
+            if header[1] == "[[":
+                tables[table] = tables.get(table, -1) + 1
+                table = (*table, tables[table])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_path(key[1])), number)
     return found
+
+
+def _path(dotted: str) -> Place:
+    return tuple(part.strip(" \t\"'") for part in dotted.split("."))
 
 
 def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
@@ -71,56 +69,3 @@ def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
 
     value(0, ())
     return found, twice
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-
-
-def _header(statement: str, arrays: dict[Place, int]) -> Place:
-    """Return the path of a table, with the index of the newest element of each array of tables in it."""
-    values: Any = _parsed(statement) or {}
-    path: Place = ()
-    is_array = False
-    while values:
-        is_array = isinstance(values, list)
-        if is_array:
-            values = values[0]
-            continue
-        ((key, values),) = values.items()
-        path = (*path, key)
-        if path in arrays and values not in ({}, [{}]):
-            path = (*path, arrays[path])
-    if is_array or statement.startswith("[["):
-        arrays[path] = arrays.get(path, -1) + 1
-        path = (*path, arrays[path])
-    return path
-
-
-def _keys(values: Any, lines: list[str], path: Place = ()) -> Iterator[tuple[Place, int]]:
-    """Yield the keys of a statement with their lines within it; elements of an array may have lines of their own."""
-    items = values.items() if isinstance(values, dict) else enumerate(values)
-    for key, value in items:
-        yield (*path, key), 0
-        if isinstance(value, dict):
-            yield from _keys(value, lines, (*path, key))
-        elif isinstance(value, list):
-            for index, element in enumerate(value):
-                line = _begin(lines, index) if not path else 0
-                yield (*path, key, index), line
-                if isinstance(element, dict):
-                    yield from (((*path, key, index, *below), line) for below, _ in _keys(element, lines))
-
-
-def _begin(lines: list[str], index: int) -> int:
-    """Return the line on which this element of an array in the statement begins."""
-    for end in range(len(lines)):
-        text = "".join(lines[: end + 1])
-        # The line of the last element may close the array.
-        values = _parsed(f"{text}\n]") or _parsed(text)
-        if values is not None and len(next(iter(values.values()))) > index:
-            return end
-    return 0

@@ -43,7 +43,6 @@ class SortFormula(Requirement):
 
     @property
     def own(self) -> str:
-        """The formula of the preset."""
         return _formulas(self.resource)[self.preset or RECOMMENDED]
 
     def now(self, settings: PbsSettings) -> str:
@@ -87,12 +86,10 @@ class SortFormula(Requirement):
 
 
 def _formulas(resource: str) -> dict[str, str]:
-    """Return the formula of each preset that has one."""
     return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
 
 
 def _factor(formula: str) -> str:
-    """Return a formula as a factor of a product."""
     return f"({formula})" if " if " in formula else formula
 
 
@@ -113,7 +110,6 @@ class NoThreshold(Requirement):
         return ()
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to unset it."""
         now = self.now(settings)
         if not now:
             return ""

@@ -15,7 +15,7 @@ from softwalltime.live.connection import PbsConnection
 from softwalltime.service.client import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
-from softwalltime.store.logs import HEAD_BYTES, LogHead
+from softwalltime.store.logs import HEAD_BYTES, LogDigest
 
 PINGS = 9
 SLOW = 10.0
@@ -28,7 +28,7 @@ class StoredPosition:
 
     server: str
     offset: int
-    head: LogHead
+    head: LogDigest
 
     def is_of(self, log: "LogProbe") -> bool:
         """Return whether it is the position of this log.
@@ -74,7 +74,7 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
     found = call_in_subprocess(lambda: _store(settings), SLOW, user)
     revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
     read = (
-        StoredPosition(name, offset, LogHead(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
+        StoredPosition(name, offset, LogDigest(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
     )
     return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
 
@@ -85,7 +85,7 @@ def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine
-    from softwalltime.store.retention import Retention, refusals
+    from softwalltime.store.retention import refusals
 
     with open_engine(settings) as engine:
         revision = current(engine)
@@ -100,8 +100,7 @@ def _store(settings: Settings) -> list[Any]:
                 for each in read_positions(connection)
             ]
             newest = newest_job(connection)
-            retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
-            refused = "; ".join(map(str, refusals(connection, retention, int(time.time()))))
+            refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
         return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, "")), refused]
 
 

@@ -111,7 +111,6 @@ class Proof:
         self._cycle()
 
     def _cycle(self) -> None:
-        """Start a scheduling cycle."""
         self.pbs.execute("set server scheduling = True")
 
     def _wait(self, condition: Callable[[], bool]) -> bool:

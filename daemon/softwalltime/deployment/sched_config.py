@@ -108,7 +108,6 @@ def with_member(text: str, option: str, member: str) -> str:
 
 
 def without_member(text: str, option: str, member: str) -> str:
-    """Return the text without this member of a list."""
     for line in reversed(lines_of(text, option)):
         name = re.escape(member)
         value = re.sub(rf"[ \t]*,[ \t]*{name}(?![\w.-])|(?<![\w.-]){name}[ \t]*,[ \t]*", "", line.value)

@@ -45,7 +45,6 @@ class Change:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Identity of the setting."""
         return self.place, self.file, self.name
 
     def __str__(self) -> str:
@@ -84,7 +83,6 @@ class Requirement(ABC):
         return ""
 
     def readable(self, settings: PbsSettings) -> bool:
-        """Return whether the setting can be read from here."""
         return True
 
 
@@ -99,11 +97,9 @@ class ServerAttribute(Requirement):
     decisive: bool = True
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the attribute."""
         return settings.server.get(self.name)
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change of the attribute."""
         now = self.now(settings)
         if now.lower() not in self.refused:
             return ()
@@ -119,11 +115,9 @@ class Switch(Requirement):
     why: str
 
     def readable(self, settings: PbsSettings) -> bool:
-        """Return whether a sched_config can be read."""
         return any(text is not None for text in settings.files.values())
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the values in all files."""
         found = (sched_config.values_of(text, self.name) for text in settings.files.values() if text is not None)
         return ", ".join(dict.fromkeys(value for values in found for value in values))
 
@@ -148,11 +142,9 @@ class ListMember(Requirement):
     decisive: bool = True
 
     def readable(self, settings: PbsSettings) -> bool:
-        """Return whether a sched_config can be read."""
         return any(text is not None for text in settings.files.values())
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the list of the first scheduler."""
         texts = [text for text in settings.files.values() if text is not None]
         return ", ".join(sched_config.members(texts[0], self.name)) if texts else ""
 
@@ -187,12 +179,10 @@ class CustomResource(Requirement):
     """What to do where a resource of that name and another type exists."""
 
     def now(self, settings: PbsSettings) -> str:
-        """Return its type and flag."""
         found = settings.resources.get(self.name)
         return "" if found is None else definition(found)
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return its creation, or the change of its flag."""
         found = settings.resources.get(self.name)
         if found is None:
             return (Change("resource", self.name, "", definition({"type": self.type, "flag": FLAG}), self.why),)

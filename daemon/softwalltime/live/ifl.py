@@ -90,7 +90,6 @@ class Ifl:
             raise IflError(f"the PBS server cannot be reached (error {self._errno()})")
 
     def close(self) -> None:
-        """Disconnect."""
         self._library.pbs_disconnect(self._connection)
 
     def ids(self) -> list[str]:

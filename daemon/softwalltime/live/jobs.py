@@ -57,7 +57,6 @@ class ServerJob:
 
     @property
     def runs(self) -> bool:
-        """Whether it holds its processors."""
         return self.state in RUNNING
 
 

@@ -42,7 +42,6 @@ class LiveOptions(BaseModel):
 
     @property
     def alters_per_look(self) -> int:
-        """The budget of one look."""
         return max(1, self.alters_per_minute * self.every // 60)
 
 

@@ -131,11 +131,9 @@ class JobWatcher(Generic[T]):
         return jobs
 
     def _weight(self, job_id: str) -> int:
-        """How many jobs the server returns for an id."""
         return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
 
     def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:
-        """The jobs, with the extra attributes of those that need them."""
         for names, needed in self._extras:
             wanting = [job_id for job_id, attributes in jobs.items() if needed(attributes)]
             for job_id, more in self._read(names, wanting, DETAILS_AT_ONCE).items():

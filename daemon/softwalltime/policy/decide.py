@@ -60,7 +60,6 @@ class Decision(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """One sentence that says why."""
         if self.prediction is None:
             return sentence(self.reason)
         if self.reason is Reason.NOT_BELOW_WALLTIME:
@@ -122,7 +121,6 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
 
 
 def _steered(prediction: Prediction, walltime: int, factor: float) -> Prediction:
-    """The prediction, at most the walltime, times the factor of steering."""
     return Prediction(
         min(prediction.seconds, walltime) * factor, "{}, times {:.2f} by steering", (prediction.basis, factor)
     )

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -54,7 +54,6 @@ class PlannedPolicy(_Model):
         return self
 
     def values(self) -> dict[str, Any]:
-        """Return the values that are given, and the share."""
         return {"preset": self.preset, **self.model_dump(exclude_none=True)}
 
 
@@ -200,10 +199,6 @@ def toml_value(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, Mapping):
-        return f"{{{', '.join(_pairs(value.items()))}}}"
+        return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())}}}"
     # JSON's texts are those of TOML, but for the character DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _pairs(items: Iterable[tuple[str, object]]) -> Iterator[str]:
-    return (f"{key} = {toml_value(value)}" for key, value in items)

@@ -55,6 +55,15 @@ class PromiseLedger:
         """The first promised start of each job that waits, epoch seconds."""
         return {job: promise.first for job, promise in self._open.items() if job not in self._gone}
 
+    def late_job(self, now: int, seconds: int) -> str:
+        """Return the waiting job that is later than promised for longest; empty if none is by more than ``seconds``.
+
+        Short waiting values let jobs be backfilled that outlive them, so a wide job at the head of the queue can be put
+        off again and again.  While it is late, the guard has waiting jobs planned with their walltimes.
+        """
+        late = [(promise, job) for job, promise in self.waiting.items() if now > promise + seconds]
+        return min(late)[1] if late else ""
+
     def look(self, jobs: Iterable[QueuedJob], now: int) -> list[Promise]:
         """Take in the jobs that wait and run now (epoch seconds); return the promises that have changed.
 

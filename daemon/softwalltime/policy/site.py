@@ -68,7 +68,6 @@ class Rule(_Model):
     minimum: int | None = Field(default=None, ge=60)
 
     def applies(self, job: Submission) -> bool:
-        """Whether the rule is for this job."""
         return self.queue in (None, job.queue) and self.user in (None, job.user) and self.project in (None, job.project)
 
 
@@ -130,7 +129,6 @@ class SitePolicy(_Model):
         )
 
     def specs(self) -> set[str]:
-        """All predictors that may be asked."""
         every: tuple[SitePolicy | Rule, ...] = (self, *self.rules)
         named = {
             spec for values in every for spec in (values.waiting, values.running, values.ordering) if spec is not None
@@ -138,7 +136,6 @@ class SitePolicy(_Model):
         return named - {WALLTIME, KEEP}
 
     def terms(self, job: Submission) -> "JobPolicy":
-        """Return the terms for this job."""
         mode, waiting, running, minimum = self.mode, self.waiting, self.running, self.minimum
         ordering, exclusive = self.ordering, self.exclusive
         for rule in self.rules:
@@ -170,8 +167,8 @@ class JobPolicy(NamedTuple):
     waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
     Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
     jobs with exclusive placement are planned with their walltime while they wait.  ``guarded``: all waiting jobs are,
-    because the top job is late (:mod:`softwalltime.policy.guard`).  ``factor`` scales what is predicted for a waiting
-    job (:mod:`softwalltime.policy.steering`).
+    because the top job is late (:mod:`softwalltime.policy.promise_ledger`).  ``factor`` scales what is predicted for a
+    waiting job (:mod:`softwalltime.policy.steering`).
     """
 
     mode: Mode

@@ -24,8 +24,6 @@ Tree = list[tuple[int, float, int, int]]
 
 
 class AdaBoostOptions(Options):
-    """Options of ``adaboost``."""
-
     window: Window = 30 * 86400
     every: int = Field(default=7, ge=1, le=365, description="days between two fits")
     trees: int = Field(default=20, ge=1, le=1000, description="number of trees")
@@ -61,7 +59,6 @@ class AdaBoost(Predictor):
 
     @property
     def history(self) -> History:
-        """The jobs of the last fit, and those since."""
         return History(seconds=self._window + self._every)
 
     def learn(self, job: CompletedJob) -> None:
@@ -147,7 +144,6 @@ class AdaBoost(Predictor):
 
 
 def _value(tree: Tree, x: list[float]) -> float:
-    """Return the tree's prediction for these features."""
     feature, threshold, left, right = tree[0]
     while feature >= 0:
         feature, threshold, left, right = tree[left if x[feature] <= threshold else right]

@@ -5,10 +5,11 @@ from bisect import insort
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
@@ -27,8 +28,7 @@ from softwalltime.predictors.learned.evidence import Evidence
 from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.levels import Levels
 from softwalltime.predictors.learned.network import Weights, load
-from softwalltime.predictors.learned.objectives import best_seconds, first_log_price
-from softwalltime.predictors.learned.options import CalibratedOptions
+from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
 from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
@@ -82,6 +82,27 @@ MIN_HISTORY_S = 6 * 3600
 Key = tuple[str, str, int]
 Row = tuple[float, ...]
 Pending = tuple[int, str, str, Row, str, Key]
+
+
+class CalibratedOptions(Options):
+    weights: str = Field(
+        default="learned", description="learned: those in the package; or a file that softwalltime train wrote"
+    )
+    target: float = Field(default=0.05, gt=0, lt=0.5, description="share of the jobs to underestimate")
+    statistic: Literal["target", "mean", "median", "quantile"] = Field(
+        default="target",
+        description="target: the most accurate prediction at the target; or mean, median or quantile q",
+    )
+    objective: Objective = Field(
+        default="accuracy",
+        description="for statistic=target: highest mean accuracy, least mean absolute error in seconds, "
+        "or least mean absolute error in node-seconds",
+    )
+    q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
+    minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
+    compiled: Literal["auto", "no"] = Field(
+        default="auto", description="auto: numba compiles the estimate where it is installed (extra fast); no: numpy"
+    )
 
 
 class Calibrated(Predictor):
@@ -140,11 +161,9 @@ class Calibrated(Predictor):
 
     @property
     def contents(self) -> str:
-        """The digest of the learned weights."""
         return self._weights.digest
 
     def observe(self, event: Event) -> None:
-        """Note which jobs wait and run."""
         if isinstance(event, Ended):
             user = self._users.get(event.job.submission.user)
             if user is not None:
@@ -211,7 +230,6 @@ class Calibrated(Predictor):
         return alike and self._statistic != "target"
 
     def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        """The statistic of another one's distribution."""
         number = answer.mean if self._q is None else answer.quantile(self._q)
         return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
 

@@ -36,8 +36,6 @@ _WEIGHTS = {
 
 
 class GaussierOptions(Options):
-    """Options of ``gaussier``."""
-
     over: Branch = Field(default="squared", description="loss of a prediction above the runtime: linear or squared")
     under: Branch = Field(default="linear", description="loss of a prediction below the runtime: linear or squared")
     weight: Weight = Field(
@@ -92,7 +90,6 @@ class Gaussier(Predictor):
         return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
 
     def observe(self, event: Event) -> None:
-        """Note which jobs run."""
         if isinstance(event, Started):
             submission = event.submission
             self._user(submission.user).running[submission.job_id] = (event.time, submission.ncpus or 1)
@@ -132,7 +129,6 @@ class Gaussier(Predictor):
         )  # fmt: skip
 
     def _train(self) -> None:
-        """Learn from the job that ended first."""
         _, _, _, name, run, asked = self._pending.pop(0)
         user = self._users[name]
         if not user.knows(run.submitted):

@@ -11,14 +11,10 @@ from softwalltime.reasons import Reason
 
 
 class Last2Options(Options):
-    """Options of ``last2``."""
-
     margin: float = Field(default=0.0, ge=0, description="seconds added to the mean")
 
 
 class Last2PlusOptions(Last2Options):
-    """Options of ``last2+900``."""
-
     margin: float = Field(default=900.0, ge=0, description="seconds added to the mean")
 
 
@@ -43,11 +39,9 @@ class Last2(Predictor):
 
     @property
     def history(self) -> History:
-        """Each user's last two jobs."""
         return History(per_user=2)
 
     def learn(self, job: CompletedJob) -> None:
-        """Store the job's runtime if it ran."""
         if job.runtime <= 0:
             return
         user = job.submission.user

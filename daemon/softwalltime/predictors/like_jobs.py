@@ -64,7 +64,6 @@ class LikeJobs:
         self.sorted: list[float] = []
 
     def remove_first(self) -> None:
-        """Remove the job that ended first."""
         _, value = self.by_end.popleft()
         del self.sorted[bisect_left(self.sorted, value)]
 
@@ -110,7 +109,6 @@ class RecentJobs:
             self.remove_before(oldest)
 
     def remove_before(self, oldest: int) -> None:
-        """Remove the jobs that ended before ``oldest``."""
         by_end = self.by_end
         while by_end and by_end[0][0] < oldest:
             _, like = by_end.popleft()
@@ -140,7 +138,6 @@ class LikeJobsPredictor(Predictor):
 
     @property
     def history(self) -> History:
-        """All jobs of the window."""
         return History(seconds=self._recent.window)
 
     def _too_few(self, count: int) -> NoPrediction:

@@ -12,8 +12,6 @@ from softwalltime.quantiles import quantile
 
 
 class MemorizerOptions(Options):
-    """Options of ``memorizer``."""
-
     keys: Keys = SIGNATURE
     window: Window = 10 * 86400
     least: Least = 1
@@ -41,7 +39,6 @@ class Memorizer(LikeJobsPredictor):
         self._all = RecentJobs(options.window) if options.fallback == "median" else None
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job's runtime, if it ran."""
         if job.runtime > 0:
             self._recent.add(self._key(job.submission), job.end, job.runtime)
             if self._all is not None:

@@ -13,8 +13,6 @@ from softwalltime.reasons import Reason
 
 
 class PercentileOptions(Options):
-    """Options of ``percentile``."""
-
     p: float = Field(default=85.0, ge=0, le=100, description="the percentile, 0 to 100, interpolated linearly")
     keys: Keys = ("user", "project", "walltime")
     window: Window = 30 * 86400

@@ -18,8 +18,6 @@ if find_spec("sklearn") is None:
 
 
 class RandomForestOptions(ClassRegressionOptions):
-    """Options of ``random-forest``."""
-
     every: int = Field(default=7, ge=1, le=365, description="days between two fits")
     trees: int = Field(default=20, ge=1, le=1000, description="number of trees")
     leaf: int = Field(default=2, ge=1, le=1000, description="least number of jobs in a leaf")

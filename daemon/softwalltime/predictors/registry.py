@@ -18,7 +18,7 @@ import softwalltime.predictors as package
 from softwalltime.errors import OptionError, meant
 from softwalltime.extras import what_to_install
 from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.request import RequestedWalltime
+from softwalltime.predictors.baselines import RequestedWalltime
 
 ENTRY_POINT_GROUP = "softwalltime.predictors"
 BASELINE = RequestedWalltime.name
@@ -36,7 +36,6 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name and all aliases."""
         return (self.name, *self.predictor.aliases) if self.predictor else (self.name,)
 
 
@@ -57,7 +56,6 @@ def entries() -> tuple[Entry, ...]:
 
 
 def available() -> tuple[type[Predictor], ...]:
-    """Return the predictors that can be used."""
     return tuple(entry.predictor for entry in entries() if entry.predictor)
 
 

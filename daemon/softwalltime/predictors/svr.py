@@ -19,8 +19,6 @@ _GAMMA = 1.0 / len(FEATURES)
 
 
 class SvrOptions(ClassRegressionOptions):
-    """Options of ``svr``."""
-
     c: float = Field(default=1.0, gt=0, description="strength of the fit: the smaller, the flatter")
     epsilon: float = Field(
         default=0.1, ge=0, description="error that costs nothing, in standard deviations of the runtimes"
@@ -38,7 +36,6 @@ class SupportVectors:
     intercept: float
 
     def predict(self, row: Sequence[float]) -> float:
-        """The runtime of a job with these features."""
         away = self.vectors - (np.array(row) - self.mean) / self.scale
         return self.intercept + float(self.weights @ np.exp(-_GAMMA * np.einsum("ij,ij->i", away, away)))
 
@@ -52,7 +49,6 @@ class SupportVectorRegression(ClassRegression):
     options_type: ClassVar[type[ClassRegressionOptions]] = SvrOptions
 
     def _train(self, x: Floats, y: Floats) -> SupportVectors:
-        """Fit to the jobs of a class."""
         from sklearn.svm import SVR  # type: ignore[import-untyped]  # it has no types
 
         options = self.options

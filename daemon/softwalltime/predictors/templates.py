@@ -20,8 +20,6 @@ _ESTIMATOR = re.compile(r"(wm|lr)([1-9]\d?)")
 
 
 class TemplatesOptions(Options):
-    """Options of ``templates``."""
-
     templates: tuple[str, ...] = Field(
         default=("group+user+job_name+ncpus", "group+user+job_name", "group+user", "group"),
         description="sets of keys, joined by /, each of keys joined by +",

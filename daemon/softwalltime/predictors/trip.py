@@ -22,8 +22,6 @@ _MIN_SIGMA = 0.05
 
 
 class TripOptions(ClassRegressionOptions):
-    """Options of ``trip``."""
-
     l1: float = Field(default=-1.0, ge=-1, description="strength of the L1 penalty; -1: by cross-validation")
     l2: float = Field(default=-1.0, ge=-1, description="strength of the L2 penalty; -1: by cross-validation")
     first: int = Field(default=30, ge=1, le=365, description="days of history that cross-validation waits for")
@@ -40,7 +38,6 @@ class CensoredLine:
     coefficients: tuple[float, ...]
 
     def predict(self, row: Sequence[float]) -> float:
-        """Return the runtime of a job with these features."""
         return max(self.lower, self.intercept + sum(map(mul, self.coefficients, row), 0.0))
 
 
@@ -83,7 +80,6 @@ class Trip(ClassRegression):
         return self._penalties is not None
 
     def _train(self, x: Floats, y: Floats) -> CensoredLine:
-        """Fit to the jobs of a class."""
         assert self._penalties is not None  # noqa: S101 - by _prepare
         return fit_line(x, y, *self._penalties)
 

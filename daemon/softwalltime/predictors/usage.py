@@ -38,7 +38,6 @@ class Usage(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user."""
         return History(per_user=self._last)
 
     def learn(self, job: CompletedJob) -> None:

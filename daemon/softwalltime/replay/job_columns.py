@@ -23,7 +23,7 @@ NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob
 _TEXTS = frozenset(
     {
         "job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive",
-        "script", "submit_host", "depend", "server",
+        "script", "server",
     }
 )  # fmt: skip
 _RUN = ("server", "job_id", "start")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.service.protocol import OLDEST
+from softwalltime.service.protocol import VERSION
 
 
 class NoAnswerError(SoftwalltimeError):
@@ -23,7 +23,7 @@ def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, A
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(timeout)
             client.connect(str(path))
-            client.sendall(json.dumps({"v": OLDEST, **fields}).encode() + b"\n")
+            client.sendall(json.dumps({"v": VERSION, **fields}).encode() + b"\n")
             received = b"".join(iter(lambda: client.recv(65536), b""))
         answer = json.loads(received)
     except TimeoutError as error:

@@ -36,7 +36,6 @@ from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
 from softwalltime.settings import Settings
 from softwalltime.store.opening import open_store
-from softwalltime.store.retention import Retention
 from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
@@ -131,14 +130,13 @@ class PredictionDaemon:
         predictions = PredictionService(policy, settings.teaching, clock)
         self.handler = RequestHandler(predictions, lambda: self.status().to_json())
         self.follower = Follower(settings.accounting, settings.server, monotonic) if settings.accounting else None
-        retention = Retention(settings.keep_days, settings.keep_jobs_per_user)
         self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
         open_engine = partial(open_store, settings, monitor=self.monitor)
         promises = PromiseStore(settings.server)
         self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor, promises)
         self.worker = Worker(
             self.handler, open_engine, self.follower, self.recorder,
-            self.monitor, retention, clock, settings.refresh_seconds, monotonic,
+            self.monitor, settings.keep_days, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
         self.live = LiveThread(
             live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue,
@@ -158,7 +156,6 @@ class PredictionDaemon:
         self._next_dropped = float("-inf")
 
     def start(self) -> None:
-        """Start the threads."""
         self.recorder.start()
         self.worker.start()
         self.shadows.start()
@@ -182,7 +179,6 @@ class PredictionDaemon:
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
     def close(self) -> None:
-        """Close the socket."""
         self.server.close()
 
     def status(self) -> Status:

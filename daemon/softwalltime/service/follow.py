@@ -233,7 +233,6 @@ def _log_change(before: str, now: str) -> None:
 
 
 def _states(accounting: Path) -> dict[Path, LogState]:
-    """Return the state of each log."""
     states = {}
     for path in log_files(accounting):
         try:

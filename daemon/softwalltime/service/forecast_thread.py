@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from threading import Event, Thread
+from threading import Event
 
 from pydantic import TypeAdapter
 
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import StartsStatus
 from softwalltime.settings import Settings
@@ -27,7 +28,7 @@ COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 log = logging.getLogger(__name__)
 
 
-class ForecastThread:
+class ForecastThread(BackgroundThread):
     """Forecasts starts in a process of its own while the daemon runs; does nothing in mode off.
 
     :param settings: are given to the process.
@@ -42,19 +43,11 @@ class ForecastThread:
         self._changed = Event()
         self._stopping = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = Thread(target=self._run, name="starts", daemon=True)
+        super().__init__("starts")
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End the process and the thread; return whether that was within ``timeout`` seconds."""
+    def _tell(self, timeout: float) -> None:
         self._stopping = True
         self._end_process()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def change(self, settings: Settings) -> None:
         """Go on with other settings; with the same ones the process stays.

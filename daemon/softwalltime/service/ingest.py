@@ -16,10 +16,9 @@ from sqlalchemy import Connection, Engine
 
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
-from softwalltime.store.attributes import add_attributes
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
@@ -44,7 +43,6 @@ class _Transaction:
     jobs: list[PreparedJobs] = field(default_factory=list)
     malformed: list[MalformedLine] = field(default_factory=list)
     interrupted: list[CompletedJob] = field(default_factory=list)
-    depending: list[Submission] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
     late: dict[int, Changes] = field(default_factory=dict)
     read: dict[str, Position] = field(default_factory=dict)
@@ -53,21 +51,19 @@ class _Transaction:
     """Stored positions that are moved, before the transaction."""
 
     def add(self, parsed: ParsedBlock) -> None:
-        """Add one block."""
         self.tally.add(parsed.tally)
         self.jobs.append(parsed.jobs)
         self.malformed += parsed.malformed
         self.interrupted += parsed.interrupted
-        self.depending += parsed.depending
-        changes = self.changes if parsed.late is None else self.late.setdefault(parsed.late, Changes())
+        place, path = parsed.place, parsed.place.position.path
+        changes = self.changes if place.late is None else self.late.setdefault(place.late, Changes())
         changes.add(parsed.changes)
-        self.read[parsed.position.path] = parsed.position
-        if parsed.moves:
-            self.since.setdefault(parsed.position.path, parsed.since)
+        self.read[path] = place.position
+        if place.moves:
+            self.since.setdefault(path, place.since)
 
     @property
     def full(self) -> bool:
-        """Whether it is time to commit."""
         return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
 
     def commit(self, engine: Engine) -> int:
@@ -84,7 +80,6 @@ class _Transaction:
             newest = last_id(connection)
             stored = add_prepared_jobs(connection, self.jobs)
             add_interrupted(connection, self.interrupted)
-            add_attributes(connection, self.depending)
             self._change(connection)
             if stored:
                 delete_completed(connection, newest)
@@ -92,7 +87,6 @@ class _Transaction:
         return stored
 
     def _change(self, connection: Connection) -> None:
-        """Update the jobs that wait and run."""
         for over, changes in self.late.items():
             then = changes.outcome(self.server)
             delete_current(connection, then.removed, over)
@@ -121,11 +115,10 @@ class _IngestRun:
     known: KnownPositions
 
     def store(self, parsed: Iterator[ParsedBlock]) -> None:
-        """Store all blocks, in consecutive transactions."""
         transaction = _Transaction(self.server)
         committing: tuple[_Transaction, Future[int]] | None = None
         for block in parsed:
-            self.progress.reach(block.position.path, block.consumed)
+            self.progress.reach(block.place.position.path, block.place.consumed)
             transaction.add(block)
             if transaction.full:
                 self._finish(committing)

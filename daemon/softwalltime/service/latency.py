@@ -55,7 +55,6 @@ class DurationCounter:
     total: int = 0
 
     def add(self, microseconds: int) -> None:
-        """Count one duration."""
         self.counts[bisect_left(BOUNDS, microseconds)] += 1
         self.total += microseconds
 
@@ -76,7 +75,6 @@ class RequestMetrics:
         self._before = 0
 
     def add(self, decision: DecisionRecord) -> None:
-        """Count one decision."""
         self.decisions[decision.event, decision.mode, decision.action] += 1
         self.answers.add(decision.took)
         if decision.exchange_before is not None:

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
 from softwalltime.live.options import LiveOptions, without_live
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
@@ -25,7 +26,7 @@ RESTORING = 30.0
 log = logging.getLogger(__name__)
 
 
-class LiveThread:
+class LiveThread(BackgroundThread):
     """Keeps soft walltimes current while the daemon runs; does nothing in mode off.
 
     :param predictions: returns the prediction service in use.
@@ -57,22 +58,13 @@ class LiveThread:
         self._clock = clock
         self._changed = Event()
         self._stopping = False
-        self._thread = Thread(target=self._run, name="live", daemon=True)
+        super().__init__("live")
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End after the request in hand; return whether that was within ``timeout`` seconds."""
+    def _tell(self, timeout: float) -> None:
         self._stopping = True
         self._changed.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def change(self, options: LiveOptions) -> None:
-        """Replace the options; equal ones keep the state."""
         if options == self.options:
             return
         self.options = options
@@ -83,7 +75,7 @@ class LiveThread:
         promises, policy = self.promises, self._predictions().policy
         return LiveStatus(
             self.options.mode, self.problem, promises.late_job if self.options.mode != "off" else "",
-            **asdict(self.counts), guard=self.options.guard, promises=asdict(promises.counts), steer=policy.steer,
+            **asdict(self.counts), guard=self.options.guard, promises=dict(promises.counts), steer=policy.steer,
             unmet=without_live(policy, self.options), theta=promises.theta,
         )  # fmt: skip
 

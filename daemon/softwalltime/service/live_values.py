@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.live.agent import ORDERING_RESOURCE
+from softwalltime.live.alters import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.live.jobs import ServerJob, ServerJobs
 from softwalltime.live.options import LiveOptions
-from softwalltime.live.plan import LiveChange, Revise, plan_changes, within_budget
 from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService
@@ -150,7 +151,7 @@ class LiveValues:
             if change.seconds is not None:
                 self._connection.alter(job_id, change.seconds)
             if change.ordering is not None:
-                self._connection.order(job_id, change.ordering)
+                self._connection.alter(job_id, change.ordering, ORDERING_RESOURCE)
         except IflError as error:
             if error.code in NO_JOB:
                 return

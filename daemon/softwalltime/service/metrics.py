@@ -146,16 +146,13 @@ class MetricsEndpoint(Collector):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens on."""
         host, port = self._server.server_address[:2]
         return str(host), port
 
     def start(self) -> None:
-        """Start the threads."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop and close the port."""
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
@@ -169,12 +166,10 @@ class MetricsEndpoint(Collector):
             return self._page
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics to the client library."""
         return families(self._status())
 
 
 def families(status: Status) -> Iterator[Metric]:
-    """Return the metrics of a status."""
     yield InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
     policy = status.policy
     terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
@@ -241,7 +236,6 @@ def families(status: Status) -> Iterator[Metric]:
 
 
 def _promises(live: LiveStatus) -> Iterator[Metric]:
-    """Return the metrics of promised starts and of steering."""
     starts = CounterMetricFamily(
         "softwalltime_promises", "Promised starts that were kept, broken or withdrawn", labels=["outcome"]
     )
@@ -256,7 +250,6 @@ def _promises(live: LiveStatus) -> Iterator[Metric]:
 
 
 def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:
-    """Return the metrics of waits by size."""
     labels = ["processors", "widest"]
     for name, description in WAITS.items():
         gauge = GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
@@ -266,7 +259,6 @@ def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:
 
 
 def _starts(starts: StartsStatus) -> Iterator[Metric]:
-    """Return the metrics of forecasts of starts, by queue."""
     yield GaugeMetricFamily("softwalltime_starts_up", "Whether starts can be forecast and stored", not starts.problem)
     yield GaugeMetricFamily("softwalltime_starts_time_seconds", "Time of the last forecast", starts.taken)
     yield GaugeMetricFamily("softwalltime_starts_duration_seconds", "Duration of the last forecast", starts.seconds)
@@ -347,13 +339,11 @@ class _MetricsServer(ThreadingHTTPServer):
                 _hang_up(connection)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection."""
         with self._lock:
             self._deadlines.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a client that went away."""
         log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
 
 
@@ -367,7 +357,6 @@ class _Handler(BaseHTTPRequestHandler):
     server: _MetricsServer
 
     def do_GET(self) -> None:
-        """Send the metrics."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "the metrics are at /metrics")
             return

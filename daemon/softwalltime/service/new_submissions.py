@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CurrentJob, DecisionRecord, Submission, attributes_of
-from softwalltime.store.attributes import add_attributes
+from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
 from softwalltime.store.current import read_unknown
+from softwalltime.store.scripts import add_scripts
 
 MAX_WAITING_SUBMISSIONS = 10_000
 """Submissions that wait for their ids."""
@@ -32,15 +32,14 @@ class NewSubmissions:
         self._monotonic = monotonic
 
     def note(self, decisions: Sequence[DecisionRecord]) -> None:
-        """Add the decisions on new jobs that have attributes."""
         now = self._monotonic()
         for decision in decisions:
             of = decision.submission
-            if decision.event == "queuejob" and not of.job_id and any(attributes_of(of)):
+            if decision.event == "queuejob" and not of.job_id and of.script:
                 self._waiting.append((now, replace(of, submitted=decision.at)))
 
     def resolve(self, engine: Engine) -> int:
-        """Store the attributes of submissions whose ids are known by now; return how many.
+        """Store the scripts of submissions whose ids are known by now; return how many.
 
         :raises StoreError: if PostgreSQL fails; they are looked for again.
         """
@@ -60,7 +59,7 @@ class NewSubmissions:
                     resolved.append(replace(of, job_id=there.job_id, submitted=there.submitted))
                 else:
                     left.append((at, of))
-            add_attributes(connection, resolved)
+            add_scripts(connection, resolved)
         self._waiting = deque(left, maxlen=MAX_WAITING_SUBMISSIONS)
         return len(resolved)
 

@@ -18,7 +18,7 @@ from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.files import BLOCK, Block
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.jobs import CompletedJob
 from softwalltime.store.jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.logs import MalformedLine, Position
 
@@ -27,13 +27,12 @@ MIN_PARALLEL_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ParseTask:
-    """A block to parse, of a log of some server.
+class BlockPlace:
+    """Where a block is in a log of some server, and what was read before.
 
     ``consumed`` are the bytes of the file on disk that were read up to its end.
     """
 
-    block: Block
     named: bool
     """Whether the server's name was given, and is not taken from the job ids."""
     position: Position
@@ -51,40 +50,32 @@ class ParseTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ParseTask:
+    """A block to parse."""
+
+    block: Block
+    place: BlockPlace
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedBlock:
     """Content of a block, prepared for the store."""
 
     jobs: PreparedJobs
     malformed: list[MalformedLine]
     interrupted: list[CompletedJob]
-    depending: list[Submission]
     changes: Changes
     tally: Tally
-    position: Position
-    since: Position | None
-    moves: bool
-    late: int | None
-    consumed: int
+    place: BlockPlace
 
 
 def parse(task: ParseTask) -> ParsedBlock:
-    """Parse one block."""
-    tally = Tally()
-    server, path = task.position.server, task.position.path
-    batch = pbs_batch(task.block, path, tally, server if task.named else "")
-    return ParsedBlock(
-        prepare_jobs(batch.jobs),
-        [malformed_line(server, malformed) for malformed in batch.malformed],
-        batch.interrupted,
-        batch.depending,
-        Changes() if task.known else batch.changes,
-        tally,
-        task.position,
-        task.since,
-        task.moves,
-        task.late,
-        task.consumed,
-    )
+    tally, place = Tally(), task.place
+    server = place.position.server
+    batch = pbs_batch(task.block, place.position.path, tally, server if place.named else "")
+    malformed = [malformed_line(server, line) for line in batch.malformed]
+    changes = Changes() if place.known else batch.changes
+    return ParsedBlock(prepare_jobs(batch.jobs), malformed, batch.interrupted, changes, tally, place)
 
 
 def malformed_line(server: str, malformed: Malformed) -> MalformedLine:

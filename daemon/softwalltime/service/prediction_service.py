@@ -75,7 +75,6 @@ class PredictionService:
 
     @property
     def learnt(self) -> int:
-        """Number of jobs that were learnt."""
         return self.answering.learnt
 
     @property

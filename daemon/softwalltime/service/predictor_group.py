@@ -36,17 +36,14 @@ class PredictorGroup:
 
     @property
     def driver(self) -> PredictorDriver:
-        """The predictors, for questions about what they need."""
         return self._driver
 
     @property
     def predictors(self) -> Collection[Predictor]:
-        """The predictors."""
         return self._driver.predictors.values()
 
     @property
     def specs(self) -> Collection[str]:
-        """Their specifications."""
         return self._driver.predictors.keys()
 
     @property
@@ -66,7 +63,6 @@ class PredictorGroup:
                 self._teach(job)
 
     def observe(self, event: Event) -> None:
-        """Let the predictors that observe events observe this one."""
         with self._lock:
             self._show(event)
 

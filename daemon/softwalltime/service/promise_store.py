@@ -60,7 +60,6 @@ class PromiseStore:
 
     @property
     def waiting(self) -> bool:
-        """Whether changes wait to be stored."""
         return bool(self._changes)
 
     def exchange(self, engine: Engine) -> None:

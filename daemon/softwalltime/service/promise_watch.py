@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
-from softwalltime.policy.guard import late_job
 from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
 from softwalltime.policy.site import SitePolicy
 from softwalltime.policy.steering import Steering
@@ -20,16 +18,6 @@ _LARGE = 2**31
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class PromiseCounts:
-    """Promises since the start of the daemon, and those that are open now."""
-
-    kept: int = 0
-    late: int = 0
-    withdrawn: int = 0
-    open: int = 0
-
-
 class PromiseWatch:
     """Track promised starts, switch the guard, and update the factor of steering.
 
@@ -39,7 +27,8 @@ class PromiseWatch:
     def __init__(self, store: PromiseStore) -> None:
         self.late_job = ""
         """The late job for which the guard is on; empty: it is off."""
-        self.counts = PromiseCounts()
+        self.counts: dict[str, int] = dict.fromkeys(Outcome, 0)
+        """Promises since the start of the daemon by what became of them, and those that are open now."""
         self.store = store
         self._ledger = PromiseLedger()
         self._theta: float | None = None
@@ -70,8 +59,8 @@ class PromiseWatch:
         ]
         self.store.gone = self._ledger.gone
         for promise in changed:
-            self._count(promise)
-        self.counts.open = len(self._ledger.waiting)
+            self.counts[promise.outcome] += 1
+        self.counts[Outcome.OPEN] = len(self._ledger.waiting)
         acts = options.mode == "on" and policy.mode == "on"
         if acts and policy.steer is not None and self._theta is not None:
             self._steer(policy.steer, changed)
@@ -110,15 +99,6 @@ class PromiseWatch:
             state = states.get(server, LiveState(server, 0, 0.0, ""))
             self._theta, self._recorded, self._adopted = state.theta, (state.theta, state.late_job), server
 
-    def _count(self, promise: Promise) -> None:
-        match promise.outcome:
-            case Outcome.KEPT:
-                self.counts.kept += 1
-            case Outcome.LATE:
-                self.counts.late += 1
-            case Outcome.WITHDRAWN:
-                self.counts.withdrawn += 1
-
     def _steer(self, target: float, changed: Iterable[Promise]) -> None:
         steering = Steering(target, self.theta)
         for promise in changed:
@@ -128,7 +108,7 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else late_job(self._ledger.waiting, now, seconds)
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds)
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
 

@@ -1,27 +1,24 @@
-"""Protocol of hook and daemon: one JSON object per line each way, version 2 (see hooks/README.md).
+"""Protocol of hook and daemon: one JSON object per line each way (see hooks/README.md).
 
 Requests are validated here; an invalid one is refused with a sentence that names the field.  Unknown fields are
-ignored, so a newer hook works with an older daemon.  A request has version 1 and says which version it accepts in the
-response.  A response has version 2 only where it has an ordering value, so an older hook works with a newer daemon.
+ignored, so a newer hook works with an older daemon.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from softwalltime.accounting.scripts import script_digest
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
-VERSION = 2
-OLDEST = 1
-"""Version of a request, and of a response without an ordering value."""
+VERSION = 1
 LONGEST = 65536
 """Bytes of a line with its line end, at most."""
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
-_HOOKS_NUMBERS = ("now", "timeouts", "previous_us", "accepts")
+_HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
 LONGEST_TEXT = 600
 """Characters of a job's text: PBS allows 255 or less for most, and a row of a PostgreSQL index has 2,704 bytes."""
 _UNBOUNDED = frozenset(("select", "place"))
@@ -31,10 +28,21 @@ _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEX
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
 _LARGEST = 10**12
+DIGEST_BYTES = 8
 _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def script_digest(user: str, path: str) -> str:
+    """Return the digest of the path of a user's script, or of an executable with its first argument.
+
+    It shows that two jobs of a user execute the same, and not what; it is different for each user.  Whoever guesses
+    user and path can compute it.
+    """
+    content = f"{user}\0{path}".encode("utf-8", "surrogatepass")
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
 
 
 class ProtocolError(SoftwalltimeError):
@@ -50,8 +58,7 @@ class Request(NamedTuple):
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
     ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
-    :class:`softwalltime.jobs.DecisionRecord`; ``accepts`` is the newest version of a response that the client reads;
-    ``keep``: the client will send another request on this connection.
+    :class:`softwalltime.jobs.DecisionRecord`; ``keep``: the client will send another request on this connection.
     """
 
     operation: str
@@ -61,7 +68,6 @@ class Request(NamedTuple):
     soft_walltime: int | None = None
     timeouts: int = 0
     exchange_before: int | None = None
-    accepts: int = OLDEST
     keep: bool = False
 
 
@@ -80,9 +86,8 @@ def read_request(line: bytes) -> Request:
     if not isinstance(document, dict):
         raise ProtocolError("the request is not a JSON object")
     version = document.get("v")
-    if type(version) is not int or not OLDEST <= version <= VERSION:
-        supported = f"versions {OLDEST} to {VERSION} are"
-        raise ProtocolError(f"version {version!r} of the protocol is not supported; {supported}")
+    if type(version) is not int or version != VERSION:
+        raise ProtocolError(f"version {version!r} of the protocol is not supported; version {VERSION} is")
     operation = document.get("op")
     if operation not in OPERATIONS:
         raise ProtocolError(f"op: one of {', '.join(OPERATIONS)} is expected")
@@ -94,7 +99,7 @@ def read_request(line: bytes) -> Request:
     job = document.get("job")
     if not isinstance(job, dict):
         raise ProtocolError("job: an object is expected")
-    now, timeouts, exchange, accepts = _numbers(document, _HOOKS_NUMBERS)
+    now, timeouts, exchange = _numbers(document, _HOOKS_NUMBERS)
     submission, soft_walltime = _submission(job, now or 0)
     return Request(
         operation,
@@ -104,14 +109,12 @@ def read_request(line: bytes) -> Request:
         soft_walltime,
         min(timeouts or 0, _MAX_INTEGER),
         min(exchange, _MAX_INTEGER) if exchange else exchange,
-        max(version, accepts or OLDEST),
         document.get("keep") is True,
     )
 
 
 def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
-    """Return the job and its current soft walltime."""
-    job_id, user, group, project, account, job_name, queue, select, place, script, host, depend = _texts(job, _TEXTS)
+    job_id, user, group, project, account, job_name, queue, select, place, script = _texts(job, _TEXTS)
     submitted, ncpus, nodect, ngpus = _numbers(job, _NUMBERS)
     walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
     if not user:
@@ -141,8 +144,6 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         place,
         interactive if isinstance(interactive, bool) else None,
         script,
-        host,
-        depend,
     )
     return submission, soft_walltime
 
@@ -208,27 +209,23 @@ def _size(job: dict[str, Any], name: str) -> int | None:
 
 def answer_set(soft_walltime: int, basis: str, ordering: int | None = None) -> bytes:
     """Return the response that sets a soft walltime, in whole seconds, and an ordering value, if there is one."""
-    version, more = _ordered(ordering)
-    basis = _ENCODE(basis)
-    return f'{{"v":{version},"action":"set","soft_walltime":{soft_walltime},{more}"basis":{basis}}}\n'.encode("ascii")
+    given, basis = _ordered(ordering), _ENCODE(basis)
+    return f'{{"v":{VERSION},"action":"set","soft_walltime":{soft_walltime},{given}"basis":{basis}}}\n'.encode("ascii")
 
 
 def answer_none(basis: str, ordering: int | None = None) -> bytes:
     """Return the response that leaves the soft walltime unchanged, with the reason."""
-    version, more = _ordered(ordering)
-    return f'{{"v":{version},"action":"none",{more}"basis":{_ENCODE(basis)}}}\n'.encode("ascii")
+    return f'{{"v":{VERSION},"action":"none",{_ordered(ordering)}"basis":{_ENCODE(basis)}}}\n'.encode("ascii")
 
 
-def _ordered(ordering: int | None) -> tuple[int, str]:
-    """Return the version of a response with this ordering value, and its field."""
-    return (OLDEST, "") if ordering is None else (VERSION, f'"ordering":{ordering},')
+def _ordered(ordering: int | None) -> str:
+    return "" if ordering is None else f'"ordering":{ordering},'
 
 
 def answer_error(message: str) -> bytes:
-    """Return the response to an invalid request."""
     return answer({"error": message})
 
 
 def answer(fields: Mapping[str, Any]) -> bytes:
     """Return one line of JSON in ASCII, whatever the texts contain."""
-    return _ENCODE({"v": OLDEST, **fields}).encode("ascii") + b"\n"
+    return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"

@@ -7,7 +7,7 @@ and run now, so each block carries whether the records after it were read before
 
 import os
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,9 +22,9 @@ from softwalltime.accounting.opening import Contents, OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.parsing import ParseTask
+from softwalltime.service.parsing import BlockPlace, ParseTask
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogHead, LogTail, Position, read_positions
+from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, Position, read_positions
 
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
@@ -128,45 +128,24 @@ class _Positions:
     def __init__(self, positions: Sequence[Position]) -> None:
         self.by_path: dict[str, Position] = {}
         self.newest = ""
-        self._by_digest: dict[bytes, dict[str, Position]] = {}
-        self._lengths: Counter[int] = Counter()
-        self._sorted_lengths: list[int] = []
+        self._by_digest: defaultdict[bytes, dict[str, Position]] = defaultdict(dict)
+        self._lengths: set[int] = set()
         for position in positions:
-            self._replace(position)
-        self._sorted_lengths = sorted(self._lengths)
+            self.put(position)
 
     def put(self, position: Position) -> None:
-        """Replace the position of a log."""
-        if self._replace(position):
-            self._sorted_lengths = sorted(self._lengths)
-
-    def _replace(self, position: Position) -> bool:
-        """Replace the position of a log; return whether heads of other lengths are known now."""
         path = storable_text(position.path)
-        before, self.by_path[path] = self.by_path.get(path), position
+        if (before := self.by_path.get(path)) is not None:
+            del self._by_digest[before.head.digest][path]
+        self.by_path[path] = self._by_digest[position.head.digest][path] = position
         self.newest = max(self.newest, _day(path))
-        if before is not None and before.head == position.head:
-            self._by_digest[position.head.digest][path] = position
-            return False
-        changed = position.head.length not in self._lengths
-        self._lengths[position.head.length] += 1
-        self._by_digest.setdefault(position.head.digest, {})[path] = position
-        if before is not None:
-            self._lengths[before.head.length] -= 1
-            if not self._lengths[before.head.length]:
-                del self._lengths[before.head.length]
-                changed = True
-            alike = self._by_digest[before.head.digest]
-            del alike[path]
-            if not alike:
-                del self._by_digest[before.head.digest]
-        return changed
+        self._lengths.add(position.head.length)
 
     def like(self, first: bytes) -> list[Position]:
         """Return the positions in logs that begin with these bytes, at any of the lengths that heads have."""
         positions: list[Position] = []
         hashed, begin = sha256(), 0
-        for length in self._sorted_lengths:
+        for length in sorted(self._lengths):
             if not 0 < length <= len(first):
                 continue
             # One pass over the bytes however many lengths there are: each digest continues the one before.
@@ -208,7 +187,7 @@ def _of_log(
         position = begin.position
         if position is not None and not _tail_matches(file.contents, position):
             position = None
-        head = LogHead.of(first)
+        head = LogDigest.of(first)
         known_to = position.offset if position else 0
         start = known.read.get(str(path)) if known.again else position
         offset, line = (start.offset, start.line_number + 1) if start else (0, 1)
@@ -217,9 +196,10 @@ def _of_log(
         for block in whole_records(file.contents, offset, line, unfinished, live=file.live()):
             read_before = block.end <= begin.furthest
             moves = not (known.again and read_before)
-            reached = Position(name, str(path), block.end, block.last_line, head, LogTail.of(block.tail(TAIL_BYTES)))
+            reached = Position(name, str(path), block.end, block.last_line, head, LogDigest.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
-            yield ParseTask(block, bool(server), reached, since, moves, block.end <= known_to, late, file.consumed())
+            known_before, consumed = block.end <= known_to, file.consumed()
+            yield ParseTask(block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed))
             since = reached if moves else since
         progress.reach(str(path), _size(file))
         if unfinished.content:

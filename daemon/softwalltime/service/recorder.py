@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import DecisionRecord
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.new_submissions import NewSubmissions
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.engine import rejects_data
@@ -37,7 +38,7 @@ LONG_WAIT = 3.0
 log = logging.getLogger(__name__)
 
 
-class DecisionRecorder:
+class DecisionRecorder(BackgroundThread):
     """The thread that stores decisions.
 
     :param queue: decisions, oldest first; another thread appends to it.
@@ -67,25 +68,14 @@ class DecisionRecorder:
         self._new = NewSubmissions()
         self._engine: Engine | None = None
         self._stopping = Event()
-        self._thread = Thread(target=self._run, name="recorder", daemon=True)
+        super().__init__("recorder")
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End after one more attempt to store what waits; return whether that ended within ``timeout`` seconds.
-
-        The attempt opens the store if the worker has not.
-        """
+    def _tell(self, timeout: float) -> None:
+        # One more attempt to store what waits; it opens the store if the worker has not.
         self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:
-        """Store decisions in this store inside the context."""
         self._engine = engine
         try:
             yield

@@ -9,7 +9,6 @@ from softwalltime.policy.decide import Decision
 from softwalltime.service.latency import RequestMetrics
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
-    VERSION,
     JobValueError,
     ProtocolError,
     Request,
@@ -19,7 +18,7 @@ from softwalltime.service.protocol import (
     answer_set,
     read_request,
 )
-from softwalltime.service.recent_attributes import RecentAttributes
+from softwalltime.service.recent_scripts import RecentScripts
 
 MAX_WAITING_DECISIONS = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""
@@ -36,7 +35,7 @@ class RequestHandler:
         """What was outside the limits in the last job that was refused for it."""
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
-        self.attributes = RecentAttributes()
+        self.scripts = RecentScripts()
         self.after: Callable[[DecisionRecord], None] = self.queue
         """Called with each decision after its response was sent."""
         self._status = status
@@ -73,8 +72,8 @@ class RequestHandler:
         if request.operation == "explain":
             return _explained(decision, basis)
         self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
-        # In shadow mode the value is only recorded, and a hook of an older version would refuse it.
-        ordering = decision.ordering_seconds if decision.mode == "on" and request.accepts >= VERSION else None
+        # In shadow mode the value is only recorded.
+        ordering = decision.ordering_seconds if decision.mode == "on" else None
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, basis, ordering)
         return answer_none(basis, ordering)
@@ -96,7 +95,7 @@ class RequestHandler:
             record = _record(*sent, delivered)
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
-            self.attributes.note(record.submission)
+            self.scripts.note(record.submission)
             self.after(record)
 
     def queue(self, record: DecisionRecord) -> None:

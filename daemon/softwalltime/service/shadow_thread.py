@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
-from threading import Thread
 
 from softwalltime.events import Kind
 from softwalltime.jobs import DecisionRecord
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.prediction_service import KINDS, PredictionService
 
 BEHIND = 1000
@@ -21,7 +21,7 @@ EVENTS = frozenset(event for event, kind in KINDS.items() if kind is not Kind.ST
 log = logging.getLogger(__name__)
 
 
-class ShadowThread:
+class ShadowThread(BackgroundThread):
     """Add the values of the shadow predictors to each decision on a waiting job, then pass it on.
 
     Decisions are passed on in their order.  Without shadow predictors they are passed on at once.
@@ -38,22 +38,12 @@ class ShadowThread:
         self._predictions = predictions
         self._store = store
         self._queue: SimpleQueue[DecisionRecord | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="shadows", daemon=True)
+        super().__init__("shadows")
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End after the decisions that wait were passed on; return whether that was within ``timeout`` seconds.
-
-        The thread does not rest any more, and asks no shadow predictor after half of that time.
-        """
+    def _tell(self, timeout: float) -> None:
+        # Pass on the decisions that wait, without rest, and ask no shadow predictor after half of that time.
         self._until = time.monotonic() + timeout / 2
         self._queue.put(None)
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def add(self, record: DecisionRecord) -> None:
         """Take a decision; returns at once."""

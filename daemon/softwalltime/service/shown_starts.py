@@ -64,7 +64,7 @@ class ShownStarts:
             if shown + refused >= self._budget:
                 break
             try:
-                self._connection.show_start(job_id, text)
+                self._connection.alter(job_id, text, START_RESOURCE)
             except IflError as error:
                 if error.code in NO_JOB:
                     continue

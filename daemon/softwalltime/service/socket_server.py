@@ -128,7 +128,6 @@ class SocketServer:
         return pause if self._unnoted is None else min(pause, SETTLED)
 
     def _note(self) -> None:
-        """Do the work that follows the last response."""
         delivered, self._unnoted = self._unnoted, None
         if delivered is not None:
             self._answered(delivered)
@@ -218,7 +217,6 @@ class SocketServer:
         return True
 
     def _wait_for_next(self, connection: _Connection) -> None:
-        """Keep the connection for the next request."""
         connection.to_send = b""
         connection.deadline = monotonic() + IDLE_TIMEOUT
         self._wait(connection, select.EPOLLIN)
@@ -226,7 +224,6 @@ class SocketServer:
         self._open[descriptor] = self._open.pop(descriptor)
 
     def _wait(self, connection: _Connection, event: int) -> None:
-        """Continue with this connection when the event comes."""
         if not connection.waiting:
             if len(self._open) >= MAX_CONNECTIONS:
                 self._close(next(iter(self._open.values())))
@@ -301,7 +298,6 @@ def _start_lock(path: Path) -> Iterator[None]:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket that no process listens on."""
     if not (path.exists() and stat.S_ISSOCK(path.stat().st_mode)):
         return
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):

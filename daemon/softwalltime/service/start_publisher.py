@@ -35,7 +35,7 @@ from softwalltime.live.options import live_options
 from softwalltime.pbs_conf import home_of
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
-from softwalltime.service.logs import set_up_logging
+from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.shown_starts import ShownStarts
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.start_options import StartOptions, start_options
@@ -180,7 +180,6 @@ def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
-    """Yield the judged forecasts of a server, as corrections learn from them."""
     for start in starts:
         if start.server == server and start.raw is not None:
             yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))

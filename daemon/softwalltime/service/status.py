@@ -219,7 +219,6 @@ class Status:
 
     @property
     def followed(self) -> bool:
-        """Whether this daemon reads the accounting log."""
         return self.accounting != NOT_FOLLOWED
 
     @property

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
+from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.observing import JobEvents
 from softwalltime.service.prediction_service import PredictionService
@@ -29,7 +30,7 @@ from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
-from softwalltime.store.retention import RefusalReason, Retention, RetentionRun, prune
+from softwalltime.store.retention import RefusalReason, RetentionRun, prune
 from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
@@ -47,7 +48,6 @@ LONG_STATEMENT_TIMEOUT = 1800.0
 CLOCK_JUMP = 3600.0
 """Seconds by which the host's clock must have been set for the history to be loaded anew."""
 NOT_REACHED = "not reached yet"
-UNLIMITED = Retention(days=0, jobs_per_user=0)
 
 T = TypeVar("T")
 
@@ -58,13 +58,14 @@ class _StoppingError(Exception):
     """The history is not loaded to its end, because the daemon stops."""
 
 
-class Worker:
+class Worker(BackgroundThread):
     """The background thread of the daemon.
 
     :param open_engine: opens the store; called again and again while it fails.
     :param follower: of the accounting log; ``None`` where another process ingests.
     :param recorder: gets the store for as long as it can be used.
     :param monitor: of the statements on the engine.
+    :param keep_days: days to keep rows; 0: for ever.
     :param clock: the time, epoch seconds.
     :param refresh_every: seconds between refreshes of the monitoring figures.
     :param monotonic: a clock for intervals, seconds.
@@ -77,7 +78,7 @@ class Worker:
         follower: Follower | None,
         recorder: DecisionRecorder,
         monitor: StatementMonitor,
-        retention: Retention = UNLIMITED,
+        keep_days: int = 0,
         clock: Callable[[], float] = time.time,
         refresh_every: float = HOUR,
         monotonic: Callable[[], float] = time.monotonic,
@@ -108,7 +109,7 @@ class Worker:
         self._epoch = clock() - monotonic()
         """The time at which the monotonic clock was 0, by the clock when it was last read."""
         self._last_id = 0
-        self._retention = retention
+        self._keep_days = keep_days
         self._pruning: RetentionRun | None = None
         # Not at once: a daemon in a restart loop deletes nothing.
         self._pruning_began = monotonic()
@@ -124,17 +125,10 @@ class Worker:
         self._next_fit = monotonic()
         self._fitting: Thread | None = None
         self._stopping = Event()
-        self._thread = Thread(target=self._run, name="worker", daemon=True)
+        super().__init__("worker")
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self, timeout: float) -> bool:
-        """End after the current step; return whether that was within ``timeout`` seconds."""
+    def _tell(self, timeout: float) -> None:
         self._stopping.set()
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
 
     def change(self, predictions: PredictionService) -> None:
         """Load the history into another prediction service and replace the current one with it."""
@@ -248,7 +242,6 @@ class Worker:
             yield job
 
     def _follow(self, engine: Engine, follower: Follower) -> None:
-        """Store new records of the logs."""
         try:
             follower.poll(engine)
         except SourceError as error:
@@ -264,7 +257,7 @@ class Worker:
         # One snapshot: a job that completes in between must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, stored in read_new(connection, self._last_id):
-                job = self._handler.attributes.complete(stored)
+                job = self._handler.scripts.complete(stored)
                 if predictions.observes:
                     predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
@@ -302,7 +295,7 @@ class Worker:
                 return
             self._pruning_began = self._monotonic()
             self._next_pruning = self._pruning_began + DAY
-            self._pruning = prune(engine, self._retention, int(self._clock()))
+            self._pruning = prune(engine, self._keep_days, int(self._clock()))
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
         refused = self._pruning.refused

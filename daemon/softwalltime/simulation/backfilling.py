@@ -65,11 +65,9 @@ class EasyBackfilling:
         self._found = (0, 0)
 
     def discard_plans(self) -> None:
-        """Scan all waiting jobs at the next pass."""
         self._head = -1
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Start heads, then candidates."""
         system, machine, needs = self._system, self._machine, self._needs
         waiting = system.queue.jobs
         if not waiting:
@@ -133,7 +131,6 @@ class EasyBackfilling:
         return best
 
     def _reservation(self, head: int, now: int) -> tuple[int, int]:
-        """The head's shadow and the extra processors."""
         running = self._system.running
         running.correct(now)
         if running.version != self._version or head != self._head:
@@ -204,7 +201,6 @@ class EasyBackfilling:
 
 
 def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:
-    """EASY for the system's machine."""
     if isinstance(system.machine, Pools):
         return PooledEasyBackfilling(system, policy, system.machine)
     return EasyBackfilling(system, policy)

@@ -106,7 +106,6 @@ class ConservativeBackfilling:
             jobs = jobs[profile.candidates(jobs, values.waiting_array)]
 
     def _start(self, job: int, end: int, now: int) -> None:
-        """Start a job that the calendar holds to ``end``."""
         system = self._system
         # The next pass replaces this entry by that of the running job.
         self._entries.add(end << system.running.bits | job)
@@ -132,7 +131,6 @@ class ConservativeBackfilling:
         return profile
 
     def _unreserved(self, now: int) -> Profile:
-        """Return the calendar of the running jobs."""
         running = self._system.running
         self._profile = self._machine.calendar(now, running.jobs())
         self._entries, self._profile_version = set(running.entries), running.version

@@ -3,10 +3,11 @@
 No correction plans beyond the walltime, at which the job is killed.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 HOUR = 3600
 _FIRST_STEP = 900
@@ -26,14 +27,18 @@ class Estimates:
     conditional: Callable[[int, int, int], int | None]
 
 
-class Correction(Protocol):
+class Correction(ABC):
     """Rule for a job that runs longer than its estimate.
 
     ``margin``: how many seconds before its planned end a job is corrected already.
     """
 
-    margin: ClassVar[int]
+    margin: ClassVar[int] = 0
 
+    def __init__(self, estimates: Estimates) -> None:
+        self._estimates = estimates
+
+    @abstractmethod
     def planned_end(self, job: int, planned: int, now: int) -> int:
         """The new planned end (epoch seconds) of a job planned to end at ``planned``, which is at most now + margin.
 
@@ -41,13 +46,8 @@ class Correction(Protocol):
         """
 
 
-class MultiplesCorrection:
+class MultiplesCorrection(Correction):
     """PBS: whole multiples of the soft walltime (OpenPBS, extend_soft_walltime)."""
-
-    margin: ClassVar[int] = 0
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
         """Start + min(walltime, R x (floor(elapsed / R) + 1))."""
@@ -56,26 +56,15 @@ class MultiplesCorrection:
         return start + min(estimates.walltime[job], value * ((now - start) // value + 1))
 
 
-class WalltimeCorrection:
+class WalltimeCorrection(Correction):
     """The walltime, from the first correction on."""
 
-    margin: ClassVar[int] = 0
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
-
     def planned_end(self, job: int, planned: int, now: int) -> int:
-        """Start + walltime."""
         return self._estimates.started[job] + self._estimates.walltime[job]
 
 
-class DoublingCorrection:
+class DoublingCorrection(Correction):
     """The estimate, doubled until it exceeds the elapsed time."""
-
-    margin: ClassVar[int] = 0
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
         """Start + min(walltime, R x 2^k), with the least k that gives a time after ``now``."""
@@ -86,16 +75,13 @@ class DoublingCorrection:
         return start + min(estimates.walltime[job], value)
 
 
-class HourlyCorrection:
+class HourlyCorrection(Correction):
     """Add one hour from 60 s before the planned end on (Rubio et al. 2021, algorithm 2).
 
     Their limit of 7 days is the walltime here.
     """
 
     margin: ClassVar[int] = 59
-
-    def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
 
     def planned_end(self, job: int, planned: int, now: int) -> int:
         """The planned end plus as many hours as leave at least 60 s, at most start + walltime."""
@@ -104,13 +90,11 @@ class HourlyCorrection:
         return min(planned + HOUR * hours, estimates.started[job] + estimates.walltime[job])
 
 
-class GrowingStepsCorrection:
+class GrowingStepsCorrection(Correction):
     """15 min more, then 30 min, 1 h, 2 h and so on (Tsafrir et al. 2007; Rubio et al. 2021, section 4.4)."""
 
-    margin: ClassVar[int] = 0
-
     def __init__(self, estimates: Estimates) -> None:
-        self._estimates = estimates
+        super().__init__(estimates)
         self._steps: defaultdict[int, int] = defaultdict(lambda: _FIRST_STEP)
 
     def planned_end(self, job: int, planned: int, now: int) -> int:

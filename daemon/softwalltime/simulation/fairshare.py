@@ -35,7 +35,6 @@ class FairShare(Order):
         self._decay = self._now + DECAY_TIME
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the user's usage."""
         self._advance(now)
         user = self._user[waiting]
         priorities: Floats = -(self._usage[user] + self._running[user])

@@ -75,7 +75,6 @@ class Formula(Order):
         self._columns |= {"queue_priority": priorities[:, 0], "job_priority": priorities[:, 1]}
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The formula's result for each job."""
         names = self._names
         environment: Environment = {name: self._columns[name][waiting] for name in self._columns.keys() & names}
         if "eligible_time" in names:

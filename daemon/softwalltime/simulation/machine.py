@@ -62,19 +62,15 @@ class Processors:
         self._sizes = np.array(needs, np.int64)
 
     def fits(self, job: int) -> bool:
-        """Whether enough processors are free."""
         return self.needs[job] <= self.free
 
     def allocate(self, job: int) -> None:
-        """Occupy the job's processors."""
         self.free -= self.needs[job]
 
     def release(self, job: int) -> None:
-        """Free the job's processors."""
         self.free += self.needs[job]
 
     def kind(self, job: int) -> Hashable:
-        """The number of processors."""
         return self.needs[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Profile:

@@ -103,7 +103,6 @@ class _Columns:
     change: Integers | None
 
     def part(self, which: Integers) -> "_Columns":
-        """The columns of these jobs."""
         return _Columns(
             self.submitted[which], self.size[which], self.wait[which], self.duration[which], self.start[which],
             self.promise[which], self.extensions[which], self.backfilled[which],

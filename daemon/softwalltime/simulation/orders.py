@@ -1,6 +1,7 @@
 """Queue orders: the priority of each waiting job; the highest comes first, ties go to the earlier submission."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +32,6 @@ class ShortestFirst(_ColumnOrder):
     fixed = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the value."""
         return -self.value[waiting]
 
 
@@ -41,7 +41,6 @@ class LongestFirst(_ColumnOrder):
     fixed = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The value."""
         return self.value[waiting]
 
 
@@ -59,7 +58,6 @@ class ExpansionFactor(_ColumnOrder):
     """(wait + age) / value, with an age of 3600 s by default."""
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The expansion factor."""
         priorities: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
         return priorities
 
@@ -80,7 +78,7 @@ class Unicef(_ColumnOrder):
         return np.where(wait > 0, priorities, 0.0)
 
 
-class _LearnedFormula(_ColumnOrder):
+class LearnedFormula(_ColumnOrder):
     """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
     Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  With value r,
@@ -90,50 +88,22 @@ class _LearnedFormula(_ColumnOrder):
 
     s is in seconds since the first submission, at least 1.  That simulator starts each sequence of 15 days at 0.  The
     logarithm makes a difference in age count less, the longer the log is.
+
+    :param score: of r, n and log10(s).
     """
 
     fixed = True
 
-    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
+    def __init__(
+        self, score: Callable[[Floats, Floats, Floats], Floats], jobs: Jobs, values: Values, policy: SchedulerPolicy
+    ) -> None:
         super().__init__(jobs, values, policy)
         first = self.submitted[0] if len(jobs) else 0
-        self.arrival = np.log10(np.maximum(self.submitted - first, 1))
-
-
-class F1(_LearnedFormula):
-    """log10(r) n + 870 log10(s)."""
+        self._score = score
+        self._arrival = np.log10(np.maximum(self.submitted - first, 1))
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
-        score: Floats = np.log10(self.value[waiting]) * self.processors[waiting] + 870 * self.arrival[waiting]
-        return -score
-
-
-class F2(_LearnedFormula):
-    """sqrt(r) n + 25600 log10(s)."""
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
-        score: Floats = np.sqrt(self.value[waiting]) * self.processors[waiting] + 25600 * self.arrival[waiting]
-        return -score
-
-
-class F3(_LearnedFormula):
-    """r n + 6860000 log10(s)."""
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
-        score: Floats = self.value[waiting] * self.processors[waiting] + 6860000 * self.arrival[waiting]
-        return -score
-
-
-class F4(_LearnedFormula):
-    """r sqrt(n) + 530000 log10(s)."""
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        """Minus the score."""
-        score: Floats = self.value[waiting] * np.sqrt(self.processors[waiting]) + 530000 * self.arrival[waiting]
-        return -score
+        return -self._score(self.value[waiting], self.processors[waiting], self._arrival[waiting])
 
 
 class Powers(_ColumnOrder):
@@ -146,7 +116,6 @@ class Powers(_ColumnOrder):
         self._walltime = values.limit_array.astype(np.float64)
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The result of the order's formula."""
         of = self._powers
         wait = (now - self.submitted[waiting]).astype(np.float64)
         runtime, limit = self.value[waiting], self._walltime[waiting]
@@ -171,10 +140,10 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "wfp": Wfp,
     "xf": ExpansionFactor,
     "unicef": Unicef,
-    "f1": F1,
-    "f2": F2,
-    "f3": F3,
-    "f4": F4,
+    "f1": partial(LearnedFormula, lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
+    "f2": partial(LearnedFormula, lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
+    "f3": partial(LearnedFormula, lambda r, n, log_s: r * n + 6860000 * log_s),
+    "f4": partial(LearnedFormula, lambda r, n, log_s: r * np.sqrt(n) + 530000 * log_s),
     "fairshare": FairShare,
     "formula": Formula,
     POWERS: Powers,

@@ -133,17 +133,14 @@ class Profile:
         return fitting
 
     def advance(self, now: int) -> None:
-        """Drop what is past."""
         index = bisect_right(self.times, now) - 1
         del self.times[:index], self.free[:index]
         self.times[0] = now
 
     def occupy(self, job: int, start: int, end: int) -> None:
-        """Plan the job for this interval."""
         self.add(-self._needs[job], start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Undo :meth:`occupy`."""
         self.add(self._needs[job], start, end)
 
     def add(self, change: int, start: int, end: int) -> None:

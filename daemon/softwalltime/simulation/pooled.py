@@ -47,11 +47,9 @@ class PooledEasyBackfilling:
         self._found: tuple[int, _Extra] | None = None
 
     def discard_plans(self) -> None:
-        """Find the reservation anew at the next pass."""
         self._known = (-1, -1, -1)
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Start heads, then candidates."""
         system, machine = self._system, self._machine
         machine.advance(now)
         head, ranked = self._heads(now)
@@ -135,7 +133,6 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        """What each of these jobs takes of a pool."""
         if not pool:
             taken: Integers = self._amounts[0][jobs]
             return taken
@@ -145,7 +142,6 @@ class PooledEasyBackfilling:
         return total
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:
-        """Those of the jobs that fit now, in their order."""
         machine = self._machine
         jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
         if not len(jobs):
@@ -198,7 +194,6 @@ class _Extra:
         return copied
 
     def of(self, pool: int) -> int:
-        """What is left over of a pool of the head."""
         if pool not in self._counted:
             self._counted.add(pool)
             self.left[pool] += int(self._taken(self._ended, pool).sum())

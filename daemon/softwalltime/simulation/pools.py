@@ -93,13 +93,11 @@ class Pools:
         return None
 
     def allocate(self, job: int) -> None:
-        """Take what the job needs."""
         for pool, need in self.shares[job]:
             self.free[pool] -= need
         self._cross(job, 1)
 
     def release(self, job: int) -> None:
-        """Return what the job took."""
         for pool, need in self.shares[job]:
             self.free[pool] += need
         self._cross(job, -1)
@@ -113,7 +111,6 @@ class Pools:
                 self._crossing[index] += sign * self.shares[job][0][1]
 
     def kind(self, job: int) -> Hashable:
-        """What it takes of which pools."""
         return self.shares[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PoolCalendar":
@@ -180,18 +177,15 @@ class PoolCalendar:
         return self._profile(0).fits(job, start, limit)
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        """All of them: the limits of each job differ."""
         return np.ones(len(jobs), np.bool_)
 
     def occupy(self, job: int, start: int, end: int) -> None:
-        """Plan the job for this interval."""
         self._planned.append((job, start, end))
         for pool, _ in self._machine.shares[job]:
             if pool in self._profiles:
                 self._profiles[pool].occupy(job, start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Undo :meth:`occupy`."""
         self._planned.remove((job, start, end))
         for pool, _ in self._machine.shares[job]:
             if pool in self._profiles:

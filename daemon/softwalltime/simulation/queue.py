@@ -26,7 +26,6 @@ class WaitingQueue:
         self._insert(len(self.jobs), job)
 
     def remove(self, job: int) -> None:
-        """Remove a waiting job."""
         self._delete(bisect_left(self.jobs, job))
 
     def _insert(self, position: int, job: int) -> None:
@@ -81,7 +80,6 @@ class RankedQueue(WaitingQueue):
         self._insert(position, job)
 
     def remove(self, job: int) -> None:
-        """Remove a waiting job."""
         position = self.position(job)
         del self._priorities[job]
         del self._keys[position]

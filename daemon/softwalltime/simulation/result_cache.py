@@ -4,10 +4,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from softwalltime.errors import SourceError
 from softwalltime.replay.sweep.kept_lines import KeptLines
+from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.tasks import Experiment, SimulationResult, metrics_of
+from softwalltime.simulation.tasks import Experiment, SimulationResult
+
+_FIGURES = TypeAdapter(tuple[Metrics, dict[str, dict[str, Metrics]]])
+"""The metrics of all jobs, and those of each class."""
 
 
 class ResultCache:
@@ -38,33 +44,22 @@ class ResultCache:
         if line is None:
             return None
         try:
-            return SimulationResult(
-                policy,
-                seed,
-                metrics_of(line["metrics"]),
-                {
-                    by: {name: metrics_of(values) for name, values in figures.items()}
-                    for by, figures in line["classes"].items()
-                },
-            )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            figures = _FIGURES.validate_python((line["metrics"], line["classes"]))
+        except (KeyError, ValidationError) as error:
             raise SourceError(f"{self._path}: holds a line that is no result: name another file") from error
+        return SimulationResult(policy, seed, *figures)
 
     def add(self, result: SimulationResult) -> None:
         """Append a result; it is in the file when this returns.
 
         :raises SourceError: if the file cannot be written.
         """
-        classes = {
-            by: {name: asdict(figures) for name, figures in metrics.items()} for by, metrics in result.classes.items()
-        }
         self._lines.add(
             {
                 "key": self._experiment.key(result.policy, result.seed),
                 "policy": result.policy.name,
                 "shake": self._experiment.shake,
                 "seed": result.seed,
-                "metrics": asdict(result.metrics),
-                "classes": classes,
             }
+            | {name: value for name, value in asdict(result).items() if name in ("metrics", "classes")}
         )

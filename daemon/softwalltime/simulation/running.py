@@ -38,13 +38,11 @@ class RunningJobs:
         self.version += 1
 
     def remove(self, job: int) -> None:
-        """Remove a job that ended."""
         entries = self.entries
         del entries[bisect_left(entries, self._entry[job])]
         self.version += 1
 
     def replan(self, job: int, end: int) -> None:
-        """Change a job's planned end."""
         self.remove(job)
         self.add(job, end)
 

@@ -41,7 +41,6 @@ class SimulationPlan:
     teaching: tuple[State, ...]
 
     def metrics(self, found: Results) -> dict[str, list[Metrics]]:
-        """Return the metrics by policy and workload."""
         return {name: [found[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 

@@ -1,7 +1,7 @@
 """Simulations as independent tasks, for any process: one workload, several policies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
@@ -151,16 +151,6 @@ def run(
     # Another package's predictor may fail in any way at all.
     except Exception as error:
         raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
-
-
-def metrics_of(values: dict[str, object]) -> Metrics:
-    """The metrics with these values, such as :func:`dataclasses.asdict` gives.
-
-    :raises ValueError: if there are others, or fewer.
-    """
-    if set(values) != {field.name for field in fields(Metrics)}:
-        raise ValueError("not the metrics of this version")
-    return Metrics(**values)  # type: ignore[arg-type]  # their names are checked
 
 
 _turn = Lock()

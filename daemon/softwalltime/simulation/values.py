@@ -11,7 +11,7 @@ import numpy as np
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Ended, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, JobPolicy
 from softwalltime.policy.steering import Steering
@@ -96,7 +96,6 @@ class Values:
                     self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
-        """Set the values of a job that is submitted at ``now``."""
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
         self._driver.step(now, self.estimate, event, None, job, now)
 
@@ -145,7 +144,6 @@ class Values:
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 
     def _decide_running(self, terms: JobPolicy, job: int, value: int, now: int, elapsed: int) -> int | None:
-        """Decide about a job that starts or runs, with this value now."""
         has = value if value < self.limit[job] else None
         submission = self._jobs.completed[job].submission
         return decide(
@@ -156,7 +154,7 @@ class Values:
         """Teach the predictors the job, as it went in this simulation."""
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
-            completed = _as_simulated(completed, start, end)
+            completed = replace(completed, start=start, end=end, runtime=end - start, qtime=None, etime=None)
         event = Ended(end, completed) if self._driver.observes else None
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
@@ -194,7 +192,3 @@ def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
         else:
             restated[spec] = first
     return restated
-
-
-def _as_simulated(job: CompletedJob, start: int, end: int) -> CompletedJob:
-    return replace(job, start=start, end=end, runtime=end - start, qtime=None, etime=None)

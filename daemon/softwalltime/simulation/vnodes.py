@@ -169,7 +169,6 @@ class Vnodes:
         self._planned: dict[int, Placement] = {}
 
     def fits(self, job: int) -> bool:
-        """Whether the job could be placed now."""
         return self.place(job, self._free) is not None
 
     def allocate(self, job: int) -> None:
@@ -181,12 +180,10 @@ class Vnodes:
         self._placements[job] = placement
 
     def release(self, job: int) -> None:
-        """Free the job's vnodes."""
         vnodes, taken = self._placements.pop(job)
         self._free[vnodes] += taken
 
     def kind(self, job: int) -> Hashable:
-        """The job's request."""
         return self._requests[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "VnodeCalendar":
@@ -195,7 +192,6 @@ class Vnodes:
         return VnodeCalendar(self, now, self._free.copy(), ends)
 
     def placement(self, job: int) -> Placement | None:
-        """The vnodes of a running job."""
         return self._placements.get(job)
 
     def plan(self, job: int, placement: Placement) -> None:
@@ -221,7 +217,6 @@ class Vnodes:
 
 
 def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
-    """Return a placement of a request on these vnodes, if any."""
     left = free[vnodes]
     if request.exclusive:
         # A vnode that another job uses has nothing for an exclusive one.
@@ -295,7 +290,6 @@ class VnodeCalendar:
         self._change(vnodes, -taken, start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Take back what :meth:`occupy` planned."""
         vnodes, taken = self._machine.placement(job) or self._planned[job]
         self._change(vnodes, taken, start, end)
 

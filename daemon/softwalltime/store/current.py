@@ -8,7 +8,6 @@ from sqlalchemy import Connection, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.jobs import (
-    ATTRIBUTES,
     OF_SUBMISSION,
     UNSET,
     Alter,
@@ -17,11 +16,11 @@ from softwalltime.jobs import (
     submission_values,
     whole_array,
 )
-from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.engine import lock
 from softwalltime.store.jobs import submission_names
 from softwalltime.store.queries import query
+from softwalltime.store.scripts import job_scripts, of_jobs, script
 from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns
@@ -135,8 +134,8 @@ def read_changes(connection: Connection, after: int) -> QueueChanges | None:
 def _read(
     connection: Connection, since: int | None = None, keys: Sequence[tuple[str, str]] | None = None
 ) -> Iterator[CurrentJob]:
-    source = current_jobs.outerjoin(submission_attributes, of_jobs(current_jobs))
-    wanted = select(*_submission, *map(attribute, ATTRIBUTES), *_progress).select_from(source)
+    source = current_jobs.outerjoin(job_scripts, of_jobs(current_jobs))
+    wanted = select(*_submission, script, *_progress).select_from(source)
     # Numbers of jobs have no leading zeros, so the shorter id is the lower number.
     wanted = wanted.order_by(_columns.ctime, func.length(_columns.job_id), _columns.job_id)
     if since is not None:
@@ -151,12 +150,11 @@ def _read(
 
 
 def read_unknown(connection: Connection, since: int) -> list[CurrentJob]:
-    """Return the jobs submitted at ``since`` (epoch seconds) or later that have no attributes, oldest first."""
+    """Return the jobs submitted at ``since`` (epoch seconds) or later whose script is unknown, oldest first."""
     return [
         job
         for job in _read(connection, since)
-        if not (job.submission.script or job.submission.submit_host)
-        and whole_array(job.submission.job_id) == job.submission.job_id
+        if not job.submission.script and whole_array(job.submission.job_id) == job.submission.job_id
     ]
 
 
@@ -182,7 +180,7 @@ def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **va
 
 
 def _row(job: CurrentJob) -> dict[str, Any]:
-    submission = submission_values(job.submission)[: -len(ATTRIBUTES)]
+    submission = submission_values(job.submission)[:-1]
     values = (*submission, job.server, job.start, job.qtime, job.etime, job.soft_walltime, job.recorded_at)
     row = {
         column.name: storable_text(value) if isinstance(value, str) else value

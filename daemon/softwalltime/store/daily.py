@@ -24,21 +24,16 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
-    Text,
     delete,
 )
 
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.queries import query
-from softwalltime.store.tables import decision_reason, metadata
+from softwalltime.store.tables import decision_reason, key_column, metadata
 
 
 def _day() -> Column[object]:
     return Column("day", Date, nullable=False, comment="day in UTC")
-
-
-def _text(name: str, comment: str) -> Column[str]:
-    return Column(name, Text(collation="C"), nullable=False, comment=comment)
 
 
 def _number(name: str, comment: str) -> Column[int]:
@@ -92,11 +87,11 @@ def _scores(name: str, time: str, of: str) -> Table:
         _number("over", "jobs with a soft walltime of at least t"),
         _number("killed", "jobs killed at their walltime"),
         Column(time, Date, nullable=False, comment=of),
-        _text("mode", "off, shadow or on; empty: no prediction known"),
-        _text("predictor", "predictor with its options; empty: no prediction known"),
-        _text("queue", "queue from which the jobs ran"),
-        _text("project", "PBS project"),
-        _text("user_name", "user"),
+        key_column("mode", "off, shadow or on; empty: no prediction known"),
+        key_column("predictor", "predictor with its options; empty: no prediction known"),
+        key_column("queue", "queue from which the jobs ran"),
+        key_column("project", "PBS project"),
+        key_column("user_name", "user"),
         PrimaryKeyConstraint(time, "mode", "predictor", "queue", "project", "user_name"),
         comment="Predictions and runtimes. t: runtime, at most the walltime; p: soft walltime, else the walltime.",
     )
@@ -111,8 +106,8 @@ daily_medians = Table(
     metadata,
     _sum("accuracy", "median of min(p, t) / max(p, t)"),
     _day(),
-    _text("mode", "as in daily_scores"),
-    _text("predictor", "as in daily_scores"),
+    key_column("mode", "as in daily_scores"),
+    key_column("predictor", "as in daily_scores"),
     PrimaryKeyConstraint("day", "mode", "predictor"),
     comment="Median accuracy, which cannot be computed from sums.",
 )
@@ -125,7 +120,7 @@ daily_lengths = Table(
     _number("planned", "length class of the soft walltime, else of the walltime"),
     _number("runtime", "length class of the runtime, at most the walltime"),
     _number("jobs", "number"),
-    _text("queue", "queue from which the jobs ran"),
+    key_column("queue", "queue from which the jobs ran"),
     PrimaryKeyConstraint("day", "queue", "walltime", "planned", "runtime"),
     comment="Number of predicted jobs by queue and length.",
 )
@@ -155,8 +150,8 @@ daily_shadows = Table(
     _number("adjusted", "jobs with p below the walltime"),
     _number("underestimated", "jobs with p < t"),
     _number("badly_underestimated", "jobs with t - p > 1800 s"),
-    _text("role", "shadow; live: the predictor of the policy; walltime: no predictor"),
-    _text("predictor", "predictor with its options"),
+    key_column("role", "shadow; live: the predictor of the policy; walltime: no predictor"),
+    key_column("predictor", "predictor with its options"),
     PrimaryKeyConstraint("day", "role", "predictor"),
     comment="Shadow predictors and the policy's on the same jobs. t, p: see daily_scores.",
 )
@@ -172,7 +167,7 @@ daily_ordering = Table(
     _day(),
     _number("jobs", "scored jobs with an ordering value"),
     _number("underestimated", "jobs with o < t"),
-    _text("mode", "shadow or on"),
+    key_column("mode", "shadow or on"),
     PrimaryKeyConstraint("day", "mode"),
     comment="Ordering values and runtimes. o: ordering value; t: runtime, at most the walltime.",
 )
@@ -182,10 +177,10 @@ daily_decisions = Table(
     metadata,
     _day(),
     _number("requests", "number"),
-    _text("event", "PBS hook event"),
-    _text("mode", "off, shadow or on"),
-    _text("predictor", "predictor with its options; or walltime or keep"),
-    _text("action", "set, shadow or none"),
+    key_column("event", "PBS hook event"),
+    key_column("mode", "off, shadow or on"),
+    key_column("predictor", "predictor with its options; or walltime or keep"),
+    key_column("action", "set, shadow or none"),
     Column("reason", decision_reason, nullable=False, comment="reason code of the decisions"),
     PrimaryKeyConstraint("day", "event", "mode", "predictor", "action", "reason"),
     comment="Number of decisions by reason.",

@@ -53,7 +53,6 @@ def install_functions(connection: Connection) -> None:
 
 
 def remove_functions(connection: Connection) -> None:
-    """Drop all functions."""
     _drop_functions(connection, [function.name for function in functions()])
 
 
@@ -107,7 +106,6 @@ def remove_views(connection: Connection) -> None:
 
 
 def installed_views(connection: Connection) -> dict[str, str]:
-    """Return the views of the schema: definition by name."""
     return {row.name: row.definition for row in connection.execute(query("installed_views"), {"schema": SCHEMA})}
 
 

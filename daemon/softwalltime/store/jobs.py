@@ -11,11 +11,11 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, sele
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import ATTRIBUTES, FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
 from softwalltime.states import state_of
-from softwalltime.store.attributes import attribute, of_jobs, submission_attributes
 from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
 from softwalltime.store.engine import driver_connection, lock
+from softwalltime.store.scripts import job_scripts, of_jobs, script
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 
 _CHUNK = 100
@@ -24,14 +24,14 @@ _CHUNK = 100
 _numbers = count(1)
 
 _columns = completed_jobs.columns
-job_columns = tuple(attribute(field.name) if field.name in ATTRIBUTES else _columns[field.column] for field in FIELDS)
+job_columns = tuple(script if field.name == "script" else _columns[field.column] for field in FIELDS)
 """Columns of a job in :data:`jobs_read`, in the order of its values."""
-jobs_read = completed_jobs.outerjoin(submission_attributes, of_jobs(completed_jobs))
-"""Completed jobs with what only the hook has recorded."""
-submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name not in ATTRIBUTES)
-"""Columns of a job's submission, in the order of its fields, but for ``ATTRIBUTES``; current_jobs has the same ones."""
+jobs_read = completed_jobs.outerjoin(job_scripts, of_jobs(completed_jobs))
+"""Completed jobs with their scripts."""
+submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name != "script")
+"""Columns of a job's submission, in the order of its fields, but for the script; current_jobs has the same ones."""
 # Columns that are written; the state follows from the others and is never read.
-_WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name not in ATTRIBUTES), _columns.state)
+_WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name != "script"), _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
 _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
@@ -197,7 +197,7 @@ def _line(job: Values, texts: CopyTexts) -> str:
     """Return the job in COPY's text format, in the order of ``_WRITTEN``; unrolled: a loop takes twice as long."""
     (
         job_id, user, submitted, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
-        ncpus, nodect, ngpus, mem, select_spec, place, interactive, _, _, _,
+        ncpus, nodect, ngpus, mem, select_spec, place, interactive, _,
         server, start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput, mem_used,
     ) = job  # fmt: skip
     return _LINE % (

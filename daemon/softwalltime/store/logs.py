@@ -27,42 +27,24 @@ class OvertakenError(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class LogHead:
-    """The first bytes of a file: they identify it after it has grown, moved, or been copied or compressed.
+class LogDigest:
+    """Digest of the first bytes of a log, or of the last bytes read.
 
-    An inode does not: copies and mounts of other hosts have other inodes, and a new file may reuse one.
+    The first ones identify it after it has grown, moved, or been copied or compressed.  An inode does not: copies and
+    mounts of other hosts have other inodes, and a new file may reuse one.  A file that was truncated and written again
+    may still have the same first bytes, but has others where the last ones were.
     """
 
     length: int
     digest: bytes
 
     @classmethod
-    def of(cls, first_bytes: bytes) -> Self:
-        """Return the head of a file whose decompressed contents begin with ``first_bytes``."""
-        head = first_bytes[:HEAD_BYTES]
-        return cls(len(head), sha256(head).digest())
+    def of(cls, content: bytes) -> Self:
+        return cls(len(content), sha256(content).digest())
 
-    def matches(self, first_bytes: bytes) -> bool:
-        """Return whether a file that now begins with ``first_bytes`` may be the file of this head."""
-        return len(first_bytes) >= self.length and sha256(first_bytes[: self.length]).digest() == self.digest
-
-
-@dataclass(frozen=True, slots=True)
-class LogTail:
-    """The last bytes read of a file: a file that was truncated and written again may still have the same head."""
-
-    length: int
-    digest: bytes
-
-    @classmethod
-    def of(cls, last_bytes: bytes) -> Self:
-        """Return the tail of contents that end with ``last_bytes``."""
-        tail = last_bytes[-TAIL_BYTES:]
-        return cls(len(tail), sha256(tail).digest())
-
-    def matches(self, bytes_there: bytes) -> bool:
-        """Return whether these bytes, as many as the tail has, are the same."""
-        return len(bytes_there) == self.length and sha256(bytes_there).digest() == self.digest
+    def matches(self, content: bytes) -> bool:
+        """Return whether the content begins with these bytes."""
+        return len(content) >= self.length and sha256(content[: self.length]).digest() == self.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +55,8 @@ class Position:
     path: str
     offset: int
     line_number: int
-    head: LogHead
-    tail: LogTail
+    head: LogDigest
+    tail: LogDigest
 
 
 def read_positions(connection: Connection, server: str | None = None) -> list[Position]:
@@ -130,7 +112,7 @@ def _positions(server: str | None) -> Select[str, str, int, int, int, bytes, int
 
 def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
     server, path, offset, line_number, head, head_digest, tail, tail_digest = row
-    return Position(server, path, offset, line_number, LogHead(head, head_digest), LogTail(tail, tail_digest))
+    return Position(server, path, offset, line_number, LogDigest(head, head_digest), LogDigest(tail, tail_digest))
 
 
 MAX_STORED_LINES = 10_000

@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import attributes, daily, promises  # noqa: F401 - they add their tables to metadata
+from softwalltime.store import daily, promises, scripts  # noqa: F401 - they add their tables to metadata
 from softwalltime.store.blockers import blockers_named
 from softwalltime.store.comments import install_comments
 from softwalltime.store.definitions import (
@@ -211,19 +211,12 @@ def _current(connection: Connection) -> str:
 
 
 def require_known(revision: str) -> None:
-    """Refuse a revision of a newer version, or from before the baseline.
+    """Refuse a revision of a newer version.
 
     :raises StoreError: says what to do.
     """
-    script = _script()
-    if not revision or revision in {known.revision for known in script.walk_revisions()}:
+    if not revision or revision in {known.revision for known in _script().walk_revisions()}:
         return
-    baseline = script.get_base() or ""
-    if revision < baseline:
-        raise StoreError(
-            f"the database is at revision {revision}, from before the first release: upgrade it to {baseline} with the "
-            f"last commit that has migration {revision}, or create another database and ingest the logs again"
-        )
     raise StoreError(
         f"the database is at revision {revision}, which this version of softwalltime does not know, because a "
         f"newer version upgraded it: install that version, or run its softwalltime db downgrade {head()}"

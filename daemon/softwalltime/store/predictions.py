@@ -8,10 +8,10 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord, SubmissionDecisions
-from softwalltime.store.attributes import add_attributes
 from softwalltime.store.encoding import NULL, CopyTexts
 from softwalltime.store.engine import driver_connection
 from softwalltime.store.jobs import stream
+from softwalltime.store.scripts import add_scripts
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns
@@ -28,7 +28,7 @@ _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
 
 
 def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -> None:
-    """Record decisions in the order given, and what they say of submissions; best some hundreds at a time.
+    """Record decisions in the order given, and the scripts of their jobs; best some hundreds at a time.
 
     :raises StoreError: if PostgreSQL fails.
     """
@@ -38,7 +38,7 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
     lines = "".join([_line(decision, texts) for decision in decisions])
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.write(lines)
-    add_attributes(connection, [decision.submission for decision in decisions])
+    add_scripts(connection, [decision.submission for decision in decisions])
 
 
 def first_value(connection: Connection, since: int) -> int | None:

@@ -13,40 +13,29 @@ from sqlalchemy import (
     Integer,
     PrimaryKeyConstraint,
     Table,
-    Text,
     func,
     select,
 )
-from sqlalchemy.dialects.postgresql import ENUM
 
 from softwalltime.promises import Outcome, Promise
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import SCHEMA, metadata
+from softwalltime.store.tables import enum_type, key_column, metadata, seconds_column, text_column
 
-
-def _seconds(name: str, comment: str, *, known: bool = True) -> Column[int]:
-    return Column(name, BigInteger, nullable=not known, comment=comment)
-
-
-def _text(name: str, comment: str, *, default: str | None = None) -> Column[str]:
-    return Column(name, Text(collation="C"), nullable=False, server_default=default, comment=comment)
-
-
-outcomes = ENUM(*(outcome.value for outcome in Outcome), name="promise_outcome", schema=SCHEMA, metadata=metadata)
+outcomes = enum_type("promise_outcome", [outcome.value for outcome in Outcome])
 
 promises = Table(
     "promises",
     metadata,
-    _seconds("promised_at", "time at which the daemon saw the first promise, epoch seconds"),
-    _seconds("first_start", "start promised first (estimated.start_time), epoch seconds"),
-    _seconds("last_start", "start promised last, epoch seconds"),
-    _seconds("start_time", "start, epoch seconds; null: not known", known=False),
+    seconds_column("promised_at", "time at which the daemon saw the first promise, epoch seconds", known=True),
+    seconds_column("first_start", "start promised first (estimated.start_time), epoch seconds", known=True),
+    seconds_column("last_start", "start promised last, epoch seconds", known=True),
+    seconds_column("start_time", "start, epoch seconds; null: not known"),
     Column("ncpus", Integer, comment="processors requested"),
     Column("outcome", outcomes, nullable=False, comment="open, kept, late or withdrawn"),
-    _text("server", "PBS server"),
-    _text("job_id", "job id; of an array that of the whole"),
-    _text("queue", "queue", default=""),
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id; of an array that of the whole"),
+    text_column("queue", "queue"),
     PrimaryKeyConstraint("job_id", "server", "promised_at"),
     comment="Starts that the scheduler promised to its top jobs, and what became of them.",
 )
@@ -59,10 +48,10 @@ live_states = Table(
     "live_states",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
-    _seconds("changed_at", "time of the change, epoch seconds"),
+    seconds_column("changed_at", "time of the change, epoch seconds", known=True),
     Column("theta", Double, nullable=False, comment="theta of steering: waiting values are times e^theta"),
-    _text("server", "PBS server"),
-    _text("late_job", "late job for which the guard is on; empty: it is off", default=""),
+    key_column("server", "PBS server"),
+    text_column("late_job", "late job for which the guard is on; empty: it is off"),
     comment="State of guard and steering after each change.",
 )
 
@@ -136,7 +125,6 @@ def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> lis
 
 
 def store_state(connection: Connection, state: LiveState) -> None:
-    """Append a state of guard and steering."""
     values = {
         "server": storable_text(state.server),
         "changed_at": state.at,

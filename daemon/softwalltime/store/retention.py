@@ -37,19 +37,6 @@ _NEVER = 253402300799
 """The last second of the year 9999, the last day that Python knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """Rows to keep: those younger than ``days``, and the last ``jobs_per_user`` jobs of each user; 0: all."""
-
-    days: int
-    jobs_per_user: int
-
-    @property
-    def greatest_share(self) -> float:
-        """The share that may be deleted at once; a store of few days loses a large share every day."""
-        return max(SHARE, 3 / (self.days + 1))
-
-
 class RefusalReason(StrEnum):
     """Why retention deletes nothing by age."""
 
@@ -100,61 +87,56 @@ class RetentionRun(Iterator[tuple[str, int]]):
     ``refused`` says what is not deleted and why; it is complete after the first step.
     """
 
-    def __init__(self, engine: Engine, retention: Retention, now: int, *, force: bool) -> None:
+    def __init__(self, engine: Engine, keep_days: int, now: int, *, force: bool) -> None:
         self.refused: list[Refusal] = []
-        self._steps = self._run(engine, retention, now, force)
+        self._steps = self._run(engine, keep_days, now, force)
 
     def __next__(self) -> tuple[str, int]:
         return next(self._steps)
 
-    def _run(self, engine: Engine, retention: Retention, now: int, force: bool) -> Iterator[tuple[str, int]]:
+    def _run(self, engine: Engine, keep_days: int, now: int, force: bool) -> Iterator[tuple[str, int]]:
         with engine.connect() as connection:
             as_of = Reference.read(connection, now).as_of
             if not force:
-                self.refused = refusals(connection, retention, now)
-        if retention.days and not self.refused:
-            before = as_of - retention.days * _DAY
+                self.refused = refusals(connection, keep_days, now)
+        if keep_days and not self.refused:
+            before = as_of - keep_days * _DAY
             yield from _in_batches(engine, "completed_jobs", "delete_old_jobs", {"before": before})
             yield from _in_batches(engine, "predictions", "delete_old_predictions", {"before": before})
             yield from _in_batches(engine, "interrupted_runs", "delete_old_runs", {"before": before})
             yield from _in_batches(engine, "start_times", "delete_old_starts", {"before": before})
             yield from _in_batches(engine, "promises", "delete_old_promises", {"before": before})
             yield from _in_batches(engine, "live_states", "delete_old_live_states", {"before": before})
-            yield from _in_batches(engine, "submission_attributes", "delete_old_attributes", {"before": before})
+            yield from _in_batches(engine, "job_scripts", "delete_old_scripts", {"before": before})
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
             yield "daily figures", _delete_figures(engine, before)
         if not self.refused:
             yield from _in_batches(engine, "start_times", "thin_starts", {"before": as_of - THINNED})
         yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": GRACE}, in_turn=True)
-        if retention.jobs_per_user:
-            with engine.connect() as connection:
-                crowded = connection.execute(query("crowded_users"), {"kept": retention.jobs_per_user}).all()
-            for user, end_time, number in crowded:
-                last = {"user": user, "end_time": end_time, "id": number}
-                yield from _in_batches(engine, "completed_jobs", "delete_crowding_jobs", last)
 
 
-def prune(engine: Engine, retention: Retention, now: int, *, force: bool = False) -> RetentionRun:
+def prune(engine: Engine, keep_days: int, now: int, *, force: bool = False) -> RetentionRun:
     """Delete rows past their retention, step by step; the caller may stop between two steps.
 
     Age is measured from the end of the newest stored job, or from ``now`` if that is earlier or no job is stored.
 
+    :param keep_days: 0: for ever.
     :param now: the host's clock, epoch seconds.
     :param force: delete by age although :func:`refusals` has reasons not to.
     """
-    return RetentionRun(engine, retention, now, force=force)
+    return RetentionRun(engine, keep_days, now, force=force)
 
 
-def refusals(connection: Connection, retention: Retention, now: int) -> list[Refusal]:
+def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:
     """Return the rows that retention refuses to delete by age at ``now`` (the host's clock, epoch seconds), and why.
 
     Empty if nothing is refused.  Reads a few index entries, and as many more as there are rows to delete.
     """
-    if not retention.days:
+    if not keep_days:
         return []
     reference = Reference.read(connection, now)
     # With an untrusted clock: the rows that it would have deleted.
-    values = {"before": (reference.as_of if reference.trusted else now) - retention.days * _DAY}
+    values = {"before": (reference.as_of if reference.trusted else now) - keep_days * _DAY}
     refused = []
     for table, old_of, kept_of in (
         ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
@@ -164,7 +146,8 @@ def refusals(connection: Connection, retention: Retention, now: int) -> list[Ref
         if old and not reference.trusted:
             refused.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
         elif old > MAX_UNCHECKED_ROWS:
-            enough = int(old / retention.greatest_share) - old + 1
+            # A store of few days loses a large share every day.
+            enough = int(old / max(SHARE, 3 / (keep_days + 1))) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
                 refused.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))

@@ -35,7 +35,7 @@ metadata = MetaData(
 )
 
 
-def _seconds(name: str, comment: str, *, known: bool = False) -> Column[int]:
+def seconds_column(name: str, comment: str, *, known: bool = False) -> Column[int]:
     # 8 bytes: a log may contain any number of seconds, and refusing more than 68 years gains nothing.
     return Column(name, BigInteger, nullable=not known, comment=comment)
 
@@ -50,40 +50,40 @@ RAW = (
 )
 
 
-def _text(name: str, comment: str) -> Column[str]:
+def text_column(name: str, comment: str) -> Column[str]:
     # Compared byte by byte: the same order on every host, and several times faster to index than a locale's order.
     return Column(name, Text(collation="C"), nullable=False, server_default="", comment=comment)
 
 
-def _key_text(name: str, comment: str) -> Column[str]:
+def key_column(name: str, comment: str) -> Column[str]:
     return Column(name, Text(collation="C"), nullable=False, comment=comment)
 
 
-def _enum(name: str, members: Sequence[str]) -> ENUM:
+def enum_type(name: str, members: Sequence[str]) -> ENUM:
     # 4 bytes, readable, and checked by PostgreSQL.
     return ENUM(*members, name=name, schema=SCHEMA, metadata=metadata)
 
 
-job_state = _enum("job_state", [state.value for state in State])
-decision_reason = _enum("decision_reason", [reason.value for reason in Reason])
+job_state = enum_type("job_state", [state.value for state in State])
+decision_reason = enum_type("decision_reason", [reason.value for reason in Reason])
 
 completed_jobs = Table(
     "completed_jobs",
     metadata,
     # Widest columns first: alignment wastes no bytes.
     Column("id", BigInteger, Identity(always=True), nullable=False, comment="order in which jobs were stored"),
-    _seconds("ctime", "submission time, epoch seconds", known=True),
-    _seconds("qtime", "time at which it entered its queue, epoch seconds"),
-    _seconds("etime", "time at which it became eligible to run, epoch seconds"),
-    _seconds("start_time", "start time, epoch seconds; null: never started"),
-    _seconds("end_time", "end time, epoch seconds", known=True),
-    _seconds("walltime", "requested or default walltime, seconds; null: no limit"),
-    _seconds("soft_walltime", "last soft walltime, seconds; null: none"),
-    _seconds("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
-    _seconds("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
-    _seconds("runtime", "runtime, seconds; 0: did not run, or ended at once", known=True),
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    seconds_column("qtime", "time at which it entered its queue, epoch seconds"),
+    seconds_column("etime", "time at which it became eligible to run, epoch seconds"),
+    seconds_column("start_time", "start time, epoch seconds; null: never started"),
+    seconds_column("end_time", "end time, epoch seconds", known=True),
+    seconds_column("walltime", "requested or default walltime, seconds; null: no limit"),
+    seconds_column("soft_walltime", "last soft walltime, seconds; null: none"),
+    seconds_column("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
+    seconds_column("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
+    seconds_column("runtime", "runtime, seconds; 0: did not run, or ended at once", known=True),
     Column("mem", BigInteger, comment="memory requested, bytes"),
-    _seconds("cput", "processor time used, seconds"),
+    seconds_column("cput", "processor time used, seconds"),
     Column("mem_used", BigInteger, comment="memory used, bytes"),
     _count("ncpus", "processors requested"),
     _count("nodect", "chunks or nodes requested"),
@@ -92,16 +92,16 @@ completed_jobs = Table(
     _count("run_count", "number of starts"),
     Column("state", job_state, nullable=False, comment="how the job ended, derived from its exit status"),
     Column("interactive", Boolean, comment="interactive job; null: not recorded"),
-    _key_text("server", "PBS server whose accounting log has the job"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
-    _text("user_name", "user"),
-    _text("group_name", "group"),
-    _text("project", "PBS project"),
-    _text("account", "account string given at submission"),
-    _text("job_name", "job name given at submission"),
-    _text("queue", "queue from which it ran"),
-    _text("select_spec", "select specification: chunks requested"),
-    _text("place", "placement requested for the chunks"),
+    key_column("server", "PBS server whose accounting log has the job"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
+    text_column("user_name", "user"),
+    text_column("group_name", "group"),
+    text_column("project", "PBS project"),
+    text_column("account", "account string given at submission"),
+    text_column("job_name", "job name given at submission"),
+    text_column("queue", "queue from which it ran"),
+    text_column("select_spec", "select specification: chunks requested"),
+    text_column("place", "placement requested for the chunks"),
     # For reading in order of end time and for windows of time.
     PrimaryKeyConstraint("end_time", "id"),
     comment="Completed jobs, each run of a job once.",
@@ -164,19 +164,19 @@ teaching_states = Table(
 interrupted_runs = Table(
     "interrupted_runs",
     metadata,
-    _seconds("start_time", "start time of this run, epoch seconds", known=True),
-    _seconds("end_time", "time at which the run was stopped, epoch seconds", known=True),
-    _seconds("walltime", "walltime, seconds; null: no limit"),
-    _seconds("soft_walltime", "last soft walltime, seconds; null: none"),
-    _seconds("runtime", "runtime, seconds", known=True),
+    seconds_column("start_time", "start time of this run, epoch seconds", known=True),
+    seconds_column("end_time", "time at which the run was stopped, epoch seconds", known=True),
+    seconds_column("walltime", "walltime, seconds; null: no limit"),
+    seconds_column("soft_walltime", "last soft walltime, seconds; null: none"),
+    seconds_column("runtime", "runtime, seconds", known=True),
     _count("exit_status", "Exit_status as PBS recorded it"),
     _count("run_count", "run count"),
     Column("state", job_state, nullable=False, comment="how the job ended, derived from its exit status"),
-    _key_text("server", "PBS server whose accounting log has the job"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
-    _text("user_name", "user"),
-    _text("project", "PBS project"),
-    _text("queue", "queue from which it ran"),
+    key_column("server", "PBS server whose accounting log has the job"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
+    text_column("user_name", "user"),
+    text_column("project", "PBS project"),
+    text_column("queue", "queue from which it ran"),
     PrimaryKeyConstraint("job_id", "server", "start_time"),
     comment="Runs that were stopped and requeued; completed_jobs has the run that completed.",
 )
@@ -184,35 +184,35 @@ interrupted_runs = Table(
 current_jobs = Table(
     "current_jobs",
     metadata,
-    _seconds("ctime", "submission time, epoch seconds", known=True),
-    _seconds("qtime", "time at which it entered its queue, epoch seconds"),
-    _seconds("etime", "time at which it became eligible to run, epoch seconds; null: not eligible, for example held"),
-    _seconds("start_time", "start time, epoch seconds; null: waiting"),
-    _seconds("walltime", "walltime, seconds; null: no limit"),
-    _seconds("soft_walltime", "soft walltime, seconds; null: none"),
-    _seconds("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
-    _seconds("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    seconds_column("qtime", "time at which it entered its queue, epoch seconds"),
+    seconds_column("etime", "time at which it became eligible to run, epoch seconds; null: not eligible, such as held"),
+    seconds_column("start_time", "start time, epoch seconds; null: waiting"),
+    seconds_column("walltime", "walltime, seconds; null: no limit"),
+    seconds_column("soft_walltime", "soft walltime, seconds; null: none"),
+    seconds_column("min_walltime", "minimum walltime of a shrink-to-fit job, seconds; null: not shrink-to-fit"),
+    seconds_column("max_walltime", "maximum walltime of a shrink-to-fit job, seconds"),
     Column("mem", BigInteger, comment="memory requested, bytes"),
     _count("ncpus", "processors requested"),
     _count("nodect", "chunks or nodes requested"),
     _count("ngpus", "GPUs requested"),
     Column("interactive", Boolean, comment="interactive job; null: not recorded"),
     Column("is_array", Boolean, nullable=False, comment="whole array; its subjobs run, the array itself waits"),
-    _key_text("server", "PBS server"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
-    _text("user_name", "user"),
-    _text("group_name", "group"),
-    _text("project", "PBS project"),
-    _text("account", "account string given at submission"),
-    _text("queue", "queue"),
-    _text("job_name", "job name given at submission"),
-    _text("select_spec", "select specification: chunks requested"),
-    _text("place", "placement requested for the chunks"),
-    PrimaryKeyConstraint("job_id", "server"),
-    _seconds(
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
+    text_column("user_name", "user"),
+    text_column("group_name", "group"),
+    text_column("project", "PBS project"),
+    text_column("account", "account string given at submission"),
+    text_column("queue", "queue"),
+    text_column("job_name", "job name given at submission"),
+    text_column("select_spec", "select specification: chunks requested"),
+    text_column("place", "placement requested for the chunks"),
+    seconds_column(
         "recorded_at",
         "time at which it was queued, started or requeued, by the record that says so, epoch seconds; null: unknown",
     ),
+    PrimaryKeyConstraint("job_id", "server"),
     comment="Waiting and running jobs, as of the last accounting record read.",
 )
 
@@ -220,16 +220,16 @@ queue_changes = Table(
     "queue_changes",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order of the changes"),
-    _key_text("server", "PBS server"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
     comment="Jobs that were added to current_jobs, changed there or deleted from it, the newest 100,000 changes.",
 )
 
 log_positions = Table(
     "log_positions",
     metadata,
-    _key_text("server", "PBS server that writes the log"),
-    _key_text("path", "path of the file"),
+    key_column("server", "PBS server that writes the log"),
+    key_column("path", "path of the file"),
     Column("byte_offset", BigInteger, nullable=False, comment="bytes read, always whole lines"),
     Column("line_number", BigInteger, nullable=False, comment="lines read"),
     Column(
@@ -262,10 +262,10 @@ malformed_lines = Table(
         server_default=func.now(),
         comment="time at which it was first read",
     ),
-    _key_text("server", "PBS server that wrote the log"),
-    _key_text("path", "path of the file"),
-    _key_text("reason", "what is wrong with it"),
-    _text("field", "malformed field; empty: the whole line"),
+    key_column("server", "PBS server that wrote the log"),
+    key_column("path", "path of the file"),
+    key_column("reason", "what is wrong with it"),
+    text_column("field", "malformed field; empty: the whole line"),
     Column("line", LargeBinary, nullable=False, comment="first 4096 bytes of the line, unchanged"),
     comment="Malformed lines of accounting logs, the newest 10,000.",
 )
@@ -283,7 +283,7 @@ Index(
 malformed_dropped = Table(
     "malformed_dropped",
     metadata,
-    _key_text("server", "PBS server that wrote the log"),
+    key_column("server", "PBS server that wrote the log"),
     Column("lines", BigInteger, nullable=False, comment="number of lines deleted"),
     PrimaryKeyConstraint("server"),
     comment="Number of malformed lines that were deleted because newer ones arrived.",
@@ -299,9 +299,9 @@ predictions = Table(
     "predictions",
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
-    _seconds("predicted_at", "time of the request, epoch seconds", known=True),
-    _seconds("walltime", "walltime of the job at that time, seconds; null: no limit"),
-    _seconds("soft_walltime", "soft walltime after the policy, seconds; null: none"),
+    seconds_column("predicted_at", "time of the request, epoch seconds", known=True),
+    seconds_column("walltime", "walltime of the job at that time, seconds; null: no limit"),
+    seconds_column("soft_walltime", "soft walltime after the policy, seconds; null: none"),
     Column("predicted", Double, comment="predicted runtime before rounding and clamping, seconds"),
     _count("took", "response time of the daemon, microseconds"),
     Column(
@@ -312,23 +312,18 @@ predictions = Table(
         comment="consecutive requests of the hook that timed out before this one",
     ),
     _count("exchange_before", "round trip of the hook's previous request, microseconds"),
-    _text("event", "PBS hook event: queuejob, postqueuejob, modifyjob or runjob"),
-    _text("job_id", "job id; empty at queuejob, where the job has none yet"),
-    _text("user_name", "user"),
-    _text("project", "PBS project"),
-    _text("queue", "queue at that time; empty: the default queue"),
-    _text("mode", "mode of the policy for this job: off, shadow or on"),
-    _text("predictor", "predictor with its options; or walltime or keep"),
-    _text("action", "set: the hook was told to set it; late: the hook had timed out; shadow: predicted only; none"),
-    _text("basis", "sentence: the basis of the prediction, or the reason that there is none"),
-    # Optional in an INSERT: a daemon of the previous version may still write while hosts are upgraded.
-    Column(
-        "reason",
-        decision_reason,
-        comment="reason code of the decision; null: recorded by an older version",
-    ),
-    _seconds("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
-    _seconds("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
+    text_column("event", "PBS hook event: queuejob, postqueuejob, modifyjob or runjob"),
+    text_column("job_id", "job id; empty at queuejob, where the job has none yet"),
+    text_column("user_name", "user"),
+    text_column("project", "PBS project"),
+    text_column("queue", "queue at that time; empty: the default queue"),
+    text_column("mode", "mode of the policy for this job: off, shadow or on"),
+    text_column("predictor", "predictor with its options; or walltime or keep"),
+    text_column("action", "set: the hook was to set it; late: the hook had timed out; shadow: predicted only; none"),
+    text_column("basis", "sentence: the basis of the prediction, or the reason that there is none"),
+    Column("reason", decision_reason, nullable=False, comment="reason code of the decision"),
+    seconds_column("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
+    seconds_column("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
     Column(
         "shadows", JSONB, comment="soft walltimes of the shadow predictors, seconds, by predictor; null: none was asked"
     ),
@@ -341,23 +336,23 @@ Index("predictions_by_job", predictions.c.job_id)
 expected_starts = Table(
     "expected_starts",
     metadata,
-    _seconds("forecast_at", "time of the forecast, epoch seconds", known=True),
-    _seconds("ctime", "submission time, epoch seconds", known=True),
-    _seconds("expected", "expected start, epoch seconds; null: no forecast"),
-    _seconds("low90", "begin of the 90% range, epoch seconds"),
-    _seconds("low50", "begin of the 50% range, epoch seconds"),
-    _seconds("high50", "end of the 50% range, epoch seconds"),
-    _seconds("high90", "end of the 90% range, epoch seconds"),
-    _seconds("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
-    _seconds("walltime", "walltime, seconds; null: no limit"),
+    seconds_column("forecast_at", "time of the forecast, epoch seconds", known=True),
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    seconds_column("expected", "expected start, epoch seconds; null: no forecast"),
+    seconds_column("low90", "begin of the 90% range, epoch seconds"),
+    seconds_column("low50", "begin of the 50% range, epoch seconds"),
+    seconds_column("high50", "end of the 50% range, epoch seconds"),
+    seconds_column("high90", "end of the 90% range, epoch seconds"),
+    seconds_column("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
+    seconds_column("walltime", "walltime, seconds; null: no limit"),
     _count("ncpus", "processors requested"),
-    _key_text("server", "PBS server"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
-    _text("user_name", "user"),
-    _text("group_name", "group"),
-    _text("project", "PBS project"),
-    _text("queue", "queue"),
-    _text("waits_for", "sentence: what it waits for, or the reason that there is no forecast"),
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
+    text_column("user_name", "user"),
+    text_column("group_name", "group"),
+    text_column("project", "PBS project"),
+    text_column("queue", "queue"),
+    text_column("waits_for", "sentence: what it waits for, or the reason that there is no forecast"),
     Column("raw", ARRAY(Double), comment=RAW),
     PrimaryKeyConstraint("job_id", "server"),
     comment="Newest forecast of the start of each waiting job.",
@@ -366,19 +361,19 @@ expected_starts = Table(
 start_times = Table(
     "start_times",
     metadata,
-    _seconds("forecast_at", "time of the forecast, epoch seconds", known=True),
-    _seconds("ctime", "submission time, epoch seconds", known=True),
-    _seconds("started", "start of the job after the forecast, epoch seconds; null: not known yet"),
-    _seconds("expected", "expected start, epoch seconds", known=True),
-    _seconds("low90", "begin of the 90% range, epoch seconds", known=True),
-    _seconds("low50", "begin of the 50% range, epoch seconds", known=True),
-    _seconds("high50", "end of the 50% range, epoch seconds", known=True),
-    _seconds("high90", "end of the 90% range, epoch seconds", known=True),
-    _seconds("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
+    seconds_column("forecast_at", "time of the forecast, epoch seconds", known=True),
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    seconds_column("started", "start of the job after the forecast, epoch seconds; null: not known yet"),
+    seconds_column("expected", "expected start, epoch seconds", known=True),
+    seconds_column("low90", "begin of the 90% range, epoch seconds", known=True),
+    seconds_column("low50", "begin of the 50% range, epoch seconds", known=True),
+    seconds_column("high50", "end of the 50% range, epoch seconds", known=True),
+    seconds_column("high90", "end of the 90% range, epoch seconds", known=True),
+    seconds_column("pbs_estimate", "estimated.start_time of PBS, epoch seconds; null: none"),
     Column("is_first", Boolean, nullable=False, comment="first forecast of a job that had just been submitted"),
-    _key_text("server", "PBS server"),
-    _key_text("job_id", "job id with the array index, such as 3[1].srv"),
-    _text("queue", "queue at the time of the forecast"),
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id with the array index, such as 3[1].srv"),
+    text_column("queue", "queue at the time of the forecast"),
     Column("raw", ARRAY(Double), comment=RAW),
     PrimaryKeyConstraint("job_id", "server", "forecast_at"),
     comment="Forecasts of starts that are kept to be judged: the first one of each job, one an hour, and more before "

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.calibrated import Calibrated
+from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
 from softwalltime.predictors.learned.attention import gather_compiled
 from softwalltime.predictors.learned.distribution import bin_of
 from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.network import untrained
-from softwalltime.predictors.learned.options import CalibratedOptions
 from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.workload import Workload
 

@@ -49,7 +49,6 @@ def compiled(name: str) -> Callable[..., Any]:
 
 
 def compile_functions() -> None:
-    """Compile all functions that an answer needs."""
     for name in _SIGNATURES:
         compiled(name)
 

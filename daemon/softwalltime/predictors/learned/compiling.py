@@ -14,7 +14,6 @@ from zlib import crc32
 
 @cache
 def sources_digest() -> str:
-    """Return a digest of the source files of this package."""
     digest = 0
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest = crc32(path.read_bytes(), digest)

@@ -38,7 +38,6 @@ def bin_of(log_share: float) -> int:
 
 
 def bins_of(log_shares: Floats) -> NDArray[np.int64]:
-    """Return the bins of several runtimes."""
     # In floating point: to convert an infinite number to an integer is an error.
     bins: NDArray[np.int64] = np.minimum(np.maximum(np.floor(log_shares * STEPS) + REACHES, 0), REACHES).astype(
         np.int64

@@ -96,7 +96,6 @@ class _Sums(NamedTuple):
 
 
 def gather(known: Known) -> Gathered:
-    """Return the features and what the mixture needs."""
     ended, count = known.ended, known.ended.shape[1]
     recent = ended[:, : -LOOK_BACK - 1 : -1]
     alike = _alike(known, recent)
@@ -254,7 +253,6 @@ def _priors(known: Known) -> Floats:
 
 
 def _job(known: Known, recent: Floats, alike: _Alike, sums: _Sums, priors: Floats) -> Floats32:
-    """Return the features of the job."""
     walltime, count, running = known.asked[WALLTIME], recent.shape[1], known.running
     gap, end_gap, burst = _gaps(known)
     seconds = round(math.exp(walltime))

@@ -57,7 +57,6 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """A digest of the layers, the same for equal ones."""
         digest = sha256()
         for layer in self.layers:
             digest.update(np.ascontiguousarray(layer, "<f4").tobytes())
@@ -153,7 +152,8 @@ def parse(text: str, where: str) -> Weights:
         contents = json.loads(text)
         if contents["format"] != FORMAT:
             raise ValueError("the format is another one")
-        if contents["version"] != VERSION or _names(contents) != (PAIR_FEATURES, JOB_FEATURES):
+        own = contents["version"] == VERSION
+        if not own or [contents["pair_features"], contents["job_features"]] != [[*PAIR_FEATURES], [*JOB_FEATURES]]:
             raise OptionError(
                 f"{where}: version {contents['version']} of the weights; this softwalltime reads version {VERSION} "
                 f"with its own features. {advice}"
@@ -166,10 +166,6 @@ def parse(text: str, where: str) -> Weights:
             raise
         raise OptionError(f"{where}: not a file of weights, or damaged ({error}). {advice}") from error
     return weights
-
-
-def _names(contents: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(contents["pair_features"]), tuple(contents["job_features"])
 
 
 def _layer(contents: Mapping[str, Any]) -> Floats32:

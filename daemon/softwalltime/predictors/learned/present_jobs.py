@@ -31,7 +31,6 @@ class PresentJobs:
             self._insert(submission)
 
     def start(self, job_id: str, start: float, row: Row) -> None:
-        """Note that a job runs."""
         self._stop(job_id)
         self._running[job_id] = (start, row)
         insort(self._started, (start, row))

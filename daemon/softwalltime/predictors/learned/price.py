@@ -63,7 +63,6 @@ class _Memory:
         self._above = 0.0
 
     def add(self, cell: int, jobs: int) -> None:
-        """Count a job that stands for so many."""
         self._weight /= 1.0 - jobs / self._jobs
         added = jobs * self._weight
         self._counts[cell] += added
@@ -120,7 +119,6 @@ class Price:
 
     @property
     def log(self) -> float:
-        """The logarithm of the price."""
         return self._logs[-1]
 
     def log_at(self, time: int) -> float:

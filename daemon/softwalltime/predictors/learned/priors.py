@@ -30,7 +30,6 @@ class ProjectJobs:
         self._codes = array("q")
 
     def add(self, end: int, share: int) -> None:
-        """Add a job that ended in this bin."""
         codes = self._codes
         insort(codes, end << _BITS | share)
         if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):

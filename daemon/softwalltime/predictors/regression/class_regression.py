@@ -74,7 +74,6 @@ class ClassRegression(Predictor):
 
     @property
     def history(self) -> History:
-        """All jobs of the window."""
         return History(seconds=self._window)
 
     def learn(self, job: CompletedJob) -> None:

@@ -33,11 +33,9 @@ class NormalisedGradient:
 
     @property
     def count(self) -> int:
-        """Number of examples learned."""
         return self._count
 
     def predict(self, x: Floats) -> float:
-        """Return the value of the function."""
         return float(self.coefficients @ x)
 
     def rescale(self, x: Floats) -> float:

@@ -60,7 +60,6 @@ class UserRuns:
         self._count = self._runtime = self._ncpus = 0
 
     def add(self, run: PastRun) -> None:
-        """Add a completed job."""
         insort(self.runs, run)
         self._count += 1
         self._runtime += run.runtime
@@ -70,7 +69,6 @@ class UserRuns:
 
     @property
     def count(self) -> int:
-        """Number of completed jobs."""
         return self._count
 
     def knows(self, now: int) -> bool:

@@ -49,7 +49,6 @@ class KeptLines:
             raise
 
     def close(self) -> None:
-        """Close the file, which unlocks it."""
         if self._stream is not None:
             self._stream.close()
 

@@ -1,4 +1,4 @@
-"""The schema of the first release; its number is that of the last migration before it, which made the same schema.
+"""The schema of the first release.
 
 Comments are not here: an upgrade to the head takes them from the tables in the code.
 """
@@ -7,7 +7,7 @@ from alembic import op
 
 from softwalltime.store.engine import run_script
 
-revision = "0015"
+revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -50,7 +50,7 @@ CREATE TABLE softwalltime.current_jobs (
     group_name text COLLATE "C" DEFAULT '' NOT NULL, project text COLLATE "C" DEFAULT '' NOT NULL,
     account text COLLATE "C" DEFAULT '' NOT NULL, queue text COLLATE "C" DEFAULT '' NOT NULL,
     job_name text COLLATE "C" DEFAULT '' NOT NULL, select_spec text COLLATE "C" DEFAULT '' NOT NULL,
-    place text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (job_id, server)
+    place text COLLATE "C" DEFAULT '' NOT NULL, recorded_at bigint, PRIMARY KEY (job_id, server)
 );
 CREATE TABLE softwalltime.daily_decisions (
     day date NOT NULL, requests integer NOT NULL, event text COLLATE "C" NOT NULL, mode text COLLATE "C" NOT NULL,
@@ -111,6 +111,10 @@ CREATE TABLE softwalltime.interrupted_runs (
     user_name text COLLATE "C" DEFAULT '' NOT NULL, project text COLLATE "C" DEFAULT '' NOT NULL,
     queue text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (job_id, server, start_time)
 );
+CREATE TABLE softwalltime.job_scripts (
+    ctime bigint NOT NULL, job_id text COLLATE "C" NOT NULL, script text COLLATE "C" NOT NULL,
+    PRIMARY KEY (ctime, job_id)
+);
 CREATE TABLE softwalltime.live_states (
     id bigint GENERATED ALWAYS AS IDENTITY, changed_at bigint NOT NULL, theta double precision NOT NULL,
     server text COLLATE "C" NOT NULL, late_job text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (id)
@@ -152,8 +156,8 @@ CREATE TABLE softwalltime.predictions (
     user_name text COLLATE "C" DEFAULT '' NOT NULL, project text COLLATE "C" DEFAULT '' NOT NULL,
     queue text COLLATE "C" DEFAULT '' NOT NULL, mode text COLLATE "C" DEFAULT '' NOT NULL,
     predictor text COLLATE "C" DEFAULT '' NOT NULL, action text COLLATE "C" DEFAULT '' NOT NULL,
-    basis text COLLATE "C" DEFAULT '' NOT NULL, reason softwalltime.decision_reason, had bigint, ordering bigint,
-    shadows jsonb, PRIMARY KEY (id)
+    basis text COLLATE "C" DEFAULT '' NOT NULL, reason softwalltime.decision_reason NOT NULL,
+    had bigint, ordering bigint, shadows jsonb, PRIMARY KEY (id)
 );
 CREATE INDEX predictions_by_job ON softwalltime.predictions (job_id);
 CREATE INDEX predictions_by_time ON softwalltime.predictions (predicted_at);
@@ -165,6 +169,10 @@ CREATE TABLE softwalltime.promises (
 );
 CREATE INDEX promises_by_time ON softwalltime.promises (promised_at);
 CREATE INDEX promises_open ON softwalltime.promises (job_id) WHERE outcome = 'open';
+CREATE TABLE softwalltime.queue_changes (
+    id bigint GENERATED ALWAYS AS IDENTITY, server text COLLATE "C" NOT NULL, job_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (id)
+);
 CREATE TABLE softwalltime.stale_days (
     day date NOT NULL, PRIMARY KEY (day)
 );
@@ -176,17 +184,31 @@ CREATE TABLE softwalltime.start_times (
 );
 CREATE INDEX start_times_by_time ON softwalltime.start_times (forecast_at);
 CREATE INDEX start_times_open ON softwalltime.start_times (job_id) WHERE started IS NULL;
-CREATE TABLE softwalltime.submission_attributes (
-    ctime bigint NOT NULL, job_id text COLLATE "C" NOT NULL, script text COLLATE "C" DEFAULT '' NOT NULL,
-    submit_host text COLLATE "C" DEFAULT '' NOT NULL, depend text COLLATE "C" DEFAULT '' NOT NULL,
-    PRIMARY KEY (ctime, job_id)
-);
 CREATE TABLE softwalltime.teaching_states (
     state softwalltime.job_state NOT NULL, PRIMARY KEY (state)
 );
 INSERT INTO softwalltime.teaching_states VALUES
     ('finished'), ('failed'), ('walltime exceeded'), ('limit exceeded'), ('deleted'), ('node failure'), ('unknown');
 INSERT INTO softwalltime.monitoring (id, jobs_id, predictions_id) VALUES (1, 0, 0);
+CREATE TABLE softwalltime.write_lock ();
+-- It runs as the owner of the tables: writers need no privilege on the log of changes.
+CREATE FUNCTION softwalltime.note_queue_change() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+DECLARE
+    changed softwalltime.current_jobs := coalesce(NEW, OLD);
+    number bigint;
+BEGIN
+    IF TG_OP = 'UPDATE' AND NEW IS NOT DISTINCT FROM OLD THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO softwalltime.queue_changes (server, job_id) VALUES (changed.server, changed.job_id)
+    RETURNING id INTO number;
+    DELETE FROM softwalltime.queue_changes WHERE id <= number - 100000;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER note_queue_change AFTER INSERT OR UPDATE OR DELETE ON softwalltime.current_jobs
+FOR EACH ROW EXECUTE FUNCTION softwalltime.note_queue_change();
 """
 DROP = """
 DROP TABLE
@@ -196,8 +218,10 @@ DROP TABLE
     softwalltime.daily_waits, softwalltime.expected_starts, softwalltime.interrupted_runs,
     softwalltime.live_states, softwalltime.log_positions, softwalltime.malformed_dropped,
     softwalltime.malformed_lines, softwalltime.monitoring, softwalltime.monthly_scores,
-    softwalltime.predictions, softwalltime.promises, softwalltime.stale_days, softwalltime.start_times,
-    softwalltime.submission_attributes, softwalltime.teaching_states;
+    softwalltime.predictions, softwalltime.promises, softwalltime.queue_changes, softwalltime.stale_days,
+    softwalltime.start_times, softwalltime.job_scripts, softwalltime.teaching_states,
+    softwalltime.write_lock;
+DROP FUNCTION softwalltime.note_queue_change();
 DROP TYPE softwalltime.job_state, softwalltime.decision_reason, softwalltime.promise_outcome;
 """
 

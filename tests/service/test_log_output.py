@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.service.logs import set_up_logging
+from softwalltime.service.log_output import set_up_logging
 from tests.samples import RECORDED_LOG
 from tests.service.running import until
 

@@ -125,7 +125,6 @@ def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -
 
 
 def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
-    """Whether two values differ by enough."""
     return abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
 
 

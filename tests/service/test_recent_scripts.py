@@ -1,4 +1,4 @@
-"""What the hook says of a submission reaches the store, and the job that is learnt."""
+"""The script that the hook names reaches the store, and the job that is learnt."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.scripts import script_digest
 from softwalltime.emulation.pbs.events import Event, Site, started
 from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.events import Deleted, Submitted
@@ -15,7 +14,8 @@ from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.new_submissions import PATIENCE, NewSubmissions
 from softwalltime.service.prediction_service import PredictionService
-from softwalltime.service.recent_attributes import RecentAttributes
+from softwalltime.service.protocol import script_digest
+from softwalltime.service.recent_scripts import RecentScripts
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.jobs import read_jobs
 from tests.samples import ROOT, job
@@ -50,13 +50,12 @@ def test_the_completed_job_has_what_the_hook_said_at_its_start_and_the_store_no_
     assert HOOK.run(start_of(ended), configured(daemon)).accepted
     daemon.append([ended])
 
-    def found() -> list[tuple[str, str]]:
+    def found() -> list[str]:
         with engine.connect() as connection:
-            stored = [each.submission for each in read_jobs(connection)]
-        return [(of.script, of.submit_host) for of in stored if of.script]
+            return [each.submission.script for each in read_jobs(connection) if each.submission.script]
 
     until(found)
-    assert found() == [(DIGEST, "login1")]
+    assert found() == [DIGEST]
     with engine.connect() as connection:
         tables = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'softwalltime'")).scalars()
         for table in tables.all():
@@ -65,21 +64,19 @@ def test_the_completed_job_has_what_the_hook_said_at_its_start_and_the_store_no_
     assert "secret" not in daemon.output.read_text()
 
 
-def test_a_job_that_ends_before_its_requests_are_stored_is_learnt_with_its_attributes() -> None:
-    recent = RecentAttributes()
-    known = {"script": DIGEST, "submit_host": "login1", "depend": "afterok:1.srv"}
-    recent.note(job(job_id="5[1].srv", submitted=NOW, **known).submission)
+def test_a_job_that_ends_before_its_requests_are_stored_is_learnt_with_its_script() -> None:
+    recent = RecentScripts()
+    recent.note(job(job_id="5[1].srv", submitted=NOW, script=DIGEST).submission)
     recent.note(job(job_id="", submitted=NOW, script="of no job").submission)
-    ended = job(job_id="5[2].srv", submitted=NOW, depend="afterany:2.srv")
-    completed = recent.complete(ended).submission
-    assert completed == replace(ended.submission, **{**known, "depend": "afterany:2.srv"})
+    ended = job(job_id="5[2].srv", submitted=NOW)
+    assert recent.complete(ended).submission == replace(ended.submission, script=DIGEST)
     other = job(job_id="5[2].srv", submitted=NOW + 1)
     assert recent.complete(other) is other
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.service.recent_attributes.MAX_SUBMISSIONS", 2)
-    recent = RecentAttributes()
+    monkeypatch.setattr("softwalltime.service.recent_scripts.MAX_SUBMISSIONS", 2)
+    recent = RecentScripts()
     jobs = [job(job_id=f"{number}.srv", submitted=NOW) for number in range(3)]
     for each in jobs:
         recent.note(replace(each.submission, script="aa"))

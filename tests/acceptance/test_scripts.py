@@ -1,9 +1,9 @@
-"""Script, submission host and dependencies of real submissions reach the store, and predictions rest on the script."""
+"""The scripts of real submissions reach the store, and predictions rest on them."""
 
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
@@ -17,13 +17,6 @@ pytestmark = pytest.mark.postgres
 POLICY = 'mode = "shadow"\nwaiting = "calibrated:compiled=no"\n'
 FOLDER = "/tmp/softwalltime-scripts"
 SECONDS = {"short": 2, "long": 8}
-
-
-class Known(NamedTuple):
-    job_id: str
-    script: str
-    submit_host: str
-    depend: str
 
 
 @pytest.fixture
@@ -82,14 +75,10 @@ def test_the_second_job_of_a_script_is_predicted_from_the_first(
     for job in first.values():
         lab.wait(job, "F", timeout=120)
     told(lab, daemon, tuple(first.values()))
-    # In one transaction with the dependency in the Q record.
     until(lambda: daemon.status()["learnt"] == 2, 60, "both jobs are learnt")
-    found = until(lambda: two(engine, "SELECT * FROM softwalltime.submission_attributes"), 60, "attributes of both")
-    known = {row[1]: Known(*row[1:]) for row in found}
-    short, long = (known[first[name]] for name in SECONDS)
-    assert len({short.script, long.script, ""}) == 3
-    assert short.submit_host == long.submit_host == lab.job(short.job_id)["Submit_Host"]
-    assert (short.depend, long.depend.partition("@")[0]) == ("", f"afterany:{short.job_id}")
+    found = until(lambda: two(engine, "SELECT job_id, script FROM softwalltime.job_scripts"), 60, "scripts of both")
+    scripts_by_job = dict(map(tuple, found))
+    assert len({*(scripts_by_job[first[name]] for name in SECONDS), ""}) == 3
     second = {name: scripts(name) for name in SECONDS}
     for job in second.values():
         lab.wait(job, "F", timeout=120)
