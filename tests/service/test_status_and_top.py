@@ -72,7 +72,7 @@ def shown(daemon: Daemon, capsys: pytest.CaptureFixture[str], *arguments: str) -
 @pytest.mark.postgres
 def test_status_prints_mode_figures_and_latencies(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(daemon, capsys, "status")
-    assert re.match(rf"softwalltime {__version__}, pid \d+, up .+: ok\n\npredictions\n", text)
+    assert re.match(rf"softwalltime {re.escape(__version__)}, pid \d+, up .+: ok\n\npredictions\n", text)
     for line in (
         r"mode +on: soft walltimes are set",
         r"ready +yes, 2 jobs learned: 0 when the history was loaded \d+ s ago, 2 since",
