@@ -315,7 +315,10 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     assert document["seeds"] == [1, 2]
     assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
     assert document["settings"]["order"]["formula"] == EXPANSION_FACTOR.formula("predicted")
-    assert [name for name, policy in document["settings"].items() if policy["keep_promises"]] == ["balanced", "order"]
+    assert [name for name, policy in document["settings"].items() if policy["keep_promises"] == 600] == [
+        "balanced",
+        "order",
+    ]
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
     assert [document["settings"][name]["guard"] for name in ("safe", "balanced", "order, live values off")] == [
         3600,

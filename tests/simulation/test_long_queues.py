@@ -48,7 +48,8 @@ def policies(draw: st.DrawFn, backfill: str) -> SchedulerPolicy:
         depth=draw(DEPTHS.get(backfill, st.none())),
         strict_ordering=draw(st.booleans()), classes_by_value=draw(st.booleans()),
         guard=draw(st.none() | st.integers(0, 5)), live=draw(st.none() | st.integers(1, 9)),
-        kill_at_walltime=draw(st.booleans()), keep_promises=backfill != "conservative" and draw(st.booleans()),
+        kill_at_walltime=draw(st.booleans()),
+        keep_promises=draw(st.none() if backfill == "conservative" else st.none() | st.integers(0, 5)),
     )  # fmt: skip
 
 

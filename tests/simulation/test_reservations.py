@@ -169,7 +169,7 @@ def test_a_profile_finds_the_first_time_that_fits(
 def test_a_top_job_that_keeps_its_place_starts_as_promised_where_estimates_are_upper_bounds(
     backfill: str, workload: Workload, order: str
 ) -> None:
-    outcome = run(*workload, backfill=backfill, order=order, keep_promises=True)
+    outcome = run(*workload, backfill=backfill, order=order, keep_promises=0)
     promised = outcome.promise >= 0
     assert np.all(outcome.start[promised] <= outcome.promise[promised])
 
@@ -182,7 +182,8 @@ def test_a_shorter_job_takes_the_place_of_the_top_job_unless_that_keeps_it() -> 
     ]
     policy = SchedulerPolicy(backfill="pbs", order="xf")
     assert simulate(jobs_of(jobs), 4, policy).start.tolist() == [0, 110, 100]
-    assert simulate(jobs_of(jobs), 4, replace(policy, keep_promises=True)).start.tolist() == [0, 100, 600]
+    assert simulate(jobs_of(jobs), 4, replace(policy, keep_promises=0)).start.tolist() == [0, 100, 600]
+    assert simulate(jobs_of(jobs), 4, replace(policy, keep_promises=50)).start.tolist() == [0, 110, 100]
 
 
 def test_what_starts_beside_a_top_job_with_a_shorter_value_corrects_its_promise() -> None:
@@ -203,7 +204,7 @@ def test_what_starts_beside_a_top_job_with_a_shorter_value_corrects_its_promise(
         (SchedulerPolicy(guard=1, backfill="none"), "a guard needs a top job"),
         (SchedulerPolicy(guard=1, backfill="conservative"), "a guard needs a top job"),
         (
-            SchedulerPolicy(keep_promises=True, backfill="conservative"),
+            SchedulerPolicy(keep_promises=0, backfill="conservative"),
             "keep_promises is for backfillings that promise a",
         ),
     ],

@@ -84,7 +84,10 @@ class PolicyOptions:
         "Rule for a running job that outlives its value.  Default: pbs.", type=click.Choice(list(CORRECTIONS))
     )
     guard: int | None = option("Backfill by walltimes while the top job is that late.", least=0, metavar="SECONDS")
-    keep_promises: bool = option("Put jobs with a promised start first in the order.")
+    keep_promises: int | None = option(
+        "Put jobs with a promised start first in the order, from so long after their submission on.", least=0,
+        metavar="SECONDS",
+    )  # fmt: skip
     steer: float | None = option(
         "Adapt waiting values until this share of promises is broken.", type=SHARE, metavar="SHARE"
     )
@@ -97,7 +100,7 @@ class PolicyOptions:
 
     def values(self) -> dict[str, Any]:
         """Return the fields of a policy that are given, with seconds in place of minutes."""
-        given = {name: value for name, value in vars(self).items() if value is not None and value is not False}
+        given = {name: value for name, value in vars(self).items() if value is not None}
         return given | ({"live": 60 * self.live} if self.live is not None else {})
 
 

@@ -41,24 +41,24 @@ Revise = Callable[[Submission, int | None, int | None], Decision]
 
 
 def plan_changes(
-    jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise, promised: Collection[str] = ()
+    jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise, kept: Collection[str] = ()
 ) -> list[LiveChange]:
     """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
 
     A waiting job gets what it would get if it were submitted now; its ordering value is only ever raised, which takes
-    back a place that its owner got by attributes that the job has no more.  A job that PBS has promised a start keeps
-    its place by the ordering value :data:`PROMISED` while it waits; one that is held loses it.  A running job gets the
-    prediction given the time that it has run.  Where a running job has outlived its prediction nothing is changed: PBS
-    extends its soft walltime by whole multiples.
+    back a place that its owner got by attributes that the job has no more.  A job that keeps its place has the ordering
+    value :data:`PROMISED` while it waits; one that is held loses it.  A running job gets the prediction given the time
+    that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft walltime
+    by whole multiples.
 
-    :param promised: ids of the waiting jobs with a promise.
+    :param kept: ids of the waiting jobs that keep their place (:class:`.kept_places.KeptPlaces`).
     """
     changes = []
     for job in jobs:
         if job.runs:
             change = _running(job, now, options, revise)
         elif job.waits:
-            change = _waiting(job, options, revise, job.job_id in promised)
+            change = _waiting(job, options, revise, job.job_id in kept)
         elif job.ordering == PROMISED:
             change = _held(job, revise)
         else:
@@ -68,22 +68,22 @@ def plan_changes(
     return sorted(changes, key=lambda change: (change.urgency, change.job.submission.submitted, change.job.job_id))
 
 
-def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, promised: bool) -> LiveChange | None:
+def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, kept: bool) -> LiveChange | None:
     decision = revise(job.submission, job.soft_walltime, None)
     seconds = decision.soft_walltime
     if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
         seconds = None
-    ordering = _ordering(job, decision, options, promised)
+    ordering = _ordering(job, decision, options, kept=kept)
     if seconds is None and ordering is None:
         return None
-    urgency = Urgency.TOP_JOB if promised or job.promised else Urgency.WAITING
+    urgency = Urgency.TOP_JOB if kept or job.promised else Urgency.WAITING
     return LiveChange(urgency, job, seconds, decision, ordering)
 
 
-def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, promised: bool) -> int | None:
+def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept: bool) -> int | None:
     """Return the ordering value to set; ``None``: the job keeps what it has."""
     value = decision.ordering_seconds if decision.mode == "on" else None
-    if promised and value is not None:
+    if kept and value is not None:
         return PROMISED if job.ordering != PROMISED else None
     if job.ordering == PROMISED:
         return value or job.submission.walltime

@@ -8,6 +8,7 @@ from softwalltime.policy.plan_file import Plan
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.policy.site import WALLTIME
+from softwalltime.promises import UNCHANGED_S
 from softwalltime.simulation.policies import SchedulerPolicy
 
 RESOURCE = "predicted"
@@ -167,7 +168,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         ordering=values.get("ordering") or WALLTIME,
         classes_by_value=True,
         guard=guard if waiting != WALLTIME else None,
-        keep_promises=guard is not None and order is not None,
+        keep_promises=UNCHANGED_S if guard is not None and order is not None else None,
     )
 
 

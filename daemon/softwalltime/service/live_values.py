@@ -105,7 +105,7 @@ class LiveValues:
         changes = [
             change
             for change in plan_changes(
-                ours, now, self._options, _revising(predictions, now), promises.promised if acts else ()
+                ours, now, self._options, _revising(predictions, now), promises.kept if acts else ()
             )
             if self._refused.get(change.job.job_id) != (change.seconds, change.ordering)
         ]

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Iterable
 
 from softwalltime.live.jobs import ServerJob
+from softwalltime.live.kept_places import KeptPlaces
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
 from softwalltime.policy.site import SitePolicy
@@ -31,6 +32,7 @@ class PromiseWatch:
         """Promises since the start of the daemon by what became of them, and those that are open now."""
         self.store = store
         self._ledger = PromiseLedger()
+        self._places = KeptPlaces()
         self._theta: float | None = None
         """``None`` until the store has been read."""
         self._read = False
@@ -47,6 +49,8 @@ class PromiseWatch:
 
     def look(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, policy: SitePolicy) -> None:
         """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised starts."""
+        jobs = list(jobs)
+        self._places.look(jobs, now)
         queued = [_queued(job) for job in jobs]
         if not self._server and queued:
             self._server = host_of(queued[0].job_id)
@@ -68,9 +72,9 @@ class PromiseWatch:
         self._record(changed, now)
 
     @property
-    def promised(self) -> Collection[str]:
-        """The ids of the waiting jobs with a promise."""
-        return self._ledger.waiting.keys()
+    def kept(self) -> Collection[str]:
+        """The ids of the waiting jobs that keep their place, because PBS has promised them, as they are, a start."""
+        return self._places.among(self._ledger.waiting.keys())
 
     def guard_off(self, now: int) -> None:
         """Switch the guard off, because PBS's queue is not being read."""

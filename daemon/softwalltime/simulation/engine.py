@@ -176,7 +176,7 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
         raise OptionError(f"a depth is for the backfillings pbs and conservative, and it is {policy.backfill}")
     if policy.guard is not None and policy.backfill in ("none", "conservative"):
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
-    if policy.keep_promises and policy.backfill in ("none", "conservative"):
+    if policy.keep_promises is not None and policy.backfill in ("none", "conservative"):
         raise OptionError(f"keep_promises is for backfillings that promise a few jobs a start, not {policy.backfill}")
 
 

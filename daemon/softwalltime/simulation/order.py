@@ -37,23 +37,43 @@ class Order(ABC):
 
 
 class PromisedFirst(Order):
-    """Another order, in which the jobs with a promised start come first, of several the one submitted first."""
+    """Another order, in which the jobs with a promised start come first, of several the one submitted first.
 
-    def __init__(self, order: Order) -> None:
+    A planned start counts if it is the first one or differs from the one before, as in
+    :mod:`softwalltime.live.kept_places`.
+
+    :param least_age: seconds since the submission before which a planned start does not count.
+    """
+
+    def __init__(self, order: Order, least_age: int) -> None:
         self._order = order
         self.changes_on_start = order.changes_on_start
-        self.promised: set[int] = set()
+        self._least_age = least_age
+        self._planned: dict[int, int] = {}
+        self._kept: set[int] = set()
+
+    def plan(self, job: int, start: int, age: int) -> None:
+        """Note that a job that was submitted ``age`` seconds ago is planned to start at ``start``."""
+        if self._planned.get(job) != start:
+            self._planned[job] = start
+            if age >= self._least_age:
+                self._kept.add(job)
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         """The priorities of the other order, infinite for a job with a promise."""
         priorities = self._order.priorities(waiting, now)
-        for job in self.promised:
+        for job in self._kept:
             priorities[waiting == job] = np.inf
         return priorities
 
     def started(self, job: int, now: int) -> None:
         """Note the start of a job."""
         self._order.started(job, now)
+
+    def leave(self, job: int) -> None:
+        """Forget a job that starts."""
+        self._planned.pop(job, None)
+        self._kept.discard(job)
 
     def ended(self, job: int, now: int) -> None:
         """Note the end of a job."""

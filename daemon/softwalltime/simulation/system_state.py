@@ -35,8 +35,8 @@ class SystemState:
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_promised", "_steering", "_usage", "backfilled", "duration", "ends",
-        "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+        "_change_at_start", "_kill_at_estimate", "_promised_first", "_steering", "_usage", "backfilled", "duration",
+        "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(
@@ -67,10 +67,9 @@ class SystemState:
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
-        self._promised: set[int] = set()
-        if self.order is not None and policy.keep_promises:
-            self.order = first = PromisedFirst(self.order)
-            self._promised = first.promised
+        self._promised_first: PromisedFirst | None = None
+        if self.order is not None and policy.keep_promises is not None:
+            self.order = self._promised_first = PromisedFirst(self.order, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
             self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
@@ -105,7 +104,8 @@ class SystemState:
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
         self.queue.remove(job)
-        self._promised.discard(job)
+        if self._promised_first is not None:
+            self._promised_first.leave(job)
         if self.ranked is not None and self.ranked is not self.queue:
             self.ranked.remove(job)
         self.machine.allocate(job)
@@ -126,10 +126,12 @@ class SystemState:
 
         :param settled: false where PBS plans the job with values that its next cycle corrects.
         """
-        if self.promise[job] < 0 and is_foreseen(start, now):
-            self._promised.add(job)
-            if settled:
-                self.promise[job] = start
+        if not is_foreseen(start, now):
+            return
+        if self._promised_first is not None:
+            self._promised_first.plan(job, start, now - self.jobs.submitted[job])
+        if settled and self.promise[job] < 0:
+            self.promise[job] = start
 
     def is_late(self, job: int, now: int, seconds: int | None) -> bool:
         """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``."""
