@@ -122,6 +122,13 @@ def test_a_promised_job_keeps_its_place_while_it_waits(
     assert all(change.urgency is Urgency.TOP_JOB for change in changes if given == 1 or state in "HW")
 
 
+@pytest.mark.parametrize("state", "QBHW")
+def test_a_job_of_one_second_is_not_altered_at_each_look(state: str) -> None:
+    """Its prediction is the ordering value of a kept place: many of them would take the alters of all others."""
+    short = job(state=state, soft=1, walltime=1, ordering=1)
+    assert plan_changes([short], NOW, OPTIONS, predicting(1, 1)) == []
+
+
 @given(
     has=st.none() | st.integers(60, 36000),
     elapsed=st.none() | st.integers(0, 40000),

@@ -60,7 +60,7 @@ def plan_changes(
         elif job.waits:
             change = _waiting(job, options, revise, job.job_id in kept)
         elif job.ordering == PROMISED:
-            change = _held(job, revise)
+            change = _held(job, options, revise)
         else:
             continue
         if change is not None:
@@ -86,17 +86,19 @@ def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept:
     if kept and value is not None:
         return PROMISED if job.ordering != PROMISED else None
     if job.ordering == PROMISED:
-        return value or job.submission.walltime
+        # A job that runs for one second has this value without a promise.
+        value = value or job.submission.walltime
+        return None if value == PROMISED else value
     # 0 and no value: the formula takes the walltime.
     if not job.ordering or value is None or value < job.ordering or not _differs(job.ordering, value, options):
         return None
     return value
 
 
-def _held(job: ServerJob, revise: Revise) -> LiveChange | None:
+def _held(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
     """Take the place of a held job, which its owner would have again at the release."""
     decision = revise(job.submission, job.soft_walltime, None)
-    value = decision.ordering_seconds or job.submission.walltime
+    value = _ordering(job, decision, options, kept=False)
     return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
 
 
