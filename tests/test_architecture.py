@@ -61,7 +61,7 @@ ALLOWED = {
         "states",
     },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
-    "live": {"accounting", "errors", "jobs", "pbs_conf", "policy", "promises", "reasons", "validation"},
+    "live": {"accounting", "errors", "jobs", "pbs_conf", "policy", "reasons", "validation"},
     "service": {
         "accounting",
         "drive",
@@ -113,7 +113,6 @@ ALLOWED = {
         "policy",
         "predictors",
         "progress",
-        "promises",
         "replay",
         "simulation",
         "states",

@@ -315,7 +315,7 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     assert document["seeds"] == [1, 2]
     assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
     assert document["settings"]["order"]["formula"] == EXPANSION_FACTOR.formula("predicted")
-    assert [name for name, policy in document["settings"].items() if policy["keep_promises"] == 600] == [
+    assert [name for name, policy in document["settings"].items() if policy["keep_promises"] == 60] == [
         "balanced",
         "order",
     ]

@@ -7,8 +7,6 @@ It counts as long as the job waits: a job that is held, deleted or requeued has 
 from dataclasses import dataclass
 from enum import StrEnum
 
-UNCHANGED_S = 600
-"""Seconds for which a job must have had its attributes before its promise keeps its place."""
 FORESEEN_S = 366 * 86400
 """Seconds ahead up to which a start can be promised."""
 

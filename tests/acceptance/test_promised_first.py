@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.live.kept_places import longest_cycle
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.site import SitePolicy
@@ -51,19 +52,12 @@ def ordering(lab: Lab, job: str) -> int:
     return int(lab.job(job)["Resource_List"].get("predicted", 0))
 
 
-def look(live: LiveValues, minutes: int) -> None:
-    """Look as if these minutes had passed."""
-    live.look(int(time.time()) + 60 * minutes)
-    # By this time all changes are long ago, so what PBS changes now must be of another second.
-    time.sleep(1.1)
-
-
-def keeps_place(lab: Lab, live: LiveValues, job: str, minutes: int) -> None:
-    """Wait until PBS has planned the job, and look as if these minutes had passed: it keeps its place."""
+def keeps_place(lab: Lab, live: LiveValues, job: str) -> None:
+    """Wait until PBS has planned the job anew: it keeps its place."""
     before = lab.job(job).get("estimated", {}).get("start_time")
     lab.qmgr("set server scheduling = True")
     until(lambda: lab.job(job).get("estimated", {}).get("start_time") not in (None, before), 30, "a new estimate")
-    look(live, minutes)
+    live.look(int(time.time()))
     assert ordering(lab, job) == 1
 
 
@@ -77,7 +71,7 @@ def test_a_shorter_job_starts_before_the_top_job_unless_that_keeps_its_place(
     top = lab.qsub(*LONG, command=("/bin/sleep", "5"))
     live.look(int(time.time()))
     if keeps:
-        keeps_place(lab, live, top, 11)
+        keeps_place(lab, live, top)
     lab.qmgr("set server scheduling = True")
     shorter = lab.qsub(*SHORT, user="bob", command=("/bin/sleep", "5"))
     lab.wait(running, "F", 60)
@@ -94,34 +88,45 @@ def test_a_shorter_job_starts_before_the_top_job_unless_that_keeps_its_place(
 def test_a_user_who_alters_a_promised_job_or_holds_it_loses_its_place(
     lab: Lab, live: LiveValues, alter: tuple[str, ...], tmp_path: Path
 ) -> None:
-    def not_kept(minutes: int) -> None:
-        look(live, minutes)
-        assert ordering(lab, top) != 1
+    def never_kept() -> None:
+        for _ in range(3):
+            live.look(int(time.time()))
+            assert ordering(lab, top) != 1
+            time.sleep(1)
 
     running = lab.qsub(*LONG, command=("/bin/sleep", "60"))
     lab.wait(running, "R")
     lab.qmgr("set server scheduling = False")
     top = lab.qsub(*LONG)
-    not_kept(0)
-    keeps_place(lab, live, top, 11)
+    never_kept()
+    keeps_place(lab, live, top)
     assert not lab.qalter(top, "-l", "predicted=1").ok, "the resource is no user's"
     lab.must("qhold", top, user="alice")
-    not_kept(12)
+    never_kept()
     lab.must("qrls", top, user="alice")
     # PBS still shows the estimate from before the hold.
-    not_kept(13)
-    not_kept(24)
+    never_kept()
     lab.must("qalter", "-l", "walltime=5000", running)
-    keeps_place(lab, live, top, 25)
+    keeps_place(lab, live, top)
     # Without an answer of the hook's daemon the job counts with its walltime.
     lab.install({"socket": str(tmp_path / "none.sock")}, tmp_path)
     assert lab.qalter(top, "-l", *alter).ok
     assert ordering(lab, top) > 1
-    # PBS still shows the estimate of the job as it was, and a cycle that began before may change it.
-    not_kept(26)
-    lab.must("qalter", "-l", "walltime=6000", running)
-    time.sleep(5)
-    not_kept(35)
-    not_kept(37)
+    # PBS still shows the estimate of the job as it was.
+    never_kept()
     lab.must("qalter", "-l", "walltime=7000", running)
-    keeps_place(lab, live, top, 38)
+    keeps_place(lab, live, top)
+
+
+def test_a_cycle_under_way_is_seen(lab: Lab) -> None:
+    """Its estimates count for no job that is altered meanwhile."""
+    connection = connected(lab)
+    scheduler = (lab.home / "sched_priv" / "sched.lock").read_text().strip()
+    assert longest_cycle(connection.objects("schedulers")) == 0
+    lab.must("kill", "-STOP", scheduler)
+    try:
+        lab.qsub(*SHORT)
+        assert longest_cycle(connection.objects("schedulers")) == 1200
+    finally:
+        lab.must("kill", "-CONT", scheduler)
+        connection.close()

@@ -39,9 +39,9 @@ class EmulatedServer:
         job["mtime"] = str(int(job["mtime"]) + 1)
         replace(self.path, json.dumps(jobs))
 
-    def set_attribute(self, name: str, value: str) -> None:
-        """Set an attribute of the server."""
-        replace(self.path.with_suffix(".server"), json.dumps({name: value}))
+    def set_attribute(self, name: str, value: str, kind: str = "server") -> None:
+        """Set an attribute of the server, or of its scheduler."""
+        replace(self.path.with_suffix(f".{kind}"), json.dumps({name: value}))
 
     def fill(self, jobs: Iterable[LiveJob]) -> None:
         """Replace all jobs."""

@@ -28,6 +28,7 @@ OBJECTS = {
     "queues": {"short": {"queue_type": "Execution", "enabled": "True", "started": "True"}},
     "server": {"pbs1": {"scheduling": "True", "default_queue": "short", "pbs_version": "23.06.06"}},
     "reservations": {},
+    "schedulers": {"default": {"state": "idle", "sched_cycle_length": "00:20:00"}},
 }
 
 
@@ -35,8 +36,8 @@ def answer(path: Path, request: dict) -> dict:
     jobs = json.loads(path.read_text())
     if request["op"] == "objects":
         objects = OBJECTS[request["kind"]]
-        changed = path.with_suffix(".server")
-        if request["kind"] == "server" and changed.exists():
+        changed = path.with_suffix(f".{request['kind']}")
+        if changed.exists():
             objects = {name: values | json.loads(changed.read_text()) for name, values in objects.items()}
         return {"objects": objects}
     if request["op"] == "manager":

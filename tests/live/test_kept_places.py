@@ -6,20 +6,20 @@ import pytest
 
 from softwalltime.jobs import Submission
 from softwalltime.live.jobs import ServerJob
-from softwalltime.live.kept_places import KeptPlaces
-from softwalltime.promises import UNCHANGED_S as UNCHANGED
+from softwalltime.live.kept_places import KeptPlaces, longest_cycle
 
 NOW = 1_000_000
 JOB = ServerJob(Submission("1.pbs1", "alice", NOW, 600, select="1:ncpus=16"), "Q", None, None, None, 0)
 ALTERED = replace(JOB, submission=replace(JOB.submission, walltime=86_400))
-EARLY, LATER, LATEST = NOW + 9000, NOW + 9500, NOW + 9900
+FIRST, SECOND, THIRD = NOW + 9000, NOW + 9500, NOW + 9900
+CYCLE = 300
 
 
-def looked(*looks: tuple[int, ServerJob]) -> bool:
-    """Whether the job keeps its place after looks at these seconds."""
+def keeps_its_place(*looks: tuple[int, int, ServerJob]) -> bool:
+    """Whether the job keeps its place after these looks: the second, the cycle under way, the job."""
     places = KeptPlaces()
-    for seconds, job in looks:
-        places.look([job], NOW + seconds)
+    for seconds, cycle, job in looks:
+        places.look([job], NOW + seconds, cycle)
     return bool(places.among(["1.pbs1", "2.pbs1"]))
 
 
@@ -28,39 +28,73 @@ def planned(start: int, job: ServerJob = JOB) -> ServerJob:
     return replace(job, promised=start, submission=replace(job.submission))
 
 
-def test_a_job_keeps_its_place_from_the_first_estimate_that_is_of_the_job_as_it_is() -> None:
-    assert looked((0, JOB), (UNCHANGED, planned(EARLY)))
-    assert looked((0, planned(EARLY)), (UNCHANGED, planned(LATER)))
-    # The job is planned no more, until the promise is withdrawn.
-    assert looked((0, JOB), (UNCHANGED, planned(EARLY)), (UNCHANGED + 60, JOB))
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param([(0, 0, JOB), (60, 0, planned(FIRST))], id="first estimate"),
+        pytest.param([(0, 0, planned(FIRST)), (60, 0, planned(SECOND))], id="changed estimate"),
+        pytest.param([(0, 0, JOB), (60, CYCLE, planned(FIRST))], id="the next cycle is under way"),
+        pytest.param(
+            [(0, CYCLE, JOB), (CYCLE, CYCLE, JOB), (CYCLE + 60, CYCLE, planned(FIRST))], id="another cycle has begun"
+        ),
+        # It stays at the head of the queue as long as the promise is open.
+        pytest.param([(0, 0, JOB), (60, 0, planned(FIRST)), (120, 0, JOB)], id="planned no more"),
+        pytest.param(
+            [(0, 0, planned(FIRST)), (60, 0, planned(FIRST, ALTERED)), (120, 0, planned(SECOND, ALTERED))],
+            id="altered, and planned anew",
+        ),
+    ],
+)
+def test_a_job_keeps_its_place_from_an_estimate_on_that_is_of_the_job_as_it_is(
+    looks: list[tuple[int, int, ServerJob]],
+) -> None:
+    assert keeps_its_place(*looks)
 
 
 @pytest.mark.parametrize(
     "looks",
     [
-        pytest.param([(0, planned(EARLY)), (9999, planned(EARLY))], id="estimate from before the first look"),
-        pytest.param([(0, JOB), (UNCHANGED - 1, planned(EARLY)), (9999, planned(EARLY))], id="too early"),
-        pytest.param([(0, JOB), (700, planned(EARLY)), (760, planned(EARLY, ALTERED))], id="altered"),
+        pytest.param([(0, 0, planned(FIRST)), (9999, 0, planned(FIRST))], id="estimate from before the first look"),
+        pytest.param([(0, 0, JOB), (60, 0, planned(FIRST)), (120, 0, planned(FIRST, ALTERED))], id="altered"),
         pytest.param(
-            [(0, JOB), (700, planned(EARLY)), (760, planned(EARLY, ALTERED)), (9999, planned(EARLY, ALTERED))],
+            [(0, 0, planned(FIRST)), (60, 0, planned(SECOND)), (90, 0, planned(SECOND, ALTERED)),
+             (150, 0, planned(SECOND, ALTERED))],
             id="altered, and PBS still shows the estimate",
         ),
         pytest.param(
-            [(0, JOB), (700, planned(EARLY)), (760, planned(EARLY, ALTERED)), (820, planned(LATER, ALTERED)),
-             (9999, planned(LATER, ALTERED))],
-            id="altered, and the cycle that had begun before writes its estimate",
+            [(0, 0, planned(FIRST)), (60, CYCLE, planned(FIRST, ALTERED)), (120, 0, planned(SECOND, ALTERED)),
+             (180, 0, planned(SECOND, ALTERED))],
+            id="altered, and the cycle under way writes its estimate",
         ),
         pytest.param(
-            [(0, JOB), (700, planned(EARLY)), (760, replace(JOB, state="H")), (1400, planned(EARLY))],
+            [(0, CYCLE, JOB), (CYCLE - 1, CYCLE, JOB), (CYCLE, CYCLE, planned(FIRST))],
+            id="the cycle may be the one of the first look",
+        ),
+        pytest.param(
+            [(0, 0, JOB), (60, 0, planned(FIRST)), (120, 0, replace(JOB, state="H")), (180, 0, planned(FIRST))],
             id="held and released",
         ),
-        pytest.param([(0, JOB), (700, planned(EARLY)), (760, replace(JOB, state="R"))], id="started"),
+        pytest.param([(0, 0, JOB), (60, 0, planned(FIRST)), (120, 0, replace(JOB, state="R"))], id="started"),
     ],
 )  # fmt: skip
-def test_an_estimate_of_the_job_as_it_was_keeps_no_place(looks: list[tuple[int, ServerJob]]) -> None:
-    assert not looked(*looks)
+def test_an_estimate_of_the_job_as_it_was_keeps_no_place(looks: list[tuple[int, int, ServerJob]]) -> None:
+    assert not keeps_its_place(*looks)
 
 
-def test_an_altered_job_that_pbs_plans_anew_keeps_its_place_again() -> None:
-    looks = [(0, JOB), (700, planned(EARLY)), (760, planned(EARLY, ALTERED)), (1500, planned(LATEST, ALTERED))]
-    assert looked(*looks)
+@pytest.mark.parametrize(
+    ("schedulers", "seconds"),
+    [
+        ([("idle", "00:20:00")], 0),
+        ([("down", "00:20:00")], 0),
+        ([("scheduling", "00:30:00")], 1800),
+        ([("scheduling", "a while")], 1200),
+        ([("idle", "00:20:00"), ("scheduling", "00:01:00")], 60),
+        ([], 1200),
+    ],
+)
+def test_a_cycle_under_way_has_been_so_for_at_most_the_length_that_pbs_allows(
+    schedulers: list[tuple[str, str]], seconds: int
+) -> None:
+    found = {f"s{n}": {"state": state, "sched_cycle_length": text} for n, (state, text) in enumerate(schedulers)}
+    assert longest_cycle(found) == seconds
+    assert longest_cycle({"old": {}}) == 1200

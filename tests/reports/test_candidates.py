@@ -24,7 +24,7 @@ def test_a_preset_is_simulated_as_it_is_switched_on() -> None:
     assert order is not None
     assert preset_policy("balanced") == SchedulerPolicy(
         order="formula", formula=order.formula("predicted"), backfill="pbs", waiting=HALF, ordering=MEDIAN, guard=HOUR,
-        classes_by_value=True, keep_promises=600,
+        classes_by_value=True, keep_promises=60,
     )  # fmt: skip
     assert preset_policy("safe") == SchedulerPolicy(backfill="pbs", waiting=HALF, guard=HOUR, classes_by_value=True)
     for name in PRESETS:

@@ -108,14 +108,30 @@ def test_a_promised_job_keeps_its_place_and_its_prediction_is_scored(site: Site)
     # PBS may have planned it before its owner altered it.
     assert site.counts.altered == 0
     site.server.add("1.pbs1", estimated__start_time=str(NOW + 4000), **resources)
-    values.look(site.now + 600)
+    values.look(site.now + 60)
     assert [site.server.all()[job]["Resource_List.predicted"] for job in ("1.pbs1", "2.pbs1")] == ["1", "20000"]
     (record,) = site.records
     assert (record.event, record.soft_walltime, record.ordering) == ("live", 20_000, 20_000)
     # Not while it is held.
     site.server.add("1.pbs1", job_state="H")
-    values.look(site.now + 660)
+    values.look(site.now + 120)
     assert site.server.all()["1.pbs1"]["Resource_List.predicted"] == "20000"
+
+
+def test_an_estimate_of_a_cycle_that_began_before_the_look_keeps_no_place(site: Site) -> None:
+    site.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", ordering="v1"), clock=lambda: NOW)
+    site.predictions.ready = True
+    values = site.values()
+    site.server.add("1.pbs1", Resource_List__predicted="36000", Resource_List__soft_walltime="36000")
+    site.server.set_attribute("state", "scheduling", "schedulers")
+    values.look(site.now)
+    site.server.set_attribute("state", "idle", "schedulers")
+    site.server.add("1.pbs1", estimated__start_time=str(NOW + 5000))
+    values.look(site.now + 60)
+    assert site.server.all()["1.pbs1"]["Resource_List.predicted"] == "36000"
+    site.server.add("1.pbs1", estimated__start_time=str(NOW + 5001))
+    values.look(site.now + 120)
+    assert site.server.all()["1.pbs1"]["Resource_List.predicted"] == "1"
 
 
 def test_a_running_job_is_extended_before_its_soft_walltime_ends(site: Site) -> None:

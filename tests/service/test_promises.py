@@ -55,7 +55,7 @@ class Process:
         stored: bool = True,
     ) -> float:  # fmt: skip
         """Look once, and store; return theta in steps of GAIN."""
-        self.watch.look(jobs, now, options, policy)
+        self.watch.look(jobs, now, options, policy, 0)
         if stored:
             self.store.exchange(self.engine)
         return round(self.watch.theta / GAIN, 6)

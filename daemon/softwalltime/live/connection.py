@@ -66,7 +66,7 @@ class PbsConnection:
         return jobs
 
     def objects(self, kind: str) -> dict[str, Attributes]:
-        """Return all attributes of vnodes, queues, reservations or the server, by name.
+        """Return all attributes of vnodes, queues, reservations, schedulers or the server, by name.
 
         :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
         """

@@ -61,8 +61,11 @@ _Status._fields_ = (
 
 KINDS = {
     "vnodes": "pbs_statvnode", "queues": "pbs_statque", "server": "pbs_statserver", "reservations": "pbs_statresv",
+    "schedulers": "pbs_statsched",
 }  # fmt: skip
 """What :meth:`Ifl.objects` reads, and with which function."""
+_OF_ALL = {"server", "schedulers"}
+"""Kinds of which PBS's functions read all objects, without a name."""
 
 _FREE = ctypes.CDLL(None).free
 """What the library allocates in one piece its caller frees."""
@@ -133,7 +136,7 @@ class Ifl:
         :raises IflError: if PBS refuses or the connection is lost.
         """
         call = getattr(self._library, KINDS[kind])
-        status = call(self._connection, *([None] if kind == "server" else [None, None]), None)
+        status = call(self._connection, *([None] if kind in _OF_ALL else [None, None]), None)
         # A server without reservations is no error.
         if not status and (code := self._errno()) and kind != "reservations":
             raise self._error(f"the {kind} cannot be read", code)
@@ -211,9 +214,9 @@ def _load(path: Path) -> ctypes.CDLL:
     library.pbs_selectjob.restype = ctypes.POINTER(ctypes.c_char_p)
     library.pbs_statjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
     library.pbs_statjob.restype = ctypes.POINTER(_Status)
-    for name in KINDS.values():
+    for kind, name in KINDS.items():
         call = getattr(library, name)
-        before = [] if name == "pbs_statserver" else [ctypes.c_char_p]
+        before = [] if kind in _OF_ALL else [ctypes.c_char_p]
         call.argtypes = [ctypes.c_int, *before, attributes, ctypes.c_char_p]
         call.restype = ctypes.POINTER(_Status)
     library.pbs_statfree.argtypes = [ctypes.POINTER(_Status)]

@@ -8,7 +8,6 @@ from softwalltime.policy.plan_file import Plan
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.policy.site import WALLTIME
-from softwalltime.promises import UNCHANGED_S
 from softwalltime.simulation.policies import SchedulerPolicy
 
 RESOURCE = "predicted"
@@ -22,6 +21,8 @@ PREDICTORS = ("v1", "v3", "percentile", "calibrated")
 """Predictors to plan waiting jobs with, under the guard: they need no training at the site."""
 MEDIAN = "calibrated:statistic=median"
 """The median of ``calibrated``, for the order of the queue."""
+LOOK = 60
+"""Seconds between two looks of live values at the queue: a job keeps its place from the second look on."""
 CHANCE = "chance: walltimes x 0.98"
 """A policy that helps nobody: what it changes for single jobs is chance."""
 BASELINES = {
@@ -168,7 +169,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         ordering=values.get("ordering") or WALLTIME,
         classes_by_value=True,
         guard=guard if waiting != WALLTIME else None,
-        keep_promises=UNCHANGED_S if guard is not None and order is not None else None,
+        keep_promises=LOOK if guard is not None and order is not None else None,
     )
 
 

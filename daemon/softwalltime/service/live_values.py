@@ -15,6 +15,7 @@ from softwalltime.live.alters import LiveChange, Revise, plan_changes, within_bu
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.live.jobs import ServerJob, ServerJobs
+from softwalltime.live.kept_places import longest_cycle
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
@@ -89,7 +90,7 @@ class LiveValues:
         counted = [job for job in jobs if job.waits or job.runs]
         counts.jobs = len(counted)
         promises, policy = self._promises, predictions.policy
-        promises.look(counted, now, self._options, policy)
+        promises.look(counted, now, self._options, policy, longest_cycle(self._connection.objects("schedulers")))
         # In mode shadow neither changes what the hook is answered.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)

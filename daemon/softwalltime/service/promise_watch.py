@@ -1,7 +1,7 @@
 """Guard and steering: compare promised starts with PBS's queue, and adapt the values of waiting jobs."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.kept_places import KeptPlaces
@@ -47,10 +47,12 @@ class PromiseWatch:
         """Theta of steering; 0 until the store has been read."""
         return self._theta or 0.0
 
-    def look(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, policy: SitePolicy) -> None:
-        """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised starts."""
-        jobs = list(jobs)
-        self._places.look(jobs, now)
+    def look(self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int) -> None:
+        """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised starts.
+
+        :param cycle: see :meth:`.kept_places.KeptPlaces.look`.
+        """
+        self._places.look(jobs, now, cycle)
         queued = [_queued(job) for job in jobs]
         if not self._server and queued:
             self._server = host_of(queued[0].job_id)
