@@ -14,6 +14,7 @@ commas, so that several servers can share the runs.
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
 from tests.acceptance.presets import (
     BASELINES,
+    LOOK,
+    UNIT,
     baseline,
     preset,
     preset_settings,
@@ -77,6 +80,8 @@ def _rows(lab: Lab, name: str, seed: int, count: int) -> Iterator[list[str]]:
         ]  # fmt: skip
         for switched_on in SWITCHED_ON:
             policy = preset_policy(switched_on, site, HOUR)
+            if policy.keep_promises is not None:
+                policy = replace(policy, keep_promises=LOOK * UNIT)
             simulated = simulated_waits(completed, PROCESSORS, policy)
             changes = [after.against(other) for after, other in zip(simulated, expected, strict=True)]
             with (

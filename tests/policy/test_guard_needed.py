@@ -7,7 +7,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import pbs
 from softwalltime.live.options import read_policy
-from softwalltime.policy.presets import HALF
+from softwalltime.policy.presets import BALANCED_WAITING, HALF
 from softwalltime.policy.site import KEEP, WALLTIME
 from tests.samples import job
 
@@ -37,7 +37,8 @@ def test_without_the_guard_waiting_jobs_are_planned_with_their_walltimes(preset:
 def test_with_the_guard_and_where_the_site_chose_the_values_they_stay(
     policy: dict[str, object], live: dict[str, object]
 ) -> None:
-    assert read_policy(policy, live)[0].terms(job().submission).waiting == HALF
+    expected = BALANCED_WAITING if policy.get("preset") == "balanced" else HALF
+    assert read_policy(policy, live)[0].terms(job().submission).waiting == expected
 
 
 @pytest.mark.parametrize("live", ["", '[live]\nmode = "shadow"\n', '[live]\nmode = "on"\nguard = "off"\n'])

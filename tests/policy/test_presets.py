@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.errors import UsageError
 from softwalltime.policy import presets
-from softwalltime.policy.presets import HALF, MEDIAN, PRESETS, unused
+from softwalltime.policy.presets import BALANCED_WAITING, HALF, MEDIAN, PRESETS, unused
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
 from softwalltime.predictors.registry import make
 from tests.samples import job
@@ -24,9 +24,9 @@ def terms(user: str = "alice", queue: str = "q", **values: Any) -> JobPolicy:
     ("preset", "mode", "waiting", "running", "ordering"),
     [
         ("off", "off", "percentile", WALLTIME, None),
-        ("shadow", "shadow", HALF, WALLTIME, MEDIAN),
+        ("shadow", "shadow", BALANCED_WAITING, WALLTIME, MEDIAN),
         ("safe", "on", HALF, WALLTIME, None),
-        ("balanced", "on", HALF, WALLTIME, MEDIAN),
+        ("balanced", "on", BALANCED_WAITING, WALLTIME, MEDIAN),
         ("order", "on", HALF, WALLTIME, MEDIAN),
         ("custom", "shadow", "percentile", WALLTIME, None),
     ],
@@ -51,7 +51,7 @@ def test_a_site_goes_through_all_presets_and_back_by_one_word(own: dict[str, Any
     before = terms(**own)
     found = [terms(**own, preset=preset) for preset in ("off", "shadow", "safe", "balanced", "order", "off")]
     assert [each.mode for each in found] == ["off", "shadow", "on", "on", "on", "off"]
-    assert [each.waiting for each in found[2:5]] == [HALF, HALF, HALF]
+    assert [each.waiting for each in found[2:5]] == [HALF, BALANCED_WAITING, HALF]
     assert [each.ordering for each in found[2:5]] == [None, MEDIAN, MEDIAN]
     assert terms(**own, preset="custom") == before
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.policy.presets import HALF, HOUR, MEDIAN, PRESETS
+from softwalltime.policy.presets import BALANCED_WAITING, HALF, HOUR, MEDIAN, PRESETS
 from softwalltime.reports.candidates import (
     BASELINES,
     Baseline,
@@ -23,7 +23,8 @@ def test_a_preset_is_simulated_as_it_is_switched_on() -> None:
     order = PRESETS["balanced"].order
     assert order is not None
     assert preset_policy("balanced") == SchedulerPolicy(
-        order="formula", formula=order.formula("predicted"), backfill="pbs", waiting=HALF, ordering=MEDIAN, guard=HOUR,
+        order="formula", formula=order.formula("predicted"), backfill="pbs", waiting=BALANCED_WAITING,
+        ordering=MEDIAN, guard=HOUR,
         classes_by_value=True, keep_promises=60,
     )  # fmt: skip
     assert preset_policy("safe") == SchedulerPolicy(backfill="pbs", waiting=HALF, guard=HOUR, classes_by_value=True)

@@ -204,7 +204,7 @@ def test_orders_in_words() -> None:
 
     assert words(PowerOrder(size=0.25, predicted=0.5, days=4), HOUR) == (
         "length counts half as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
-        "the length is the walltime to 50% and the prediction to 50%; waiting jobs are planned with half their "
+        "the length is the walltime to 50% and the prediction to 50%; waiting jobs are planned with 0.7 of their "
         "walltimes, under the guard"
     )
     assert words(PowerOrder(wait=1, length=1.5, size=0, predicted=0.25, days=0), None) == (

@@ -198,7 +198,7 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
     if order.limit is not None:
         said.append(f"{duration(order.limit)} bound the wait")
     said.append(f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}")
-    kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "half their walltimes, under the guard"
+    kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "0.7 of their walltimes, under the guard"
     return "; ".join([*said, f"waiting jobs are planned with {kept}"])
 
 
