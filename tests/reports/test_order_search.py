@@ -1,4 +1,4 @@
-"""The search of the order of the queue: it finds the best order, holds to the limits, and says none."""
+"""The search of the order of the queue: it finds the best order within the limits, or recommends none."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -36,8 +36,8 @@ The daemon and its database remain: systemctl disable --now softwalltime, remove
 class HookOptions:
     """Options of ``softwalltime install``, and of the part of ``policy set`` that does the same.
 
-    ``promises``: whether guard or steering will read promised starts; ``None``: as the settings are now.  ``command``
-    is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
+    ``promises``: whether guard, steering or the order will read promised starts; ``None``: as the settings are now.
+    ``command`` is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
     """
 
     folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
@@ -212,7 +212,7 @@ def _list_steps(
 
 
 def _reads_promises(settings: "Settings", preset: str) -> bool:
-    """Return whether guard or steering acts under a preset with these settings.
+    """Return whether guard, steering or the order reads promised starts under a preset with these settings.
 
     :raises UsageError: if they are wrong.
     """

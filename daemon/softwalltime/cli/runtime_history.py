@@ -38,7 +38,7 @@ def learn(sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot:
 
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:
-    """The jobs of the store that the predictor needs, and enough of them to know its errors."""
+    """Return the stored jobs that the predictor learns from, and enough of them to measure its errors."""
     from softwalltime.store.history import last_ended_since, read_history
     from softwalltime.store.opening import open_store
 

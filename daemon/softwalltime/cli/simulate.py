@@ -70,7 +70,7 @@ def _value(text: str) -> Any:
 
 @options
 class PolicyOptions:
-    """A policy: those of its options that are given."""
+    """The fields of a policy that the command line gives; the others keep their defaults."""
 
     order: str | None = option(
         "Order of the queue; powers takes options, as powers:wait=2,length=1,days=4.  Default: fcfs.",

@@ -123,7 +123,7 @@ def requirements(
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
-    :param promises: whether guard or steering is on, which read promised starts.
+    :param promises: whether guard, steering or the order reads promised starts.
     :param any_formula: whether each formula with the resource will do, as under a custom policy.
     """
     current_promises = ServerAttribute(
@@ -131,7 +131,7 @@ def requirements(
         "True",
         frozenset({"", "false"}),
         "when another job becomes the top job, the former one loses its estimated start time"
-        + (", which guard and steering would take for a promise" if promises else ""),
+        + (", which the daemon would take for a promise" if promises else ""),
         decisive=False,
     )
     planning = (

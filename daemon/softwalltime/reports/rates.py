@@ -25,7 +25,7 @@ class WeekRate(NamedTuple):
 def rates_by_week(submitted: NDArray[np.int64], under: NDArray[np.bool_]) -> tuple[WeekRate, ...]:
     """Return the share of underestimated jobs by week of submission (UTC, from Monday), of weeks with enough jobs.
 
-    If there are more than ``MAX_POINTS`` weeks, as many consecutive weeks are taken together as needed.
+    More than ``MAX_POINTS`` weeks are joined into periods of several weeks, so that as many periods are left at most.
     """
     if not len(submitted):
         return ()
