@@ -15,7 +15,6 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports import recommendation
 from softwalltime.reports.candidates import STRICT_ARRIVAL, WITHOUT_LIVE, Candidate, common_candidates
 from softwalltime.reports.order_search import (
-    OrderLimits,
     OrderSearch,
     order_candidate,
     parts_of,
@@ -34,6 +33,7 @@ from softwalltime.reports.simulation import (
     policies_of,
     prepare,
 )
+from softwalltime.reports.wait_limits import WaitLimits
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
@@ -43,7 +43,7 @@ from tests.samples import job
 HOUR, WEEK = 3600, 7 * 86400
 PROCESSORS = 2
 OPTIONS = SimulationOptions(processors=PROCESSORS, seeds=(31, 32, 33), jobs=100_000)
-LOOSE = OrderLimits(tail=1000.0, longest=1000.0, broken=1.0)
+LOOSE = WaitLimits(tail=1000.0, longest=1000.0, broken=1.0)
 
 
 def workload() -> SimulationInput:
@@ -108,7 +108,7 @@ def longest_wait(recorded: SimulationInput, policy: SchedulerPolicy) -> float:
     return float(np.mean(found))
 
 
-def search(parts: list[SimulationInput], simulator: Simulator, limits: OrderLimits) -> OrderSearch:
+def search(parts: list[SimulationInput], simulator: Simulator, limits: WaitLimits) -> OrderSearch:
     return search_order(parts, STRICT_ARRIVAL, limits, simulator)
 
 
@@ -141,7 +141,7 @@ def test_limits_hold_on_each_part_when_measured_without_the_search(
     parts: list[SimulationInput], simulator: Simulator
 ) -> None:
     # The length may count more only where a limit of days bounds the wait.
-    found = search(parts, simulator, OrderLimits(tail=1.2, longest=0.05, broken=0.1))
+    found = search(parts, simulator, WaitLimits(tail=1.2, longest=0.05, broken=0.1))
     loose = search(parts, simulator, LOOSE)
     assert found.last is not None
     assert loose.last is not None
@@ -159,7 +159,7 @@ def test_limits_hold_on_each_part_when_measured_without_the_search(
 def test_where_no_order_stays_within_the_limits_none_is_recommended(
     parts: list[SimulationInput], simulator: Simulator
 ) -> None:
-    limits = OrderLimits(tail=0.05, longest=0.05, broken=0.05)
+    limits = WaitLimits(tail=0.05, longest=0.05, broken=0.05)
     found = search(parts, simulator, limits)
     assert (found.middle, found.last) == ((), None)
     assert all(trial.exceeded for trial in found.tried)

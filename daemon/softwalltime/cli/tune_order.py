@@ -17,7 +17,6 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
 from softwalltime.reports.order_search import (
-    OrderLimits,
     OrderTrial,
     parts_of,
     recommend_order,
@@ -35,6 +34,7 @@ from softwalltime.reports.simulation import (
     simulate_candidates,
 )
 from softwalltime.reports.simulation_document import Advice
+from softwalltime.reports.wait_limits import WaitLimits
 from softwalltime.simulation.differences import Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
@@ -103,7 +103,7 @@ class OrderDocument:
     """Number of simulated jobs of the earlier, the middle and the last part."""
     since: tuple[int, ...]
     """First submission of each part, epoch seconds."""
-    limits: OrderLimits
+    limits: WaitLimits
     """The limits."""
     orders: tuple[TriedOrder, ...]
     """All orders that were tried."""
@@ -126,7 +126,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     jobs, tally = load_columns(given.sources, given.settings, selection=given.selection, walltimes=site.walltimes)
     teaching = given.settings().teaching
     baseline = site.baseline(given.minimum)
-    limits = OrderLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
+    limits = WaitLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
     options = SimulationOptions(
         baseline, site.processors or tally.machine or None, given.seeds, len(jobs), given.processes, given.keep
     )

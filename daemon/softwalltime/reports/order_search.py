@@ -29,7 +29,8 @@ from softwalltime.reports.recommendation import (
     too_early,
     undecidable,
 )
-from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationInput
+from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
+from softwalltime.reports.wait_limits import WaitLimits, exceeds, tail_growths
 from softwalltime.reports.waits_by_class import members_of
 from softwalltime.simulation.differences import Interval
 
@@ -40,20 +41,7 @@ LEAST_USE = 0.01
 _LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
 """The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
 site's waits."""
-_TAIL_NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
 _RATIOS = {0.25: "a quarter as much as", 0.5: "half as much as", 0.75: "three quarters as much as", 1: "as much as"}
-
-
-@dataclass(frozen=True, slots=True)
-class OrderLimits:
-    """The greatest growth of waits and broken promises against what the site runs, as shares."""
-
-    tail: float = 0.05
-    """Of the 99th percentile of the wait of each class of jobs."""
-    longest: float = 0.10
-    """Of the longest wait."""
-    broken: float = 0.05
-    """Of the promised starts, those that an order breaks more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +113,7 @@ def parts_of(whole: SimulationInput, share: float, newest: int) -> list[Simulati
 
 
 def search_order(
-    parts: Sequence[SimulationInput], baseline: Baseline, limits: OrderLimits, simulate: Simulate
+    parts: Sequence[SimulationInput], baseline: Baseline, limits: WaitLimits, simulate: Simulate
 ) -> OrderSearch:
     """Search on the first part, choose on the second one and check on the third one."""
     earlier, middle, last = parts
@@ -149,7 +137,7 @@ def search_order(
     return OrderSearch(tuple(trials), tuple(second), checked, figures)
 
 
-def recommend_order(found: OrderSearch, limits: OrderLimits) -> Recommendation:
+def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     """Return the verdict on the last part: the chosen order, none, or that the simulation cannot tell."""
     figures, last = found.figures, found.last
     days = (figures.until - figures.since) / DAY
@@ -237,13 +225,13 @@ def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
 
 
 def _judged(
-    orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: OrderLimits
+    orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
 ) -> list[OrderTrial]:
     """Hold simulated orders against the limits."""
     heavy = _heavy_users(recorded)
     trials = []
     for order, waits in zip(orders, figures.settings, strict=True):
-        growths = {f"of {name}": waits.changes[tail] for tail, name in _TAIL_NAMES.items()}
+        growths = tail_growths(waits)
         for kind, watched in (("queue", None), ("user", heavy)):
             for position, (today, then) in enumerate(zip(figures.classes[kind], waits.classes[kind], strict=True)):
                 if not today.small and (watched is None or watched[position]):
@@ -252,7 +240,7 @@ def _judged(
         held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
         held["longest wait"] = (waits.changes["wait_max"], limits.longest)
         held["promises"] = (waits.added, limits.broken)
-        over = {name: each for name, each in held.items() if _exceeds(*each)}
+        over = {name: each for name, each in held.items() if exceeds(*each)}
         said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):
@@ -260,11 +248,6 @@ def _judged(
             excess += 1
         trials.append(OrderTrial(order, waits, growths, said, excess))
     return trials
-
-
-def _exceeds(growth: Interval, limit: float) -> bool:
-    """Return whether a growth is above its limit in the mean, and above none beyond the 95% interval."""
-    return growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
 
 
 def _heavy_users(recorded: SimulationInput) -> list[bool]:

@@ -6,8 +6,9 @@
    ``shaking.LEAST_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks.
 2. Jobs wait less than ``LEAST_WAIT`` on average today: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
-   neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, and the interval of the
-   share of promised starts that come later, less what the baseline breaks, ends at most at the target.
+   neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, the tails of the waits
+   stay within their limits (:mod:`.wait_limits`), and the interval of the share of promised starts that come later,
+   less what the baseline breaks, ends at most at the target.
 4. Of the common candidates that qualify and keep the order of the queue, half the walltime is chosen, unless a
    predictor's mean wait is below its by more than the 95% interval of the difference.  Only if none qualifies, a
    candidate that changes the order is chosen, the one with the shortest wait.
@@ -23,6 +24,7 @@ from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import longer_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.wait_limits import WaitLimits, longer_tails
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.shaking import FEW_USERS
 
@@ -180,7 +182,8 @@ def keeps_promises(waits: SettingWaits, target: float) -> bool:
 
 
 def _qualifying(settings: list[SettingWaits], target: float) -> list[SettingWaits]:
-    return [one for one in settings if shortens(one) and keeps_promises(one, target)]
+    shorter = [one for one in settings if shortens(one) and keeps_promises(one, target)]
+    return [one for one in shorter if not longer_tails(one, WaitLimits())]
 
 
 def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "soft walltimes") -> str:
@@ -203,8 +206,8 @@ def _against(simulated: SimulationFigures, reasons: list[str], target: float) ->
     common = [one for one in simulated.settings if not one.setting.own]
     return Recommendation(
         Verdict.OFF,
-        f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond "
-        f"chance with at most {exact_percent(target)} more of the promised starts broken.",
+        f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
+        f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
         (*reasons, *(_fails(one, target) for one in common)),
         simulation_cautions(simulated, None),
     )
@@ -303,6 +306,8 @@ def _fails(waits: SettingWaits, target: float) -> str:
             f"; {percent(waits.broken.mean)} of the promised starts are broken, up to {percent(_upper(waits.added))} "
             f"by this policy, and the limit is {exact_percent(target)} (--max-broken)"
         )
+    for name, (growth, limit) in longer_tails(waits, WaitLimits()).items():
+        said += f"; {name} {change(growth)}, and the limit is {exact_percent(limit)}"
     return f"{waits.setting.name}: {said}."
 
 
