@@ -313,7 +313,7 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
         "waiting calibrated, with guard", "chance: walltimes x 0.98",
     ]  # fmt: skip
     assert document["seeds"] == [1, 2]
-    assert document["recommendation"]["verdict"] in ("on", "off", "unknown")
+    assert document["advice"]["verdict"] in ("on", "off", "unknown")
     assert document["settings"]["order"]["formula"] == EXPANSION_FACTOR.formula("predicted")
     assert [name for name, policy in document["settings"].items() if policy["keep_promises"] == 60] == [
         "balanced",

@@ -256,8 +256,8 @@ def test_the_summary_of_a_report_has_the_figures_of_each_setting(
     assert run([*command, "--format", "json"]) == 0
     document = documented("report", capsys.readouterr().out)
     assert document["page"] == str(page)
-    assert document["sentence"] in Elements(page.read_text()).text
-    assert document["verdict"] in ("on", "off", "unknown")
+    assert document["advice"]["sentence"] in Elements(page.read_text()).text
+    assert document["advice"]["verdict"] in ("on", "off", "unknown")
     assert (document["not_simulated"], document["simulated_jobs"]) == (None, 300)
     assert document["predictors"]["v1"]["jobs"] == document["scored"]
     assert run([*command, "--format", "csv"]) == 0

@@ -123,7 +123,9 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
 
     def summary(_output: Output, document: "ReportDocument") -> None:
         name = "report" if printed else options.file
-        click.echo(f"{name}: {document.jobs:,} jobs, {document.scored:,} scored\n{document.sentence}", err=printed)
+        click.echo(
+            f"{name}: {document.jobs:,} jobs, {document.scored:,} scored\n{document.advice.sentence}", err=printed
+        )
 
     def write(output: Output) -> None:
         if options.plan is not None:

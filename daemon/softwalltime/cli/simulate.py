@@ -224,7 +224,7 @@ def simulated(
     found = run_simulations(plan, where, progress_bar, _writer(plan, options) if options.schedule else None)
     document = SimulationDocument.of(
         plan, found, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
-        recommendation=Advice.of(recommend(recorded, seeds, found)) if recommend else None,
+        advice=Advice.of(recommend(recorded, seeds, found)) if recommend else None,
     )  # fmt: skip
     text = partial(_text, label=options.selection.label(options.sources), unscored=unscored_line(jobs))
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
@@ -296,8 +296,8 @@ def _text(output: Output, document: "SimulationDocument", label: str, unscored: 
         output.section(tails_table(baseline, today, document.relative_changes), TAILS_LEGEND)
         if document.caution:
             output.paragraph(document.caution, "warning")
-    if document.recommendation is not None:
-        print_advice(output, document.recommendation)
+    if document.advice is not None:
+        print_advice(output, document.advice)
     for kind, policies in (document.classes or {}).items():
         for name, figures in policies.items():
             output.line()

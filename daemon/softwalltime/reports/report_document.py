@@ -8,6 +8,7 @@ from softwalltime.replay.metrics import Scores
 from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.simulation_document import Advice
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import Metrics
 
@@ -18,8 +19,6 @@ _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
 class SettingDocument:
     """What a setting did to waits in the simulation."""
 
-    recommended: bool
-    """Whether the verdict is about this setting."""
     keeps_order: bool
     """Whether the order of the queue stays as it is."""
     metrics: Metrics
@@ -49,14 +48,8 @@ class ReportDocument:
 
     page: str
     """The file of the HTML page."""
-    verdict: str
-    """on: switch the policy on; off: do not; unknown: the simulation cannot tell."""
-    sentence: str
-    """The verdict in a sentence."""
-    reasons: tuple[str, ...]
-    """Reasons of the verdict, one sentence for each."""
-    cautions: tuple[str, ...]
-    """What to consider before following it, a sentence each."""
+    advice: Advice
+    """What is recommended."""
     policy: str
     """Settings of the daemon that do what is recommended, as TOML, in shadow mode first; empty: none are."""
     target: float
@@ -101,14 +94,10 @@ class ReportDocument:
         :param selection: which jobs were selected; empty: all.
         """
         simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
-        chosen = found.recommendation
         return cls(
             page=page,
-            verdict=chosen.verdict.name.lower(),
-            sentence=chosen.sentence,
-            reasons=chosen.reasons,
-            cautions=chosen.cautions,
-            policy=chosen.policy,
+            advice=Advice.of(found.recommendation),
+            policy=found.recommendation.policy,
             target=found.options.target,
             jobs=found.jobs,
             scored=found.scored,
@@ -125,10 +114,7 @@ class ReportDocument:
             seeds=simulated.seeds if simulated else (),
             likeness=simulated.likeness if simulated else None,
             today=simulated.baseline if simulated else None,
-            settings={
-                one.setting.name: _setting(one, one.setting is (chosen.waits.setting if chosen.waits else None))
-                for one in (simulated.settings if simulated else ())
-            },
+            settings={one.setting.name: _setting(one) for one in (simulated.settings if simulated else ())},
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -136,7 +122,11 @@ class ReportDocument:
         if self.today is not None:
             yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
         for name, one in self.settings.items():
-            row: dict[str, Any] = {"setting": name, "recommended": one.recommended, "keeps_order": one.keeps_order}
+            row: dict[str, Any] = {
+                "setting": name,
+                "recommended": name == self.advice.name,
+                "keeps_order": one.keeps_order,
+            }
             row |= asdict(one.metrics)
             for key in _SHARES:
                 row |= getattr(one, key).columns(key)
@@ -145,7 +135,7 @@ class ReportDocument:
             yield row
 
 
-def _setting(waits: SettingWaits, recommended: bool) -> SettingDocument:
+def _setting(waits: SettingWaits) -> SettingDocument:
     return SettingDocument(
-        recommended, waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
+        waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
     )

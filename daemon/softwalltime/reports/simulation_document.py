@@ -78,7 +78,7 @@ class SimulationDocument:
     """Which jobs were selected; null: all."""
     caution: str | None = None
     """Why no verdict follows from the intervals; null: nothing speaks against it."""
-    recommendation: Advice | None = None
+    advice: Advice | None = None
     """With policy compare: what to do; null: nothing was to be recommended."""
 
     @classmethod
