@@ -32,7 +32,7 @@ if __name__ == "builtins":
             _kept.code = _code
             exec(_code, _kept.__dict__)  # noqa: S102 - the code of this file
             sys.modules["softwalltime_hook_kept"] = _kept
-        _kept.Run(pbs).run()
+        _kept.Run(pbs, time.time()).run()
     except BaseException as _error:  # PBS's alarm raises KeyboardInterrupt; no bug of the hook may cost a user a job.
         with contextlib.suppress(BaseException):  # Nothing is left to try.
             _kept.log(pbs, pbs.LOG_WARNING, f"{type(_error).__name__}: {_error}: the request is accepted unchanged")
@@ -644,7 +644,7 @@ class Facts:
         """Return the walltime for a job with a soft walltime, which was predicted from other attributes; else None."""
         return None if None in (self.soft, self.walltime) else self.fitted(self.walltime)
 
-    def request(self, timeouts):
+    def request(self, now, timeouts):
         """Return the request about the job."""
         attribute, resource = self.attribute, self.resource
 
@@ -678,7 +678,7 @@ class Facts:
             job["workdir"] = text(variables.get("PBS_O_WORKDIR") if isinstance(variables, dict) else None)
             for name in ("Submit_arguments", "executable", "argument_list"):
                 job[name.lower()] = text_of(attribute(name))[:MAX_COMMAND]
-        head = {"v": VERSION, "op": "predict", "event": self.name, "now": int(time.time()), "keep": True}
+        head = {"v": VERSION, "op": "predict", "event": self.name, "now": int(now), "keep": True}
         return dict(head, timeouts=timeouts, previous_us=State.exchange_us, job=job)
 
 
@@ -738,10 +738,10 @@ def rule(job):
 
 
 class Run:
-    """One run of the hook."""
+    """One run of the hook at ``now``, in epoch seconds."""
 
-    def __init__(self, pbs):
-        self.started = time.monotonic()
+    def __init__(self, pbs, now):
+        self.now, self.started = now, time.monotonic()
         self.pbs, self.event = pbs, pbs.event()
         names = (name for name in DEFAULTS["events"] if self.event.type == getattr(pbs, name.upper(), None))
         self.name = next(names, "")
@@ -789,9 +789,9 @@ class Run:
     def ask(self):
         """Set the daemon's answer, and return its basis or why there is none."""
         job, config = self.job, self.config
-        breaker = Breaker(config)
+        breaker, deadline = Breaker(config), self.started + config["deadline_ms"] / 1000.0
         try:
-            answer = ask(config, breaker, job.request(breaker.count), self.started + config["deadline_ms"] / 1000.0)
+            answer = ask(config, breaker, job.request(self.now, breaker.count), deadline)
             seconds, basis, self.ordering = parse_answer(answer, job.limit)
         except NoAnswerError as error:
             self.failed = True
