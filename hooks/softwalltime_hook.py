@@ -32,10 +32,10 @@ if __name__ == "builtins":
             _kept.code = _code
             exec(_code, _kept.__dict__)  # noqa: S102 - the code of this file
             sys.modules["softwalltime_hook_kept"] = _kept
-        _kept.run(pbs, time.time())
+        _kept.Run(pbs, time.time()).run()
     except BaseException as _error:  # PBS's alarm raises KeyboardInterrupt; no bug of the hook may cost a user a job.
         with contextlib.suppress(BaseException):  # Nothing is left to try.
-            pbs.logmsg(pbs.LOG_WARNING, f"softwalltime: {type(_error).__name__}: the request is accepted unchanged")
+            _kept.log(pbs, pbs.LOG_WARNING, f"{type(_error).__name__}: {_error}: the request is accepted unchanged")
     if pbs.event() is not None:
         pbs.event().accept()  # Ends the run: nothing below is executed.
 
@@ -46,12 +46,13 @@ import select
 import socket
 
 TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
-VERSION, NEWEST_ANSWER = 1, 2  # of the protocol: of a request, and the highest of an answer
+VERSION = 1  # of the protocol
 MAX_LINE = 65536  # bytes of a request or an answer, with its newline
-MAX_TEXT = 512  # characters of a text in a request except select and place; the daemon refuses longer ones
+MAX_TEXT = 512  # characters of most texts in a request; the daemon refuses longer ones
+MAX_COMMAND = 16384  # characters of a command line in a request
+MAX_CUT = 256  # characters of each text if all together are longer than a line
 NO_LIMIT = 5 * 365 * 24 * 3600  # seconds that the scheduler assumes for a job without walltime
 QUEUES_AGE = 60  # seconds for which facts about queues are cached: reading them takes longer than the rest of a run
-WARNED, WARNING_INTERVAL = "SOFTWALLTIME_HOOK_WARNED", 600  # "TIME RESOURCE" in the environment; seconds
 
 
 class State:
@@ -60,13 +61,14 @@ class State:
     configuration = None  # the version of the file, and what read_configuration() returned for it
     connection = None  # open, to the daemon
     exchange_us = None  # duration of the last answered exchange in microseconds
-    recent = None, []  # a peer, and the durations of its last answered exchanges in seconds
+    recent = ()  # durations of the last answered exchanges in seconds
     queues = None, None, {}  # the module pbs, the time, and the results of queue_facts() by queue
     managers = None  # the soft walltimes set by managers
     postgres = None, None  # the path of the transport for PostgreSQL, and its module
+    warned = None  # the resource for the ordering value that could not be set
 
 
-# ---- Configuration: softwalltime install and doctor validate it, here it must only do no harm ------------------------
+# ---- Configuration: softwalltime install and doctor validate it, here only its shape is checked ---------------------
 
 DEFAULTS = {
     "transport": "daemon", "socket": "/run/softwalltime/hook.sock", "deadline_ms": 50,
@@ -78,82 +80,55 @@ DEFAULTS = {
     "postgres": {"transport_path": "", "dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime",
                  "exclusive": "walltime"},
 }  # fmt: skip
+# Other values would stop pbs_server, kill the scheduler, or divide by zero.
 BOUNDS = {"deadline_ms": range(1, 5001), "minimum": range(60, 86401), "breaker_requests": range(1, 1001)}
-# Resources with a meaning in PBS, which cannot hold the ordering value.
-BUILT_IN = re.compile(
-    "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
-    "|software|site"
-)
-
-
-def harmless(key, value, default):
-    """Return whether a value has the type of its default and can do no harm."""
-    if key == "runjob" and isinstance(value, dict):
-        return type(value.get("waited_longer_than")) is int
-    if type(value) is not type(default) or value not in BOUNDS.get(key, (value,)):
-        return False
-    return not BUILT_IN.fullmatch(value) if key == "ordering" else value[:1] in "/" if key.endswith("_path") else True
 
 
 def configured(given, errors, defaults=DEFAULTS, prefix=""):
-    """Return the configuration: ``given``, with the default in place of each missing or harmful value."""
-    if not isinstance(given, dict):
-        errors.append(f"{prefix[:-1] or 'the file'} is not an object")
-        given = {}
+    """Return the configuration: ``given``, with the default for each value that is missing, harmful or misshapen."""
     result = {}
     for key, default in defaults.items():
-        value = result[key] = given.get(key, default)
-        if isinstance(default, dict):
-            result[key] = configured(value, errors, default, f"{prefix}{key}.")
-        elif not harmless(key, value, default):
+        value = given.get(key, default)
+        if type(value) is not type(default) or value not in BOUNDS.get(key, (value,)):
             errors.append(f"{prefix}{key}: invalid value {json.dumps(value)[:60]}")
-            result[key] = default
-    errors.extend(f"{prefix}{key}: unknown key" for key in given if key not in defaults)
+            value = default
+        result[key] = configured(value, errors, default, f"{key}.") if isinstance(default, dict) else value
     return result
 
 
 def read_configuration(path):
     """Return the configuration in a file and its errors; each version of the file is read once."""
-    errors = []
+    if not path:
+        return DEFAULTS, []
     try:
-        if not path:
-            return configured({}, errors), errors
         status = os.stat(path)
         version = path, status.st_ino, status.st_size, status.st_mtime_ns
         if State.configuration is None or State.configuration[0] != version:
+            errors = []
             with open(path, "rb") as file:
-                given = json.loads(file.read().decode("utf-8"))
-            State.configuration = version, configured(given, errors), errors
+                State.configuration = version, configured(json.loads(file.read().decode("utf-8")), errors), errors
         return State.configuration[1:]
     except Exception as error:
-        return configured({}, []), [f"the file cannot be read: {error}"]
+        return DEFAULTS, [f"the file cannot be read: {error}"]
 
 
 # ---- Values of PBS objects -----------------------------------------------------------------------------------------
 
 
-def seconds_of(value):
-    """Return a duration in seconds: a number or HH:MM:SS; None if it is not set, or "", which unsets it."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, int):
-        return int(value)
-    parts = reversed(str(value).split(":"))
-    return int(sum(float(part) * 60**place for place, part in enumerate(parts)))
-
-
-def walltime_of(value):
-    """Return a walltime in seconds, at most NO_LIMIT; None if it is not set."""
-    seconds = seconds_of(value)
-    return None if seconds is None else min(seconds, NO_LIMIT)
-
-
 def integer_of(value):
-    """Return the value as an integer, None if it is none."""
+    """Return a number, or the seconds of a duration, as an integer; None if it is none, as ``""``, which unsets it."""
     try:
         return None if value is None else int(value)
     except (TypeError, ValueError):
         return None
+
+
+def walltime_of(value):
+    """Return a walltime in seconds, at most NO_LIMIT; None if it is not set.  At queuejob those of queues are texts."""
+    if isinstance(value, str) and ":" in value:
+        value = sum(float(part) * 60**place for place, part in enumerate(reversed(value.split(":"))))
+    seconds = integer_of(value)
+    return None if seconds is None else min(seconds, NO_LIMIT)
 
 
 def text_of(value):
@@ -209,10 +184,9 @@ def queue_facts(pbs, queue):
     """
     if State.queues[0] is not pbs or time.monotonic() - State.queues[1] > QUEUES_AGE:
         State.queues = pbs, time.monotonic(), {}
-    facts = State.queues[2]
-    if queue not in facts:
-        facts[queue] = read_queue_facts(pbs.server(), queue, pbs.QTYPE_ROUTE)
-    return facts[queue]
+    if queue not in State.queues[2]:
+        State.queues[2][queue] = read_queue_facts(pbs.server(), queue, pbs.QTYPE_ROUTE)
+    return State.queues[2][queue]
 
 
 def read_queue_facts(server, queue, route):
@@ -222,16 +196,16 @@ def read_queue_facts(server, queue, route):
     name = names[0] if len(set(names)) == 1 else queue.partition("@")[0]
     if "" in names:
         return queue.partition("@")[0], False, None, ""
-    walltimes, places = set(), []
+    walltimes, exclusive = set(), ""
     for found in map(server.queue, names):
         defaults = [found.resources_default, server.resources_default]
         limits = [*defaults, found.resources_max, server.resources_max]  # PBS takes the first walltime (measured).
         walltimes.add(first(walltime_of(resources["walltime"]) for resources in limits if resources is not None))
-        places.append(first(resources["place"] for resources in defaults if resources is not None))
+        place = text_of(first(resources["place"] for resources in defaults if resources is not None))
+        exclusive = exclusive or (place if is_exclusive(place) else "")
     # Limits, access lists and load select the destination: only what all destinations have in common is known.
     known = len(walltimes) == 1
-    exclusive = first(place for place in map(text_of, places) if is_exclusive(place))
-    return name, known, walltimes.pop() if known else None, exclusive or ""
+    return name, known, walltimes.pop() if known else None, exclusive
 
 
 def first(values):
@@ -253,60 +227,6 @@ def is_exclusive(place):
     """Return whether the scheduler compares only the soft walltime of a job with this placement to a reservation."""
     words = place.split(":")
     return ("excl" in words or "exclhost" in words) and "pack" not in words
-
-
-# ---- What a job executes -------------------------------------------------------------------------------------------
-
-MAX_ARGUMENTS = 65536  # characters of a command line that is read
-OPTIONS_WITH_VALUE = "aACcejJklMmNopPqrRSuvW"  # of qsub (OpenPBS, PBS Professional, TORQUE); the others are flags
-ARGUMENT, ARGUMENT_END = "<jsdl-hpcpa:Argument>", "</jsdl-hpcpa:Argument>"
-ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
-
-
-def arguments_of(value):
-    """Return the arguments of a command line that PBS wrote as XML; those before the first one that is no argument."""
-    arguments = []
-    for part in value.split(ARGUMENT_END) if len(value) <= MAX_ARGUMENTS else ():
-        if not part.startswith(ARGUMENT):
-            break
-        part = part[len(ARGUMENT) :]
-        for entity, character in ENTITIES if "&" in part else ():
-            part = part.replace(entity, character)
-        arguments.append(part)
-    return arguments
-
-
-def script_operand(arguments):
-    """Return the script in the arguments of qsub as it is given; "" without one, as from standard input."""
-    following = iter(arguments)
-    for argument in following:
-        if argument[:1] != "-":
-            return argument
-        if argument in ("-", "--"):
-            break
-        # The value of an option is the rest of the argument, or the next one.
-        if next((at for at, letter in enumerate(argument) if letter in OPTIONS_WITH_VALUE), 0) == len(argument) - 1:
-            next(following, None)
-    return ""
-
-
-def script_path(attribute):
-    """Return the absolute path of a job's script, or the executable with its first argument; "" if unknown.
-
-    qsub sends the script's text after queuejob, into PBS's database, where no hook can read it.
-    """
-    executable = text_of(attribute("executable"))
-    if executable:
-        return " ".join([executable, *arguments_of(text_of(attribute("argument_list")))[:1]])[-MAX_TEXT:]
-    script = script_operand(arguments_of(text_of(attribute("Submit_arguments"))))
-    if script.startswith("./"):
-        script = script[2:]
-    if script and not script.startswith("/"):
-        variables = attribute("Variable_List")
-        folder = variables.get("PBS_O_WORKDIR") if isinstance(variables, dict) else None
-        # After qalter -v the request's variables hide those of the submission: another path would be another script.
-        script = f"{folder}/{script}" if folder else ""
-    return script[-MAX_TEXT:]
 
 
 # ---- Texts in the accounting log, where a line break would let a user forge records of others ------------------------
@@ -331,39 +251,27 @@ USERS_RESOURCES = (
 
 def clean_texts(job, fields):
     """Replace control characters in these texts and the requested resources; return the names of the changed ones."""
-    cleaned = []
-    attribute = attributes_of(job)
-    for field in fields:
-        if attribute(field) is not None:
-            clean_value(job, field, attribute(field), setattr, cleaned)
+    attribute, resource = attributes_of(job), resources_of(job)
+    texts = [(setattr, job, field, attribute(field), True) for field in fields]
     resources = attribute("Resource_List")
     if resources is not None:
-        resource, values = resources_of(job), set_values(resources)
-        for field in list(resources.keys() if values is None else values):
-            assign = type(resources).__setitem__
-            clean_value(resources, field, resource(field), assign, cleaned, field in USERS_RESOURCES)
-    return cleaned
+        values, assign = set_values(resources), type(resources).__setitem__
+        names = list(resources.keys() if values is None else values)
+        texts += [(assign, resources, name, resource(name), name in USERS_RESOURCES) for name in names]
+    return [clean(*text) for text in texts if text[3] is not None and CONTROL.search(text_of(text[3]))]
 
 
-def clean_value(thing, field, value, assign, cleaned, keep=True):
-    """Replace the control characters of one value, or unset it without ``keep``.
+def clean(assign, thing, field, value, keep):
+    """Replace the control characters of one value, or unset it without ``keep``; return its name.
 
     If PBS refuses the result, only letters, digits and ``._-`` remain, or nothing.
     """
-    text = text_of(value)
-    replaced = CONTROL.sub("_", text)
-    if replaced == text:
-        return
-    kind = str if isinstance(value, str) else type(value)
-    for candidate in (replaced, UNUSUAL.sub("_", text)[:200], None) if keep else (None,):
+    text, kind = text_of(value), str if isinstance(value, str) else type(value)
+    for candidate in (CONTROL.sub("_", text), UNUSUAL.sub("_", text)[:200], None) if keep else (None,):
         with contextlib.suppress(Exception):
             assign(thing, field, None if candidate is None else kind(candidate))
-            cleaned.append(field)
-            return
-    cleaned.append(field + " (not possible)")
-
-
-# ---- Soft walltimes set by managers ---------------------------------------------------------------------------------
+            return field
+    return field + " (not possible)"
 
 
 class ManagersValues:
@@ -379,13 +287,8 @@ class ManagersValues:
         self.path, self.values = path, {}
         with contextlib.suppress(OSError, ValueError, TypeError), open(path) as file:
             for line in file:
-                job_id, seconds = line.split()
-                self.add(job_id, int(seconds))
-
-    def add(self, job_id, seconds):
-        """Add the newest value of a job."""
-        earlier = [value for value in self.values.get(job_id, ()) if value != seconds]
-        self.values[job_id] = [*earlier, seconds][-self.MAX_VALUES :]
+                job_id, *values = line.split()
+                self.values[job_id] = [int(seconds) for seconds in values]
 
     def has(self, job_id, seconds):
         """Return whether a manager set this soft walltime on the job or on its array."""
@@ -396,16 +299,14 @@ class ManagersValues:
         """Store the soft walltime that a manager sets on a job; None: forget the job."""
         if self.path is None or (seconds is None and job_id not in self.values):
             return
-        if seconds is None:
-            del self.values[job_id]
-        else:
-            self.add(job_id, seconds)
-        if len(self.values) > self.MAX_JOBS:
-            for old in list(self.values)[: len(self.values) // 2]:
-                del self.values[old]
+        earlier = [value for value in self.values.pop(job_id, ()) if value != seconds]
+        if seconds is not None:
+            self.values[job_id] = [*earlier, seconds][-self.MAX_VALUES :]
+        for oldest in list(self.values)[: -self.MAX_JOBS]:
+            del self.values[oldest]
         new = os.open(self.path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(new, "w") as file:
-            file.writelines(f"{name} {value}\n" for name, values in self.values.items() for value in values)
+            file.writelines(f"{name} {' '.join(map(str, values))}\n" for name, values in self.values.items())
         os.replace(self.path + ".new", self.path)
 
 
@@ -477,24 +378,19 @@ class Connection:
     def exchange(self, line, deadline):
         """Send a request line and return the line of the answer."""
         received, self.complete = b"", False
-        try:
-            while line:
-                try:  # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
-                    line = line[self.peer.send(line, socket.MSG_NOSIGNAL) :]
-                except BlockingIOError:
-                    wait_for(self.peer, select.POLLOUT, deadline)
-            while b"\n" not in received:
-                if len(received) >= MAX_LINE:
-                    raise NoAnswerError("invalid answer: the line is too long")
-                wait_for(self.peer, select.POLLIN, deadline)
-                part = self.peer.recv(4096)  # Most answers have 100 bytes, and allocating memory takes time.
-                if not part:
-                    raise ConnectionResetError
-                received += part
-        except ConnectionError as error:
-            if received:
-                raise NoAnswerError("invalid answer: half a line") from error
-            raise ConnectionResetError("connection closed without an answer") from error
+        while line:
+            try:  # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
+                line = line[self.peer.send(line, socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                wait_for(self.peer, select.POLLOUT, deadline)
+        while b"\n" not in received:
+            if len(received) >= MAX_LINE:
+                raise NoAnswerError("invalid answer: the line is too long")
+            wait_for(self.peer, select.POLLIN, deadline)
+            part = self.peer.recv(4096)  # Most answers have 100 bytes, and allocating memory takes time.
+            if not part:
+                raise ConnectionResetError("connection closed without an answer")
+            received += part
         answer, _, more = received.partition(b"\n")
         self.complete = not more
         return answer
@@ -507,9 +403,9 @@ class Connection:
         self.peer.close()
 
 
-def disconnect(successor=None):
-    """Close the connection that was left open, and leave another one open in its place."""
-    connection, State.connection = State.connection, successor
+def disconnect():
+    """Close the connection that was left open."""
+    connection, State.connection = State.connection, None
     if connection is not None:
         connection.close()
 
@@ -523,145 +419,97 @@ class Breaker:
 
     VARIABLE = "SOFTWALLTIME_HOOK_TIMEOUTS"
 
-    def __init__(self, config, peer):
-        self.config, self.peer = config, peer
-        self.count, self.slow, since = 0, False, 0.0
+    def __init__(self, config):
+        self.config, self.count, self.slow, since = config, 0, False, 0.0
+        self.peer = config["socket"] if config["transport"] == "daemon" else "PostgreSQL"
         with contextlib.suppress(ValueError):
             count, last, name = os.environ.get(self.VARIABLE, "0 0 -").split(" ", 2)
             since = time.monotonic() - float(last)
-            if since >= 0 and name in (peer, "slow " + peer):
-                self.count, self.slow = int(count), name != peer
+            if since >= 0 and name in (self.peer, "slow " + self.peer):
+                self.count, self.slow = int(count), name != self.peer
         opened = self.slow or self.count >= config["breaker_failures"]
         self.pause = max(0, config["breaker_seconds"] - since) if opened else 0
 
-    def timed_out(self):
-        """Count a timeout; the count remains after the pause, so the next one opens the breaker again at once."""
-        os.environ[self.VARIABLE] = f"{self.count + 1} {time.monotonic()} {self.peer}"
-
-    def reset(self):
-        """Forget timeouts and slow answers."""
-        os.environ.pop(self.VARIABLE, None)
+    def record(self, count, kind=""):
+        """Record a timeout or slow answers; the count remains after the pause: the next one opens the breaker again."""
+        os.environ[self.VARIABLE] = f"{count} {time.monotonic()} {kind}{self.peer}"
 
     def answered(self, seconds):
         """Record the duration of an exchange; open if the last ones took too long."""
         State.exchange_us = int(seconds * 1e6)
         requests = self.config["breaker_requests"]
         budget = (self.config["breaker_budget_ms"] or requests * self.config["deadline_ms"] / 2) / 1000.0
-        if State.recent[0] != self.peer:
-            State.recent = self.peer, []
-        recent = State.recent[1]
-        recent.append(seconds)
-        del recent[:-requests]
-        if sum(recent) > budget or (self.slow and seconds > budget / requests):
-            recent.clear()
-            os.environ[self.VARIABLE] = f"0 {time.monotonic()} slow {self.peer}"
+        State.recent = [*State.recent, seconds][-requests:]
+        if sum(State.recent) > budget or (self.slow and seconds > budget / requests):
+            State.recent = ()
+            self.record(0, "slow ")
         elif self.slow or self.count:
-            self.reset()
+            os.environ.pop(self.VARIABLE, None)
 
 
-class Exchange:
-    """One request and its answer over the configured transport, unless the breaker is open."""
+def ask(config, breaker, request, deadline):
+    """Send the request over the configured transport and return the answer.
 
-    def __init__(self, config, deadline):
-        self.config, self.deadline = config, deadline
-        self.path = config["socket"] if config["transport"] == "daemon" else None
-        self.breaker = Breaker(config, self.path or "postgres")
-        self.connection = self.started = None
-
-    def connect(self):
-        """Connect before the request is known: the daemon takes longer to wake up than the hook to read the job."""
-        if self.path is not None and not self.breaker.pause:
-            self.started = time.monotonic()
-            with contextlib.suppress(OSError):  # ask() reports the error.
-                self.open()
-
-    def open(self):
-        """Take the connection of the last run, or a new one."""
-        if State.connection is not None and State.connection.usable(self.path):
-            self.connection, State.connection = State.connection, None
+    :raises NoAnswerError: if the breaker is open or there is no answer.
+    """
+    if breaker.pause:
+        why = "slow answers" if breaker.slow else f"{breaker.count} timeouts"
+        raise NoAnswerError(f"no request for {breaker.pause:.0f} s, after {why}")
+    before = time.monotonic()
+    try:
+        if config["transport"] == "daemon":
+            answer = ask_daemon(config["socket"], encode(request), deadline)
         else:
-            self.connection = Connection(self.path)
+            postgres = load_postgres(config["postgres"])
+            loading = time.monotonic() - before  # It takes longer than the deadline, once per interpreter.
+            before += loading
+            answer = postgres.ask(config, request, deadline + loading)
+    except (socket.timeout, BlockingIOError) as error:  # BlockingIOError: the backlog is full.
+        breaker.record(breaker.count + 1)
+        raise NoAnswerError(str(error)) from error
+    except Exception as error:
+        os.environ.pop(breaker.VARIABLE, None)
+        known = isinstance(error, NoAnswerError)
+        raise error if known else NoAnswerError(f"{breaker.peer}: {type(error).__name__}: {error}") from error
+    breaker.answered(time.monotonic() - before)
+    return answer
 
-    def close(self):
-        """Leave the connection open for the next run, if that can be."""
-        connection, self.connection = self.connection, None
-        if connection is not None and connection.complete:
-            disconnect(connection)
-        elif connection is not None:
-            connection.close()
 
-    def ask(self, make_request):
-        """Send the request that ``make_request`` returns and return the answer.
-
-        :raises NoAnswerError: if the breaker is open or there is no answer.
-        """
-        if self.breaker.pause:
-            why = "slow answers" if self.breaker.slow else f"{self.breaker.count} timeouts"
-            raise NoAnswerError(f"no request for {self.breaker.pause:.0f} s, after {why}")
-        if self.path is None:
-            before = time.monotonic()
-            postgres = load_postgres(self.config["postgres"])
-            self.deadline += time.monotonic() - before  # It takes longer than the deadline, once per interpreter.
-        self.started = self.started or time.monotonic()
-        try:
-            if self.path is None:
-                answer = postgres.ask(self.config, make_request(), self.deadline)
-            else:
-                answer = self.ask_daemon(make_request)
-        except (socket.timeout, BlockingIOError) as error:
-            self.breaker.timed_out()
-            full = isinstance(error, BlockingIOError)  # Its backlog is full: a timeout without the wait.
-            raise NoAnswerError("the daemon accepts no connection" if full else "timed out") from error
-        except (FileNotFoundError, ConnectionRefusedError) as error:
-            self.breaker.reset()
-            raise NoAnswerError("the daemon is not running") from error
-        except Exception as error:
-            self.breaker.reset()
-            cause = "the daemon cannot be reached" if isinstance(error, OSError) else type(error).__name__
-            raise NoAnswerError(str(error) if isinstance(error, NoAnswerError) else f"{cause}: {error}") from error
-        self.breaker.answered(time.monotonic() - self.started)
-        return answer
-
-    def ask_daemon(self, make_request):
-        """Send one line over the Unix socket and return the answer."""
-        if self.connection is None:
-            self.open()
-        again = self.connection.complete
-        line = encode(make_request())  # The daemon wakes up in the meantime.
-        try:
-            answer = self.connection.exchange(line, self.deadline)
-        except ConnectionResetError:  # The daemon ended, or closed an idle connection, after the last run looked.
-            if not again:
-                raise
-            self.close()
-            self.open()
-            answer = self.connection.exchange(line, self.deadline)
-        try:
-            return json.loads(answer.decode("utf-8"))
-        except Exception as error:
-            raise NoAnswerError("invalid answer: not JSON") from error
+def ask_daemon(path, line, deadline):
+    """Send one line over the Unix socket and return the answer; leave the connection open after one line of answer."""
+    kept = State.connection is not None and State.connection.usable(path)
+    if not kept:
+        disconnect()
+        State.connection = Connection(path)
+    try:
+        return json.loads(State.connection.exchange(line, deadline).decode("utf-8"))
+    except ConnectionError:
+        if not kept:
+            raise
+        disconnect()  # The daemon ended, or closed an idle connection, just now.
+        return ask_daemon(path, line, deadline)
+    except ValueError as error:
+        raise NoAnswerError("invalid answer: not JSON") from error
+    finally:
+        if State.connection is not None and not State.connection.complete:
+            disconnect()
 
 
 def load_postgres(settings):
     """Return the transport for PostgreSQL: the module in the file ``transport_path``, with psycopg loaded."""
     path = settings["transport_path"]
     if State.postgres[0] != path:
-        problem = permission_problem(path) if path else "postgres.transport_path is not set"
-        if problem:
-            raise NoAnswerError(f"the transport cannot be loaded: {problem}")
+        check_permissions(path)
         module = type(sys)("softwalltime_postgres")
-        try:
-            with open(path, "rb") as file:
-                exec(compile(file.read(), path, "exec"), module.__dict__)  # noqa: S102 - only root can change it
-        except Exception as error:
-            raise NoAnswerError(f"the transport cannot be loaded: {error}") from error
+        with open(path, "rb") as file:
+            exec(compile(file.read(), path, "exec"), module.__dict__)  # noqa: S102 - only root can change it
         State.postgres = path, module
     State.postgres[1].load_pq(settings["psycopg_path"])
     return State.postgres[1]
 
 
-def permission_problem(path):
-    """Return why users other than root and this server's user can change what is at a path; empty if they cannot.
+def check_permissions(path):
+    """Raise NoAnswerError if users other than root and this server's user can change what is at an absolute path.
 
     Only these two may own or write it and the folders above.  Links count too: their owner decides where they lead.
     Folders above may be sticky, as /tmp is: there nobody can replace another's files.
@@ -670,51 +518,46 @@ def permission_problem(path):
     def above(name):
         return [name] if os.path.dirname(name) == name else [name, *above(os.path.dirname(name))]
 
+    if not path.startswith("/"):
+        raise NoAnswerError(f"{path!r} cannot be loaded: not an absolute path")
     real = os.path.realpath(path)
     for place in [*above(real), *filter(os.path.islink, above(path))]:
-        try:
-            status = os.lstat(place)
-        except OSError as error:
-            return f"{place}: {error.strerror}"
+        status = os.lstat(place)
         safe = os.path.islink(place) or (status.st_mode & 0o1000 and place != real)
         if status.st_uid not in (0, os.geteuid()) or (status.st_mode & 0o022 and not safe):
-            return f"users other than root can change {place}"
-    return ""
+            raise NoAnswerError(f"{path} cannot be loaded: users other than root can change {place}")
 
 
 def encode(request):
-    """Return the request as one line; cut texts if the line is too long."""
+    """Return the request as one line; cut its texts if the line is too long."""
     line = TO_JSON(request)
-    for longest in (4096, MAX_TEXT, 64):
-        if len(line) < MAX_LINE:
-            break
-        job = {name: value[:longest] if isinstance(value, str) else value for name, value in request["job"].items()}
+    if len(line) >= MAX_LINE:
+        job = {name: value[:MAX_CUT] if isinstance(value, str) else value for name, value in request["job"].items()}
         line = TO_JSON(dict(request, job=job))
     return (line + "\n").encode("ascii")
 
 
-def parse_answer(answer):
+def parse_answer(answer, limit):
     """Return the seconds to set, or None, the basis, and the ordering value, or None.
 
-    :raises NoAnswerError: if the answer is an error or violates the protocol.
+    :raises NoAnswerError: if the answer is an error, violates the protocol, or has a value above the limit.
     """
-    if not isinstance(answer, dict) or type(answer.get("v")) is not int or not VERSION <= answer["v"] <= NEWEST_ANSWER:
-        raise NoAnswerError(f"invalid answer: not of protocol versions {VERSION} to {NEWEST_ANSWER}")
+    if not isinstance(answer, dict) or answer.get("v") != VERSION:
+        raise NoAnswerError(f"invalid answer: not of protocol version {VERSION}")
     if "error" in answer:
         raise NoAnswerError(f"the daemon reports: {answer['error']}")
     action, seconds, ordering, basis = map(answer.get, ("action", "soft_walltime", "ordering", "basis"))
-    if ordering is not None and (type(ordering) is not int or ordering < 1):
-        raise NoAnswerError("invalid answer: ordering is not a number of seconds")
-    if action != "none" and (action != "set" or type(seconds) is not int or seconds < 1):
-        raise NoAnswerError("invalid answer: neither none nor a number of seconds")
-    return None if action == "none" else seconds, basis if isinstance(basis, str) else "", ordering
+    numbers = [seconds] * (action == "set") + [ordering] * (ordering is not None)
+    if action not in ("set", "none") or any(type(value) is not int or not 1 <= value <= limit for value in numbers):
+        raise NoAnswerError(f"invalid answer: neither none nor seconds from 1 to {limit}")
+    return seconds if action == "set" else None, basis if isinstance(basis, str) else "", ordering
 
 
 # ---- The job of an event -------------------------------------------------------------------------------------------
 
 UNKNOWN = "unknown"
 # Attributes and resources from which runtimes are predicted and that an alter may change.
-PREDICTED_FROM = ("project", "group_list", "Account_Name", "Job_Name", "depend")
+PREDICTED_FROM = ("project", "group_list", "Account_Name", "Job_Name")
 PREDICTED_FROM_RESOURCES = (
     "walltime", "min_walltime", "max_walltime", "place", "select", "nodes", "ncpus", "nodect", "ngpus", "mem",
 )  # fmt: skip
@@ -727,24 +570,24 @@ class Facts:
     ``ordered`` its ordering value; None: it has none.  ``requested`` is the soft walltime in an alter or submission.
     """
 
-    def __init__(self, pbs, event, name, config, now):
-        self.pbs, self.event, self.name, self.config, self.now = pbs, event, name, config, now
-        self.id = text_of(event.job.id)
+    def __init__(self, pbs, event, name, config):
+        self.pbs, self.event, self.name, self.config = pbs, event, name, config
+        self.id, self.requestor = text_of(event.job.id), text_of(event.requestor)
         self.attribute, self.resource = attributes_of(event.job), resources_of(event.job)
         self.requested = self.resource("soft_walltime")
-        self.soft = seconds_of(self.requested)
+        self.soft = integer_of(self.requested)
         self.walltime = walltime_of(self.resource("walltime"))
-        self.before = self.previous = self.ordered = None  # before an alter: walltime, soft walltime
+        self.before = self.previous = None  # before an alter: walltime, soft walltime
+        self.changed = self.destination_known = True
         # At queuejob a job without a walltime gets no ordering value: no event could change it after a move.
         self.orderable = name == "postqueuejob" or (name == "queuejob" and self.walltime is not None)
-        if name == "postqueuejob":
-            self.ordered = self.ordering_value(self.resource)
+        self.ordered = integer_of(self.resource(config["ordering"])) if name == "postqueuejob" else None
+        if name == "queuejob" and self.walltime is None:
+            _, self.destination_known, self.walltime, _ = queue_facts(pbs, text_of(self.attribute("queue")))
         if name == "modifyjob":
             self.read_original()
-
-    def ordering_value(self, resource):
-        """Return the ordering value among these resources."""
-        return integer_of(resource(self.config["ordering"])) if self.config["ordering"] else None
+        self.shrinks = integer_of(self.resource("min_walltime")) is not None  # PBS refuses a soft walltime then.
+        self.limit = NO_LIMIT if self.walltime is None else self.walltime
 
     def read_original(self):
         """Complete the request of an alter by the job before it."""
@@ -764,7 +607,7 @@ class Facts:
             return
         job, had = attributes_of(original), resources_of(original)
         self.attribute, self.resource = altered(attribute, job), altered(resource, had)
-        self.before, self.previous = walltime_of(had("walltime")), seconds_of(had("soft_walltime"))
+        self.before, self.previous = walltime_of(had("walltime")), integer_of(had("soft_walltime"))
         self.soft = self.previous if self.requested is None else self.soft
         if resource("walltime") is None:
             self.walltime = self.before
@@ -775,18 +618,7 @@ class Facts:
         self.runs = job("job_state") not in waits
         # PBS refuses to alter a custom resource of a running job: the user's request would fail.
         self.orderable = self.changed and not self.runs
-        self.ordered = None if self.runs else self.ordering_value(had)
-
-    def destination_unknown(self):
-        """Determine the default walltime; return whether it is unknown because the destination queue is."""
-        if self.walltime is not None:
-            return False
-        _, known, self.walltime, _ = queue_facts(self.pbs, text_of(self.attribute("queue")))
-        return not known
-
-    def shrinks(self):
-        """Return whether the job is shrink-to-fit: PBS refuses a soft walltime on it."""
-        return seconds_of(self.resource("min_walltime")) is not None
+        self.ordered = None if self.runs else integer_of(had(self.config["ordering"]))
 
     def is_managers(self, seconds):
         """Return whether a manager set this soft walltime on the job."""
@@ -797,30 +629,14 @@ class Facts:
         raised = self.before is not None and self.walltime > self.before
         return self.is_managers(self.soft) and (not raised or is_manager(self.pbs, self.event))
 
-    def from_daemon(self):
-        """Return whether the daemon alters the job, or another of ``daemon_users``."""
-        return text_of(self.event.requestor) in self.config["daemon_users"]
-
-    def no_request_at_start(self):
-        """Return whether the configuration disables requests at this start."""
-        when = self.config["runjob"]
-        if isinstance(when, dict):
-            since = first(map(self.attribute, ("etime", "qtime", "ctime")))
-            return since is None or self.now - int(since) <= when["waited_longer_than"]
-        return when == "never" or (when == "if-none" and self.soft is not None)
-
-    def limit(self):
-        """Return the highest valid soft walltime."""
-        return NO_LIMIT if self.walltime is None else self.walltime
-
     def fitted(self, seconds):
         """Return the nearest valid soft walltime; None if there is none."""
         least = self.config["minimum"]
-        return min(max(seconds, least), self.limit()) if least <= self.limit() else None
+        return min(max(seconds, least), self.limit) if least <= self.limit else None
 
     def valid(self):
         """Return the job's soft walltime if it is valid, else the walltime, which is safe; None if it has none."""
-        if self.soft is None or 0 < self.soft <= self.limit():
+        if self.soft is None or 0 < self.soft <= self.limit:
             return self.soft
         return None if self.walltime is None else self.fitted(self.walltime)
 
@@ -828,22 +644,42 @@ class Facts:
         """Return the walltime for a job with a soft walltime, which was predicted from other attributes; else None."""
         return None if None in (self.soft, self.walltime) else self.fitted(self.walltime)
 
-    def longest(self):
-        """Return the longest time that the job may run, None if any."""
-        return max(self.walltime or 0, walltime_of(self.resource("max_walltime")) or 0) or self.walltime
+    def request(self, now, timeouts):
+        """Return the request about the job."""
+        attribute, resource = self.attribute, self.resource
 
-    def has_no_limit(self):
-        """Return whether the job has no walltime, and the configuration disables requests for such jobs."""
-        return self.walltime is None and not self.config["jobs_without_walltime"]
+        def text(value):
+            return text_of(value)[:MAX_TEXT]
 
-    def gives_too_little(self):
-        """Return whether a manager's alter gives a soft walltime below the minimum; PBS refuses that of others."""
-        little = None not in (self.requested, self.soft) and self.soft < self.config["minimum"]
-        return little and is_manager(self.pbs, self.event)
-
-    def least(self):
-        """Return the lowest soft walltime that PBS accepts for the job; None if none."""
-        return self.fitted(self.config["minimum"]) if self.shown and not self.shrinks() else None
+        queue, place = text(attribute("queue")), text_of(resource("place"))
+        user, group = attribute("euser"), attribute("egroup")
+        if self.name == "queuejob":  # PBS sets these, and converts an old node specification, after this event.
+            name, _, _, default = queue_facts(self.pbs, queue)
+            place = place or ("scatter:excl" if "#excl" in text_of(resource("nodes")) else default)
+            queue, user = name or queue, self.requestor
+            group = text_of(attribute("group_list")).partition(",")[0].partition("@")[0]
+        job = {
+            "job_id": text(self.id), "user": text(user), "group": text(group),
+            # The accounting log has this name for a job without a project.
+            "project": text(attribute("project")) or "_pbs_project_default",
+            "account": text(attribute("Account_Name")), "queue": queue, "job_name": text(attribute("Job_Name")),
+            "submitted": integer_of(attribute("ctime")), "walltime": self.walltime,
+            # The answer to a change must hold for the new attributes, whatever the job has.
+            "soft_walltime": self.soft if self.name == "runjob" else None,
+            "min_walltime": walltime_of(resource("min_walltime")),
+            "max_walltime": walltime_of(resource("max_walltime")),
+            "ncpus": integer_of(resource("ncpus")), "nodect": integer_of(resource("nodect")),
+            "ngpus": integer_of(resource("ngpus")), "mem": text(resource("mem")) or None,
+            "select": text_of(resource("select")), "place": place,
+            "interactive": bool(integer_of(attribute("interactive"))),
+        }  # fmt: skip
+        if self.config["attributes"]:  # The daemon finds the script in them.
+            variables = attribute("Variable_List")
+            job["workdir"] = text(variables.get("PBS_O_WORKDIR") if isinstance(variables, dict) else None)
+            for name in ("Submit_arguments", "executable", "argument_list"):
+                job[name.lower()] = text_of(attribute(name))[:MAX_COMMAND]
+        head = {"v": VERSION, "op": "predict", "event": self.name, "now": int(now), "keep": True}
+        return dict(head, timeouts=timeouts, previous_us=State.exchange_us, job=job)
 
 
 # ---- One decision --------------------------------------------------------------------------------------------------
@@ -860,30 +696,33 @@ def rule(job):
 
     The reason is empty if it is asked; without an answer the soft walltime stays.
     """
+    config = job.config
     if job.name != "modifyjob":
         if job.name == "queuejob" and job.requested is not None:
             return job.soft, REQUESTED
-        if job.shrinks():
+        if job.shrinks:
             return job.soft, SHRINK_TO_FIT
-        if job.name == "queuejob" and job.destination_unknown():
+        if not job.destination_known:
             return job.soft, "the walltime depends on where the job is routed"
         if job.managers_own():
             return job.valid(), MANAGERS_OWN
-        if job.has_no_limit():
+        if job.walltime is None and not config["jobs_without_walltime"]:
             # After a move into a queue with another default walltime, PBS leaves the soft walltime as it was.
             return None if job.name == "postqueuejob" else job.valid(), NO_WALLTIME
         if job.name == "runjob":
-            return job.valid(), "the configuration disables requests at this start" if job.no_request_at_start() else ""
+            disabled = config["runjob"] == "never" or (config["runjob"] == "if-none" and job.soft is not None)
+            return job.valid(), "the configuration disables requests at this start" if disabled else ""
         return job.outgrown(), ""
     # PBS refuses an alter to a walltime below the soft walltime, and to shrink-to-fit with a soft walltime.
-    if job.gives_too_little():
-        return job.least(), BELOW_MINIMUM
     if job.requested is not None:
-        overrides = job.shown and job.from_daemon() and job.is_managers(job.previous)
+        # PBS refuses a user's; with the hook's own right a user would get the minimum.
+        if job.soft is not None and job.soft < config["minimum"] and is_manager(job.pbs, job.event):
+            return job.fitted(0) if job.shown and not job.shrinks else None, BELOW_MINIMUM
+        overrides = job.requestor in config["daemon_users"] and job.is_managers(job.previous)
         return (job.previous, MANAGERS_OWN) if overrides else (job.soft, REQUESTED)
     if not job.shown:
         return None, "PBS does not show the job"
-    if job.shrinks():
+    if job.shrinks:
         return None, SHRINK_TO_FIT
     if job.walltime is None:
         return None, NO_WALLTIME
@@ -899,15 +738,15 @@ def rule(job):
 
 
 class Run:
-    """One run of the hook."""
+    """One run of the hook at ``now``, in epoch seconds."""
 
     def __init__(self, pbs, now):
-        self.started = time.monotonic()
-        self.pbs, self.now, self.event = pbs, now, pbs.event()
+        self.now, self.started = now, time.monotonic()
+        self.pbs, self.event = pbs, pbs.event()
         names = (name for name in DEFAULTS["events"] if self.event.type == getattr(pbs, name.upper(), None))
         self.name = next(names, "")
         self.config, self.errors = read_configuration(getattr(pbs, "hook_config_filename", None))
-        self.job = self.exchange = None
+        self.job = None
         self.ordering = None  # that of the answer, later the one that was set
         self.changed = self.failed = False
 
@@ -918,32 +757,23 @@ class Run:
         if not self.config["events"].get(self.name):
             return
         if self.config["clean_texts"] and self.name in ("queuejob", "modifyjob"):
-            fields = LOGGED_AT_SUBMISSION if self.name == "queuejob" else LOGGED_AT_ALTER
-            cleaned = clean_texts(self.event.job, fields)
+            cleaned = clean_texts(self.event.job, LOGGED_AT_SUBMISSION if self.name == "queuejob" else LOGGED_AT_ALTER)
             if cleaned:
                 who = f"{text_of(self.event.job.id) or 'a new job'} of {self.event.requestor}"
                 self.warn(f"{self.name} {who}: control characters replaced in {', '.join(cleaned)}")
         if self.left_to_another_event():
             return
-        if self.name != "modifyjob" and (self.name != "runjob" or self.config["runjob"] == "always"):
-            self.prepare().connect()  # A request is likely.
-        job = self.job = Facts(self.pbs, self.event, self.name, self.config, self.now)
-        if self.name == "modifyjob" and not job.changed and job.requested is None:
+        job = self.job = Facts(self.pbs, self.event, self.name, self.config)
+        if not job.changed and job.requested is None:
             return
         before = job.soft
         value, reason = rule(job)
         self.set(value)
         text = reason or self.ask()
         self.order()
-        if self.name == "modifyjob" and reason in (REQUESTED, BELOW_MINIMUM, MANAGERS_OWN):
+        if self.name == "modifyjob" and (job.requested is not None or reason == MANAGERS_OWN):
             self.remember()
         self.report(before, text)
-
-    def prepare(self):
-        """Return the exchange of this run."""
-        if self.exchange is None:
-            self.exchange = Exchange(self.config, self.started + self.config["deadline_ms"] / 1000.0)
-        return self.exchange
 
     def left_to_another_event(self):
         """Return whether another event handles the job."""
@@ -958,18 +788,17 @@ class Run:
 
     def ask(self):
         """Set the daemon's answer, and return its basis or why there is none."""
-        job = self.job
+        job, config = self.job, self.config
+        breaker, deadline = Breaker(config), self.started + config["deadline_ms"] / 1000.0
         try:
-            seconds, basis, ordering = parse_answer(self.prepare().ask(self.request))
-            if max(seconds or 0, ordering or 0) > job.limit():
-                raise NoAnswerError("invalid answer: more than the walltime")
+            answer = ask(config, breaker, job.request(self.now, breaker.count), deadline)
+            seconds, basis, self.ordering = parse_answer(answer, job.limit)
         except NoAnswerError as error:
             self.failed = True
             # At a start promises depend on the value, and that for a waiting job may be too low.
-            if self.name == "runjob" and job.soft is not None and self.config["runjob_fallback"] == "walltime":
+            if self.name == "runjob" and job.soft is not None and config["runjob_fallback"] == "walltime":
                 self.set(job.walltime)
             return f"no answer: {error}"
-        self.ordering = ordering
         seconds = None if seconds is None else job.fitted(seconds)
         if seconds is not None and (job.soft is not None or seconds != job.walltime):
             self.set(seconds)
@@ -991,64 +820,25 @@ class Run:
         if not name or not job.orderable:
             return
         if value is None and job.ordered is not None:
-            value = job.longest()
+            value = max(job.walltime or 0, walltime_of(job.resource("max_walltime")) or 0) or job.walltime
         if value == job.ordered:
             return
         try:
             self.event.job.Resource_List[name] = value
             self.ordering, self.changed = value, True
         except Exception as error:  # The resource does not exist, or has another type.
-            last, _, of = os.environ.get(WARNED, "").partition(" ")
-            if of != name or time.monotonic() - float(last) >= WARNING_INTERVAL:
-                os.environ[WARNED] = f"{time.monotonic()} {name}"
+            if State.warned != name:
+                State.warned = name
                 self.warn(f"resource {name}: cannot be set: {error}; jobs get no ordering value")
 
     def remember(self):
         """Store the soft walltime that a manager sets, or the value to which the walltime lowers it."""
-        managers = not self.job.from_daemon() and is_manager(self.pbs, self.event)
+        managers = self.job.requestor not in self.config["daemon_users"] and is_manager(self.pbs, self.event)
         if managers if self.job.requested is not None else self.changed:
             try:
                 managers_values(self.pbs).store(self.job.id, self.job.soft)
             except OSError as error:
                 self.warn(f"cannot store the soft walltime set by a manager: {error}")
-
-    def request(self):
-        """Return the request about the job."""
-        job, attribute, resource = self.job, self.job.attribute, self.job.resource
-
-        def text(value):
-            return text_of(value)[:MAX_TEXT]
-
-        queue, place = text(attribute("queue")), text_of(resource("place"))
-        user, group, host = map(attribute, ("euser", "egroup", "Submit_Host"))
-        if self.name == "queuejob":  # PBS sets these, and converts an old node specification, after this event.
-            name, _, _, default = queue_facts(self.pbs, queue)
-            place = place or ("scatter:excl" if "#excl" in text_of(resource("nodes")) else default)
-            queue = name or queue
-            user, host = self.event.requestor, self.event.requestor_host
-            group = text_of(attribute("group_list")).partition(",")[0].partition("@")[0]
-        submission = None, None, None
-        if self.config["attributes"]:
-            with contextlib.suppress(Exception):  # A prediction without them is better than none.
-                submission = script_path(attribute), text(host), text(attribute("depend"))
-        head = {"v": VERSION, "accepts": NEWEST_ANSWER, "op": "predict", "event": self.name, "now": int(self.now)}
-        return dict(head, timeouts=self.exchange.breaker.count, previous_us=State.exchange_us, keep=True, job={
-            "job_id": text(job.id), "user": text(user), "group": text(group),
-            # The accounting log has this name for a job without a project.
-            "project": text(attribute("project")) or "_pbs_project_default",
-            "account": text(attribute("Account_Name")), "queue": queue, "job_name": text(attribute("Job_Name")),
-            "submitted": integer_of(attribute("ctime")), "walltime": job.walltime,
-            # The answer to a change must hold for the new attributes, whatever the job has.
-            "soft_walltime": job.soft if self.name == "runjob" else None,
-            "min_walltime": walltime_of(resource("min_walltime")),
-            "max_walltime": walltime_of(resource("max_walltime")),
-            "ncpus": integer_of(resource("ncpus")), "nodect": integer_of(resource("nodect")),
-            "ngpus": integer_of(resource("ngpus")), "mem": text(resource("mem")) or None,
-            "select": text_of(resource("select")), "place": place,
-            "array_indices": text(attribute("array_indices_submitted")),
-            "script_path": submission[0], "submit_host": submission[1], "depend": submission[2],
-            "interactive": bool(integer_of(attribute("interactive"))),
-        })  # fmt: skip
 
     def report(self, before, text):
         """Log the decision; ``before`` is the previous soft walltime."""
@@ -1060,7 +850,7 @@ class Run:
         what += "" if self.ordering is None else f", ordering {self.ordering}"
         if {"changes": self.changed or self.failed, "errors": self.failed, "off": False}.get(self.config["log"], True):
             elapsed = 1000 * (time.monotonic() - self.started)
-            line = f"{self.name} {job.id or self.event.requestor}: {what}{text and ': ' + text} ({elapsed:.2f} ms)"
+            line = f"{self.name} {job.id or job.requestor}: {what}{text and ': ' + text} ({elapsed:.2f} ms)"
             log(self.pbs, self.pbs.EVENT_DEBUG2, line)
 
     def warn(self, message):
@@ -1072,17 +862,3 @@ class Run:
 def log(pbs, level, message):
     """Write one line to the server log; replace all characters but printable ASCII, because texts come from users."""
     pbs.logmsg(level, "softwalltime: " + re.sub("[^ -~]", "?", message[:1000]))
-
-
-def run(pbs, now):
-    """Run the hook for the current event; ``now`` is the time in epoch seconds.  The caller accepts the event."""
-    hook = None
-    try:
-        hook = Run(pbs, now)
-        hook.run()
-    except BaseException as error:  # PBS's alarm raises KeyboardInterrupt; here the message is known too.
-        with contextlib.suppress(BaseException):  # Nothing is left to try.
-            log(pbs, pbs.LOG_WARNING, f"{type(error).__name__}: {error}: the request is accepted unchanged")
-    finally:
-        with contextlib.suppress(BaseException):
-            hook.exchange.close()  # There may be none.

@@ -10,7 +10,7 @@ import os
 import select
 import sys
 
-from softwalltime_hook_kept import NoAnswerError, is_exclusive, permission_problem, wait_for
+from softwalltime_hook_kept import NoAnswerError, check_permissions, is_exclusive, wait_for
 
 SQL = (
     b"SELECT softwalltime.soft_walltime(softwalltime.predict($1, $2, $3, $4::bigint, $5::bigint),"
@@ -80,15 +80,12 @@ def load_pq(folder):
     """Import psycopg's wrapper of libpq in pure Python: the compiled ones do not survive an interpreter restart."""
     os.environ["PSYCOPG_IMPL"] = "python"
     if folder and folder not in TRUSTED_FOLDERS:
-        problem = permission_problem(folder) or permission_problem(folder + "/psycopg")
-        if problem:
-            raise NoAnswerError(f"psycopg cannot be loaded: {problem}")
+        check_permissions(folder)
+        check_permissions(folder + "/psycopg")
         TRUSTED_FOLDERS.add(folder)
         sys.path.append(folder)
-    try:
-        from psycopg import pq
-    except Exception as error:
-        raise NoAnswerError(f"psycopg cannot be loaded: {error}") from error
+    from psycopg import pq
+
     return pq
 
 

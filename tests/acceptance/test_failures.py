@@ -113,7 +113,7 @@ def test_without_a_daemon_submissions_are_fast_and_starts_get_the_walltime(
     lab.must("qrls", before)
     lab.wait(before, "R")
     assert lab.soft(before) == 600
-    assert len(log.lines("the daemon is not running")) == 11
+    assert len(log.lines(f"no answer: {daemon.socket}: ")) == 11
     daemon.start()
     assert softs(lab, submit(lab, 10)) == [WAITING] * 10
 

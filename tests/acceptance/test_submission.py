@@ -109,20 +109,6 @@ def test_a_starting_job_is_raised_to_its_walltime(lab: Lab, hook: None) -> None:
     assert lab.soft(job) == 600
 
 
-def test_only_a_job_that_waited_is_raised_at_its_start(lab: Lab, install: Install) -> None:
-    install(runjob={"waited_longer_than": 2})
-    at_once = lab.qsub("-q", "short", "-l", "walltime=600")
-    lab.wait(at_once, "R")
-    assert lab.soft(at_once) == WAITING
-    lab.qmgr("set server scheduling = False")
-    waits = lab.qsub("-q", "short", "-l", "walltime=600")
-    assert lab.soft(waits) == WAITING
-    lab.must("sleep", "4")
-    lab.qmgr("set server scheduling = True")
-    lab.wait(waits, "R")
-    assert lab.soft(waits) == 600
-
-
 def test_requests_at_starts_can_be_disabled(lab: Lab, install: Install) -> None:
     install(runjob="never")
     job = lab.qsub("-q", "short", "-l", "walltime=600")
@@ -183,7 +169,7 @@ def test_an_invalid_configuration_fails_no_submission(lab: Lab, install: Install
 def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
     """PBS's alarm raises KeyboardInterrupt at any point of the hook."""
     slow = tmp_path / "slow.py"
-    slow.write_text(HOOK.read_text().replace("        hook.run()", "        time.sleep(60)"))
+    slow.write_text(HOOK.read_text().replace("        value, reason = rule(job)", "        time.sleep(60)"))
     assert "time.sleep(60)" in slow.read_text()
     log = lab.server_log()
     install()

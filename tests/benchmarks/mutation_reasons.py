@@ -36,7 +36,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "return like.sorted if like.by_end[0][0] >= oldest else like.since(oldest)",
         "return like.sorted if (like.by_end[0][0] > oldest) else like.since(oldest)",
     ): FAST_PATH,
-    (HOOK, 'return ""', "return None"): "permission_problem: its callers ask only whether there is a text",
     **{
         (HOOK, "return values if isinstance(values, dict) else None", after): FAST_PATH
         for after in ("return None", "return values if (not (isinstance(values, dict))) else None")
@@ -53,8 +52,8 @@ REASONS: dict[tuple[str, str, str], str] = {
     ): "a thousandth of a duration in the log, which varies more from run to run",
     (
         HOOK,
-        "self.count, self.slow, since = 0, False, 0.0",
-        "self.count, self.slow, since = 0, False, 1.0",
+        "self.config, self.count, self.slow, since = config, 0, False, 0.0",
+        "self.config, self.count, self.slow, since = config, 0, False, 1.0",
     ): "without a state nothing has failed, and the breaker is closed whenever that was",
     **{
         (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED

@@ -22,7 +22,6 @@ HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 TRANSPORT = ROOT / "hooks" / "softwalltime_postgres.py"
 DEFAULTS = ROOT / "hooks" / "softwalltime_hook.json"
 STATE = "SOFTWALLTIME_HOOK_TIMEOUTS"
-WARNED = "SOFTWALLTIME_HOOK_WARNED"
 PATIENT = 5000
 """The maximum deadline in milliseconds, for peers that answer, also on a busy machine."""
 HASTY = 50
@@ -36,7 +35,6 @@ def fresh_server() -> Iterator[None]:
     """Remove the hook's state in the process after each test."""
     yield
     os.environ.pop(STATE, None)
-    os.environ.pop(WARNED, None)
     os.environ.pop("PSYCOPG_IMPL", None)
 
 

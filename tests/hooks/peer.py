@@ -171,7 +171,7 @@ def _respond(client: socket.socket, behaviour: Mapping[str, Any], request: Mappi
         seconds = int(request["job"]["walltime"] * behaviour["share"])
         answer = {"v": 1, "action": "set", "soft_walltime": seconds, "basis": "a share of the walltime"}
     if behaviour.get("ordering") is not None:
-        answer |= {"v": 2, "ordering": behaviour["ordering"]}
+        answer |= {"ordering": behaviour["ordering"]}
     if "trickle" in behaviour:
         answer["basis"] = "a long story " * 600
     line = json.dumps(answer).encode() + b"\n"

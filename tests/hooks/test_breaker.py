@@ -78,7 +78,7 @@ def test_the_breaker_is_open_until_the_end_of_the_pause(hook: ModuleType, monkey
     pauses = []
     for now in (1000.0, 1029.5, 1030.0, 1031.0):
         monkeypatch.setattr(hook, "time", SimpleNamespace(monotonic=lambda now=now: now))
-        pauses.append(hook.Breaker(hook.DEFAULTS, "a peer").pause)
+        pauses.append(hook.Breaker({**hook.DEFAULTS, "socket": "a peer"}).pause)
     assert pauses == [30, 0.5, 0, 0]
 
 
@@ -138,10 +138,11 @@ def test_rare_slow_answers_are_within_the_budget(run: Run, peer: Peer, site: Sit
 def test_only_the_last_answers_count(budget: dict[str, int], hook: ModuleType) -> None:
     """The default budget is half of the deadlines."""
     config = {**hook.DEFAULTS, "breaker_requests": 2, **budget}
+    hook.State.recent = ()
 
     def opened(seconds: float) -> bool:
-        hook.Breaker(config, "only the last").answered(seconds)
-        return bool(hook.Breaker(config, "only the last").slow)
+        hook.Breaker(config).answered(seconds)
+        return bool(hook.Breaker(config).slow)
 
     assert not any(opened(0.25) for _ in range(9)), "exactly the budget"
     assert opened(0.26)
@@ -151,17 +152,15 @@ def test_only_the_last_answers_count(budget: dict[str, int], hook: ModuleType) -
     assert opened(0.26)
 
 
-def test_slow_answers_before_a_timeout_count_and_those_of_another_peer_do_not(hook: ModuleType) -> None:
+def test_slow_answers_before_a_timeout_count(hook: ModuleType) -> None:
     config = {**hook.DEFAULTS, "breaker_budget_ms": 500}
-    hook.Breaker(config, "one").answered(0.4)
-    hook.Breaker(config, "one").timed_out()
-    hook.Breaker(config, "one").answered(0.1)
+    hook.State.recent = ()
+    hook.Breaker(config).answered(0.4)
+    hook.Breaker(config).record(1)
+    hook.Breaker(config).answered(0.1)
     assert STATE not in os.environ, "exactly the budget"
-    hook.Breaker(config, "one").answered(0.001)
-    assert hook.Breaker(config, "one").slow
-    for peer in ("two", "three"):
-        hook.Breaker(config, peer).answered(0.4)
-        assert not hook.Breaker(config, peer).slow
+    hook.Breaker(config).answered(0.001)
+    assert hook.Breaker(config).slow
 
 
 def test_the_daemon_is_not_found_of_timeouts_where_answers_were_slow(run: Run, peer: Peer, site: Site) -> None:

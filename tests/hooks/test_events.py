@@ -139,8 +139,10 @@ def test_accepting_the_event_ends_the_run_before_the_functions_are_defined(tmp_p
 def test_an_error_that_the_run_does_not_handle_is_logged_and_the_request_is_accepted(
     tmp_path: Path, site: Site
 ) -> None:
-    script = extended(tmp_path, "\ndef run(pbs, now):\n    raise RuntimeError\n")
+    script = extended(tmp_path, "\ndef rule(job):\n    raise RuntimeError('all wrong')\n")
     outcome = script.run(queued(submission(), site=site))
     assert outcome.accepted
     assert not outcome.error
-    assert [line for _, line in outcome.log] == ["softwalltime: RuntimeError: the request is accepted unchanged"]
+    assert [line for _, line in outcome.log] == [
+        "softwalltime: RuntimeError: all wrong: the request is accepted unchanged"
+    ]

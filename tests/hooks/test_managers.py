@@ -163,8 +163,8 @@ def test_the_file_is_bounded_by_jobs_not_by_alters(server: Server, configuration
     for seconds in range(600, 640):
         for number in (7, 8):
             server(alter(site, job_id=f"{number}.pbs1", soft_walltime=str(seconds)))
-    newest = range(640 - MAX_VALUES, 640)
-    expected = [f"{number}.pbs1 {seconds}" for number in (7, 8) for seconds in newest]
+    newest = " ".join(map(str, range(640 - MAX_VALUES, 640)))
+    expected = [f"{number}.pbs1 {newest}" for number in (7, 8)]
     assert kept.read_text().splitlines() == expected
     restart_interpreter()
     assert server(start(site, 639)).soft_walltime == 639
@@ -239,7 +239,7 @@ def test_only_the_newest_thousand_jobs_are_remembered(
     assert len(kept.read_text().splitlines()) == 1000
     server(alter(site, soft_walltime="00:40:00", job_id="8.pbs1"))
     lines = kept.read_text().splitlines()
-    assert (len(lines), lines[0], lines[-1]) == (501, "600.pbs1 100", "8.pbs1 2400")
+    assert (len(lines), lines[0], lines[-1]) == (1000, "101.pbs1 100", "8.pbs1 2400")
 
 
 def test_without_a_configuration_file_nothing_is_stored(script: HookScript, site: Site) -> None:

@@ -209,7 +209,7 @@ def test_a_peer_that_only_accepts_costs_no_more_than_the_deadline(ask: Ask, site
         outcome = ask(postqueued(submission(), site=site), dsn, deadline_ms=HASTY)
         assert time.monotonic() - begin < HUNG
     assert "no answer: timed out" in outcome.log[0][1]
-    assert "postgres" in os.environ[STATE]
+    assert "PostgreSQL" in os.environ[STATE]
     assert "127.0.0.1" not in os.environ[STATE], "a DSN may hold a password"
 
 
@@ -252,7 +252,7 @@ def test_pure_python_psycopg_is_loaded_from_its_folder(
         assert Path(file).is_relative_to(tmp_path)
     else:
         assert soft_walltime is None
-        assert "psycopg cannot be loaded" in log[0]
+        assert "FileNotFoundError" in log[0]
 
 
 def test_the_request_has_the_time_of_the_event(ask: Ask, history: str, site: Site) -> None:

@@ -90,8 +90,6 @@ def test_the_fallback_without_walltime_is_no_soft_walltime(run: Run, peer: Peer,
         ("never", None, False),
         ("if-none", 1800, False),
         ("if-none", None, True),
-        ({"waited_longer_than": 599}, 1800, True),
-        ({"waited_longer_than": 600}, 1800, False),
     ],
 )
 def test_the_configuration_selects_the_starts_with_a_request(

@@ -44,7 +44,6 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
     assert [asked] == [
         {
             "v": 1,
-            "accepts": 2,
             "op": "predict",
             "timeouts": 0,
             "keep": True,
@@ -69,11 +68,11 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
                 "mem": "1073741824b",
                 "select": "2:ncpus=2",
                 "place": "scatter",
-                "array_indices": "",
-                "script_path": "",
-                "submit_host": "",
-                "depend": "",
                 "interactive": True,
+                "workdir": "",
+                "submit_arguments": "",
+                "executable": "",
+                "argument_list": "",
             },
         }
     ]
@@ -84,7 +83,7 @@ def test_a_request_at_queuejob_has_the_fields_known_then(run: Run, peer: Peer, s
     (request,) = peer.asked()
     job = request["job"]
     assert (request["event"], job["job_id"], job["user"], job["submitted"]) == ("queuejob", "", "alice", None)
-    assert (job["array_indices"], job["project"], job["walltime"]) == ("1-9:2", "_pbs_project_default", 3600)
+    assert (job["project"], job["walltime"]) == ("_pbs_project_default", 3600)
 
 
 @pytest.mark.parametrize("groups", ["chem", "chem@pbs1", "chem@pbs1,staff@pbs2", "chem,staff@pbs2"])

@@ -84,7 +84,7 @@ def loading(site: Site, transport: Path, tmp_path: Path) -> Iterator[Callable[[o
         assert not outcome.error
         assert outcome.soft_walltime is None
         said = "\n".join(line for _, line in outcome.log)
-        refused = "cannot be loaded" in said or "psycopg_path: invalid value" in said
+        refused = any(text in said for text in ("cannot be loaded", "FileNotFoundError", "SyntaxError"))
         assert [each for each in sys.path if each not in paths] == ([] if refused else [folder])
         sys.path[:] = paths
         return said
@@ -117,7 +117,7 @@ def test_psycopg_is_not_loaded_from_a_folder_that_others_can_write(
         # As in /tmp, nobody can replace another user's files in it.
         assert "PostgreSQL: " in said
     else:
-        assert f"psycopg cannot be loaded: users other than root can change {(library / which).resolve()} " in said
+        assert f"cannot be loaded: users other than root can change {(library / which).resolve()} " in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another owner are made")
@@ -125,23 +125,23 @@ def test_psycopg_is_not_loaded_from_a_folder_that_others_can_write(
 def test_psycopg_is_not_loaded_from_another_users_files(loading: Loading, library: Path, which: str) -> None:
     (library.parent / "link").symlink_to(library)
     os.chown(library / which, 65534, 65534, follow_symlinks=False)
-    assert "psycopg cannot be loaded: users other than root can change " in loading(str(library.parent / "link"))
+    assert "cannot be loaded: users other than root can change " in loading(str(library.parent / "link"))
 
 
 def test_a_corrected_folder_is_used_at_once(loading: Loading, library: Path) -> None:
     library.chmod(0o777)
-    assert "psycopg cannot be loaded" in loading(str(library))
+    assert f"{library} cannot be loaded: " in loading(str(library))
     library.chmod(0o755)
     assert "PostgreSQL: " in loading(str(library))
 
 
-@pytest.mark.parametrize("folder", ["lib", "./lib", "../tmp", 5])
+@pytest.mark.parametrize("folder", ["lib", "./lib", "../tmp"])
 def test_a_relative_folder_is_refused(loading: Loading, folder: object) -> None:
-    assert "configuration: postgres.psycopg_path: invalid value " in loading(folder)
+    assert f"{folder!r} cannot be loaded: not an absolute path" in loading(folder)
 
 
 def test_a_folder_without_psycopg_is_reported(loading: Loading, tmp_path: Path) -> None:
-    assert f"psycopg cannot be loaded: {tmp_path}/psycopg: No such file or directory" in loading(str(tmp_path))
+    assert f"No such file or directory: '{tmp_path}/psycopg'" in loading(str(tmp_path))
 
 
 def test_the_transport_is_loaded_only_from_a_file_that_no_other_user_can_change(
@@ -152,7 +152,7 @@ def test_the_transport_is_loaded_only_from_a_file_that_no_other_user_can_change(
         before = changed.stat().st_mode
         changed.chmod(mode)
         restart_interpreter()
-        assert f"the transport cannot be loaded: users other than root can change {changed} " in loading(str(library))
+        assert f"{transport} cannot be loaded: users other than root can change {changed} " in loading(str(library))
         changed.chmod(before)
     assert "PostgreSQL: " in loading(str(library))
 
@@ -162,7 +162,7 @@ def test_the_transport_is_not_loaded_from_another_users_file_or_link(
     loading: Loading, library: Path, transport: Path
 ) -> None:
     os.chown(transport, 1, 65534)
-    said = "the transport cannot be loaded: users other than root can change "
+    said = f"{transport} cannot be loaded: users other than root can change "
     assert said in loading(str(library))
     os.chown(transport, 0, 0)
     real = transport.rename(transport.with_suffix(".real"))
@@ -170,13 +170,13 @@ def test_the_transport_is_not_loaded_from_another_users_file_or_link(
     os.lchown(transport, 65534, 65534)
     assert said in loading(str(library))
     transport.unlink()
-    assert "the transport cannot be loaded: " in loading(str(library))
+    assert "PostgreSQL: FileNotFoundError: " in loading(str(library))
     transport.write_text("an older or half a file")
     transport.chmod(0o644)
-    assert "the transport cannot be loaded: invalid syntax" in loading(str(library))
+    assert "PostgreSQL: SyntaxError: invalid syntax" in loading(str(library))
 
 
-@pytest.mark.parametrize(("path", "said"), [("", "postgres.transport_path is not set"), ("lib/x.py", "invalid value")])
+@pytest.mark.parametrize(("path", "said"), [("", "'' cannot be loaded"), ("lib/x.py", "'lib/x.py' cannot be loaded")])
 def test_the_transport_needs_an_absolute_path(path: str, said: str, site: Site, tmp_path: Path) -> None:
     configuration = tmp_path / "softwalltime_hook.json"
     configuration.write_text(json.dumps({"transport": "postgres", "postgres": {"transport_path": path}}))
@@ -243,5 +243,5 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
         "exec(compile(file.read(), path, 'exec'), module.__dict__)",
         "compile(file.read(), path, 'exec')",
         "self.peer.connect(path)",
-        "Connection(self.path)",
+        "Connection(path)",
     }

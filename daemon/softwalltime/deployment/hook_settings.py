@@ -1,4 +1,4 @@
-"""Rules for each key of the hook's configuration; the hook itself checks only the types."""
+"""Rules for each key of the hook's configuration; the hook itself checks only types, and bounds of three numbers."""
 
 import importlib.util
 import re
@@ -14,6 +14,12 @@ from pydantic_core import PydanticCustomError
 from softwalltime import resources
 from softwalltime.errors import UsageError
 from softwalltime.validation import Place, problems
+
+_BUILT_IN = re.compile(
+    "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
+    "|software|site"
+)
+"""Resources with a meaning in PBS, which cannot hold the ordering value."""
 
 
 @cache
@@ -45,23 +51,11 @@ def _absolute_or_empty(path: str) -> str:
 
 
 def _custom_resource(name: str) -> str:
-    if hook_module().BUILT_IN.fullmatch(name):
+    if _BUILT_IN.fullmatch(name):
         raise PydanticCustomError("built_in", "has a meaning in PBS: name a custom resource")
     if re.fullmatch(r"([A-Za-z][A-Za-z0-9_-]*)?", name) is None:
         raise PydanticCustomError("resource", "should be the name of a resource")
     return name
-
-
-def _start_rule(value: object) -> object:
-    if isinstance(value, dict) and list(value) == ["waited_longer_than"]:
-        seconds = value["waited_longer_than"]
-        if type(seconds) is int and 0 <= seconds <= hook_module().NO_LIMIT:
-            return value
-    elif value in ("always", "never", "if-none"):
-        return value
-    raise PydanticCustomError(
-        "start_rule", "should be 'always', 'never', 'if-none' or {\"waited_longer_than\": SECONDS}"
-    )
 
 
 class _Table(BaseModel):
@@ -102,7 +96,7 @@ class HookSettings(_Table):
     ordering: Annotated[str, AfterValidator(_custom_resource)] = "predicted"
     daemon_users: list[str] = ["softwalltime", "softwalltime-live"]
     events: HookEvents = HookEvents()
-    runjob: Annotated[Any, AfterValidator(_start_rule)] = "always"
+    runjob: Literal["always", "never", "if-none"] = "always"
     runjob_fallback: Literal["walltime", "keep"] = "walltime"
     jobs_without_walltime: bool = False
     clean_texts: bool = True

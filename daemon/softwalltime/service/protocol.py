@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
+from softwalltime.service.command_line import executed_path
 
 VERSION = 1
 LONGEST = 65536
@@ -119,7 +120,7 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
     if not user:
         raise ProtocolError("job.user is missing")
-    path = job.get("script_path")
+    path = job.get("script_path") or executed_path(job)
     if path and isinstance(path, str):
         script = script_digest(user, path)
     interactive = job.get("interactive")

@@ -19,7 +19,7 @@ from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
 from softwalltime.emulation.through_hooks.daemon import Daemon, OpenPostgres, Store
 from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
 from softwalltime.emulation.through_hooks.log_writer import LogWriter
-from softwalltime.emulation.through_hooks.server import TIMEOUTS, WARNED, EmulatedServer
+from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
 from softwalltime.events import Kind
@@ -244,9 +244,8 @@ def _quiet() -> Iterator[None]:
     restart_interpreter()
     gc.freeze()
     try:
-        with environment_restored(TIMEOUTS, WARNED, IMPLEMENTATION):
+        with environment_restored(TIMEOUTS, IMPLEMENTATION):
             os.environ.pop(TIMEOUTS, None)
-            os.environ.pop(WARNED, None)
             yield
     finally:
         gc.unfreeze()

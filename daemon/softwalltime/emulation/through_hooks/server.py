@@ -11,8 +11,6 @@ from softwalltime.emulation.through_hooks.timeline import ORDERING, TimedEvent, 
 from softwalltime.events import Kind
 from softwalltime.jobs import Submission
 
-WARNED = "SOFTWALLTIME_HOOK_WARNED"
-"""Environment variable with the hook's last warning that an ordering value cannot be set."""
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable with the hook's number of timeouts in a row."""
 
