@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.errors import OptionError, UsageError
+from softwalltime.reports.candidates import preset_policies
 from softwalltime.simulation import slack as slack_module
 from softwalltime.simulation.engine import Engine, check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.metrics import measure
 from softwalltime.simulation.names import ORDERS
-from softwalltime.simulation.policies import SchedulerPolicy, policy_of
+from softwalltime.simulation.policies import SchedulerPolicy, policy_of, read_policies
 from softwalltime.simulation.vnodes import Vnodes, vnodes_of
-from tests.samples import job
+from tests.samples import ROOT, job
 from tests.simulation.test_long_queues import FORMULAS, backlogs
 
 VALUES = st.sampled_from(
@@ -180,3 +181,10 @@ def test_bounds_are_of_processors_only() -> None:
 def test_a_setting_that_would_do_nothing_is_refused(policy: SchedulerPolicy, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         check(policy)
+
+
+def test_the_file_of_bounds_can_be_simulated() -> None:
+    policies = read_policies(ROOT / "deploy" / "bounds.toml", {})
+    for policy in policies.values():
+        check(policy)
+    assert policies["balanced"] == replace(preset_policies()["balanced"], slack=14_400)

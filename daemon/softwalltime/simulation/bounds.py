@@ -15,7 +15,7 @@ DEPTH = 1000
 """Waiting jobs, the first ones by submission, that have a bound."""
 
 
-class Plan(NamedTuple):
+class WalltimePlan(NamedTuple):
     """A planned start of each of some waiting jobs, and the calendar of these and the running jobs."""
 
     profile: Profile
@@ -46,7 +46,7 @@ class Bounds:
         self._version = -1
         self._ends: list[tuple[int, int]] = []
 
-    def set(self, now: int) -> Plan | None:
+    def set(self, now: int) -> WalltimePlan | None:
         """Set the bounds of jobs that get one now; return the plan behind them, ``None`` without such jobs."""
         system = self._system
         bound, jobs = system.bound, system.queue.jobs[: self._depth]
@@ -61,7 +61,7 @@ class Bounds:
             bound[job] = start + max(self._slack, int(self._share * (start - now)))
         return plan
 
-    def plan(self, jobs: Iterable[int], now: int) -> Plan:
+    def plan(self, jobs: Iterable[int], now: int) -> WalltimePlan:
         """Plan these waiting jobs one after the other, each at the first time at which it fits."""
         plan = self.within(jobs, now, None)
         assert plan is not None  # noqa: S101  # without limits every job can be planned
@@ -69,7 +69,7 @@ class Bounds:
 
     def within(
         self, jobs: Iterable[int], now: int, latest: Sequence[int] | None, started: int | None = None
-    ) -> Plan | None:
+    ) -> WalltimePlan | None:
         """Plan these waiting jobs as :meth:`plan` does; ``None`` if one would start later than it may.
 
         :param latest: the latest start of each simulated job.
@@ -90,7 +90,7 @@ class Bounds:
                 return None
             profile.occupy(job, start, start + seconds)
             starts[job] = found[kind] = start
-        return Plan(profile, starts)
+        return WalltimePlan(profile, starts)
 
     def ends(self) -> list[tuple[int, int]]:
         """When each running job ends by its walltime, and the job, by that time; later where it has outlived it."""

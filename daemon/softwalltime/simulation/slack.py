@@ -6,7 +6,7 @@ backfilling", IPPS/SPDP 1999.)
 
 from bisect import bisect_left, insort
 
-from softwalltime.simulation.bounds import Bounds, Plan
+from softwalltime.simulation.bounds import Bounds, WalltimePlan
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.planning import FOREVER
 from softwalltime.simulation.policies import SchedulerPolicy
@@ -39,7 +39,7 @@ class SlackBackfilling:
         self._latest = [-1] * len(system.jobs)
         # The waiting jobs with a bound, by their latest start.
         self._by_latest: list[tuple[int, int]] = []
-        self._plan = Plan(self._machine.calendar(0, ()), {})
+        self._plan = WalltimePlan(self._machine.calendar(0, ()), {})
         # The version of the running jobs at the end of the last pass, and whom it refused: time alone helps no job.
         self._version = -1
         self._refused: set[int] = set()
@@ -62,7 +62,7 @@ class SlackBackfilling:
         self._start_due(now)
         self._version = running.version
 
-    def _with_present_ends(self, now: int) -> Plan:
+    def _with_present_ends(self, now: int) -> WalltimePlan:
         """The same planned starts beside the jobs that run now; a new plan if they no longer fit."""
         starts, limit = self._plan.starts, self._system.values.limit
         if min(starts.values(), default=now) >= now:
@@ -70,7 +70,7 @@ class SlackBackfilling:
             for job, start in starts.items():
                 profile.occupy(job, start, start + limit[job])
             if min(profile.free) >= 0:
-                return Plan(profile, starts)
+                return WalltimePlan(profile, starts)
         return self._bounds.plan([job for _, job in self._by_latest], now)
 
     def _admit(self, now: int) -> None:
