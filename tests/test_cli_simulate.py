@@ -52,6 +52,19 @@ def test_a_policy_is_compared_with_todays(logs: str, capsys: pytest.CaptureFixtu
     assert found["relative_changes"][half]["wait_mean"]["mean"] == pytest.approx(waits[1] / waits[0] - 1)
 
 
+def test_a_slack_adds_a_table_of_the_jobs_past_their_bound(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    for kind, least, most in (("slack", 0, 0), ("easy", 0.1, 100)):
+        arguments = ["simulate", logs, *HALF, "--order", "ljf", "--backfill", kind, "--slack", "60"]
+        assert run([*arguments, "--slack-share", "0.5"]) == 0
+        text = capsys.readouterr().out
+        row = re.search(rf"\| ljf\+{kind} .* slack=60 slack_share=0.5 +\| +([0-9.]+)% \|", text)
+        assert row is not None
+        assert least <= float(row[1]) <= most
+    assert run(["simulate", logs, *HALF]) == 0
+    assert "past bound" not in capsys.readouterr().out
+
+
 def test_the_table_shows_both_and_says_what_the_columns_mean(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", logs, *HALF, "--by", "size"]) == 0
     text = capsys.readouterr().out

@@ -34,6 +34,8 @@ POLICIES = (
     # Jobs outlive their values, and reservations are made anew.
     SchedulerPolicy(backfill="conservative", waiting="v1"),
     SchedulerPolicy(backfill="conservative", order="xf"),
+    SchedulerPolicy(backfill="slack", depth=300),
+    SchedulerPolicy(backfill="slack", depth=300, order="xf"),
 )
 
 

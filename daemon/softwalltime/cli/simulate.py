@@ -93,7 +93,15 @@ class PolicyOptions:
     )
     formula: str | None = option("PBS's job_sort_formula, for the order formula.", metavar="TEXT")
     depth: int | None = option(
-        "Jobs that get a reservation: PBS's backfill_depth.  Default: 1, or 300 of conservative.", least=1, metavar="N"
+        "Jobs that get a reservation: PBS's backfill_depth.  Default: 1, 300 of conservative, 1000 of slack.", least=1,
+        metavar="N",
+    )  # fmt: skip
+    slack: int | None = option(
+        "Bound of each job: the start that fcfs would give it when it is submitted, plus so much.  --backfill slack "
+        "keeps it, others measure it.  Default: 14400 of slack.", least=0, metavar="SECONDS",
+    )  # fmt: skip
+    slack_share: float | None = option(
+        "Bound by a share of that planned wait too, the later of both.  Default: 0.25.", least=0, metavar="SHARE"
     )
     live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
     age: int | None = option("Of order xf.  Default: 3600.", least=1, metavar="SECONDS")
@@ -273,9 +281,11 @@ def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
 
 def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:
     from softwalltime.reports.schedule_table import (
+        BOUNDS_LEGEND,
         CHANGES_LEGEND,
         LEGEND,
         TAILS_LEGEND,
+        bounds_table,
         changes_table,
         schedules_table,
         tails_table,
@@ -290,6 +300,8 @@ def _text(output: Output, document: "SimulationDocument", label: str, unscored: 
     if document.shake:
         output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")
     output.section(schedules_table(document.policies), LEGEND)
+    if any(metrics.past_bound is not None for metrics in document.policies.values()):
+        output.section(bounds_table(document.policies), BOUNDS_LEGEND)
     if document.relative_changes:
         output.section(changes_table(document.relative_changes, document.differences), CHANGES_LEGEND)
         baseline, today = next(iter(document.policies.items()))

@@ -27,6 +27,9 @@ TAILS_LEGEND = """\
 99th percentile of the waits: of all jobs; of the widest tenth; of jobs on at least half the machine; of the longest
 tenth by runtime; and the longest wait.  The first line has the waits, the others the change against it.  A tenth holds
 all jobs that equal its smallest one."""
+BOUNDS_LEGEND = """\
+bound: the start that first come, first served would have given a job when it was submitted, plus the slack; past: jobs
+that started later; at most: by how much."""
 _TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99", "wait_max")
 _CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait")
 _INTERVAL = 14
@@ -103,6 +106,16 @@ def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
         for name, changes in relative.items()
     ]
     return TextTable.of(_TAIL_COLUMNS, [first, *rows])
+
+
+def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
+    """One line for each policy with bounds."""
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), percent(one.past_bound, 2), duration(one.past_bound_max)]
+        for name, one in metrics.items()
+        if one.past_bound is not None
+    ]
+    return TextTable.of((sentence_column("policy"), TextColumn("past bound"), TextColumn("at most")), rows)
 
 
 def _row(name: str, metrics: Metrics) -> list[Cell | str]:

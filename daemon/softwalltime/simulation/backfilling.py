@@ -20,6 +20,7 @@ from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.queue import LONG
+from softwalltime.simulation.slack import SlackBackfilling
 from softwalltime.simulation.system_state import SystemState
 
 
@@ -212,5 +213,6 @@ DISCIPLINES: dict[str, Callable[[SystemState, SchedulerPolicy], Discipline]] = {
     "sjbf": _easy,
     "conservative": ConservativeBackfilling,
     "pbs": PbsCycle,
+    "slack": SlackBackfilling,
 }
 """The kinds of backfilling by name."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from softwalltime.errors import OptionError
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.backfilling import DISCIPLINES
+from softwalltime.simulation.bounds import Bounds
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.policies import SchedulerPolicy
@@ -31,7 +32,8 @@ class ScheduleOutcome:
 
     ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
     first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
-    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.
+    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.  ``bound`` is its latest
+    start by first come, first served and the slack (:mod:`bounds`), -1 if it got none; ``None`` without a slack.
     """
 
     start: Integers
@@ -41,6 +43,7 @@ class ScheduleOutcome:
     extensions: Integers
     waiting: Integers
     seconds: float
+    bound: Integers | None = None
 
 
 class Engine:
@@ -57,6 +60,12 @@ class Engine:
         """
         self.system = SystemState(jobs, machine, policy, predictors)
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
+        self._schedule = self._discipline.schedule
+        self._bounded = policy.slack is not None or policy.backfill == "slack"
+        # The backfilling slack sets bounds itself.
+        if self._bounded and policy.backfill != "slack":
+            self._bounds = Bounds(self.system, policy)
+            self._schedule = self._schedule_with_bounds
         self._live = policy.live
         self._running_already = 0
         self._begin = jobs.submitted[0] if len(jobs) else 0
@@ -74,6 +83,10 @@ class Engine:
             self.system.resume(job, start, value, now)
         self._running_already = len(starts)
         self._begin = now
+
+    def _schedule_with_bounds(self, now: int, arrived: int) -> None:
+        self._bounds.set(now)
+        self._discipline.schedule(now, arrived)
 
     def _estimate_anew(self, now: int) -> None:
         """Update the values of all waiting jobs, and of running jobs with predicted values."""
@@ -103,7 +116,7 @@ class Engine:
         values, queue, running, ends = system.values, system.queue, system.running, system.ends
         bits, mask = running.bits, running.mask
         learn, change = values.learn, values.change_at_submission
-        schedule = self._discipline.schedule
+        schedule = self._schedule
         started = system.started
         next_job = reported = self._running_already
         never = 1 << 62
@@ -159,6 +172,7 @@ class Engine:
             np.array(running.extensions, np.int64),
             np.array(values.waiting, np.int64),
             perf_counter() - begin,
+            np.array(system.bound, np.int64) if self._bounded else None,
         )
 
 
@@ -172,11 +186,13 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
         raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
     if policy.kill_at_estimate and policy.live is not None:
         raise OptionError("a job is killed at the value of its start: live values do not go with kill_at_estimate")
-    if (policy.depth or 1) > 1 and policy.backfill not in ("pbs", "conservative"):
-        raise OptionError(f"a depth is for the backfillings pbs and conservative, and it is {policy.backfill}")
-    if policy.guard is not None and policy.backfill in ("none", "conservative"):
+    if (policy.depth or 1) > 1 and policy.backfill not in ("pbs", "conservative", "slack"):
+        raise OptionError(f"a depth is for the backfillings pbs, conservative and slack, and it is {policy.backfill}")
+    if policy.slack_share != SchedulerPolicy().slack_share and policy.slack is None and policy.backfill != "slack":
+        raise OptionError(f"a slack_share is for a slack, or the backfilling slack, and it is {policy.backfill}")
+    if policy.guard is not None and policy.backfill in ("none", "conservative", "slack"):
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
-    if policy.keep_promises is not None and policy.backfill in ("none", "conservative"):
+    if policy.keep_promises is not None and policy.backfill in ("none", "conservative", "slack"):
         raise OptionError(f"keep_promises is for backfillings that promise a few jobs a start, not {policy.backfill}")
 
 

@@ -73,6 +73,10 @@ class Metrics:
     """99th percentile of the waits, in seconds, of the widest tenth: the jobs of the 90th percentile's size or more."""
     longest_wait_p99: float | None = None
     """99th percentile of the waits, in seconds, of the longest tenth: jobs that run as long as the 90th percentile."""
+    past_bound: float | None = None
+    """Share of jobs that start later than their bound: the start by first come, first served, plus the slack."""
+    past_bound_max: float | None = None
+    """By how many seconds at most; 0 if none does."""
     jobs_per_second: float | None = None
     """Jobs per second of wall-clock time in the engine."""
 
@@ -90,7 +94,10 @@ def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Input of the metrics, one entry per job; ``change``: additional wait in seconds compared with the baseline."""
+    """Input of the metrics, one entry per job; ``past_bound``: seconds from its bound to its start.
+
+    ``change``: additional wait in seconds compared with the baseline.
+    """
 
     submitted: Integers
     size: Integers
@@ -100,12 +107,14 @@ class _Columns:
     promise: Integers
     extensions: Integers
     backfilled: NDArray[np.bool_]
+    past_bound: Integers | None
     change: Integers | None
 
     def part(self, which: Integers) -> "_Columns":
         return _Columns(
             self.submitted[which], self.size[which], self.wait[which], self.duration[which], self.start[which],
             self.promise[which], self.extensions[which], self.backfilled[which],
+            None if self.past_bound is None else self.past_bound[which],
             None if self.change is None else self.change[which],
         )  # fmt: skip
 
@@ -150,6 +159,7 @@ def _columns(jobs: Jobs, outcome: ScheduleOutcome, baseline: ScheduleOutcome | N
     return _Columns(
         np.array(jobs.submitted, np.int64), np.array(jobs.processors, np.int64), wait, outcome.duration, outcome.start,
         outcome.promise, outcome.extensions, outcome.backfilled,
+        None if outcome.bound is None else np.where(outcome.bound < 0, 0, outcome.start - outcome.bound),
         None if baseline is None else wait - waits(jobs, baseline),
     )  # fmt: skip
 
@@ -188,6 +198,8 @@ def _measured(of: _Columns, processors: int) -> Metrics:
         p99,
         _upper_tenth_p99(wait, of.size),
         _upper_tenth_p99(wait, duration),
+        None if of.past_bound is None else float((of.past_bound > 0).mean()),
+        None if of.past_bound is None else float(max(of.past_bound.max(), 0)),
     )
 
 

@@ -2,7 +2,7 @@
 
 ORDERS = ("fcfs", "sjf", "ljf", "wfp", "xf", "unicef", "f1", "f2", "f3", "f4", "fairshare", "formula", "powers")
 """The keys of :data:`softwalltime.simulation.orders.ORDERS`."""
-BACKFILLS = ("none", "easy", "sjbf", "conservative", "pbs")
+BACKFILLS = ("none", "easy", "sjbf", "conservative", "pbs", "slack")
 """The keys of :data:`softwalltime.simulation.backfilling.DISCIPLINES`."""
 SHAKES = ("week", "jitter", "resample")
 """Kinds of shaken workloads (:mod:`softwalltime.simulation.shaking`)."""

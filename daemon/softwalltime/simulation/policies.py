@@ -12,6 +12,7 @@ from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import Exclusive
 from softwalltime.predictors.registry import contents_of, make
+from softwalltime.simulation.distortion import distortion, is_distorted
 from softwalltime.validation import hint, plain
 
 WALLTIME = "walltime"
@@ -22,7 +23,12 @@ RUNTIME = "runtime"
 SOFT_WALLTIME = "soft_walltime"
 """The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
 FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
-"""The specifications of values that no predictor is asked for."""
+"""The specifications of values that no predictor is asked for, but for distorted runtimes (:mod:`distortion`)."""
+
+
+def is_known(spec: str) -> bool:
+    """Whether a value is known beforehand, without a predictor."""
+    return spec in FIXED or is_distorted(spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,8 @@ class SchedulerPolicy:
     backfill: str = "easy"
     """Backfilling algorithm."""
     waiting: str = WALLTIME
-    """Value of waiting jobs: walltime, runtime, soft_walltime or a predictor."""
+    """Value of waiting jobs: walltime, runtime, runtime:factor=2, runtime:random, runtime:inverse, soft_walltime or a
+    predictor."""
     running: str = WALLTIME
     """Value of running jobs."""
     ordering: str = WALLTIME
@@ -50,7 +57,12 @@ class SchedulerPolicy:
     correction: str = "pbs"
     """Rule for a running job that outlives its value."""
     depth: Annotated[int, Field(ge=1)] | None = None
-    """Number of jobs that get a reservation, of pbs and conservative; null: 1 of pbs, 300 of conservative."""
+    """Number of jobs that get a reservation, of pbs, conservative and slack; null: 1, 300 and 1000 of them."""
+    slack: Annotated[int, Field(ge=0)] | None = None
+    """Seconds from the start that first come, first served would give a job at its submission to its bound, which slack
+    keeps and other backfillings measure; null: 14400 of slack, no bounds of others."""
+    slack_share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.25
+    """The slack is at least this share of that planned wait."""
     live: Annotated[int, Field(ge=1)] | None = None
     """Seconds between two estimates of a job; null: one estimate."""
     age: Annotated[int, Field(ge=1)] = 3600
@@ -99,8 +111,8 @@ class SchedulerPolicy:
     @property
     def contents(self) -> dict[str, str]:
         """Digests of the files that its predictors read, by their specification."""
-        specs = sorted({self.waiting, self.running, self.ordering} - set(FIXED))
-        return {spec: digest for spec in specs if (digest := contents_of(spec))}
+        specs = sorted({self.waiting, self.running, self.ordering})
+        return {spec: digest for spec in specs if not is_known(spec) and (digest := contents_of(spec))}
 
 
 _ADAPTER = TypeAdapter(SchedulerPolicy)
@@ -122,7 +134,9 @@ def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = 
             raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(SchedulerPolicy()))}") from error
         raise OptionError(f"{where}: {key} = {values.get(key)!r}: {plain(first['msg'])}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
-        if spec not in FIXED and spec not in predictors:
+        if is_distorted(spec):
+            distortion(spec)
+        elif spec not in FIXED and spec not in predictors:
             make(spec)
     return policy
 

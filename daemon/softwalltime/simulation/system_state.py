@@ -28,15 +28,15 @@ T = TypeVar("T")
 class SystemState:
     """What a discipline reads, and changes by starting jobs; :class:`.engine.Engine` moves it through time.
 
-    ``started``, ``promise`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have an entry
-    for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where that
-    changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order`` is
-    ``None`` for first come, first served.
+    ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
+    an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
+    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order``
+    is ``None`` for first come, first served.
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_promised_first", "_steering", "_usage", "backfilled", "duration",
-        "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+        "_change_at_start", "_kill_at_estimate", "_promised_first", "_steering", "_usage", "backfilled", "bound",
+        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class SystemState:
         self._change_at_start = self.values.change_at_start
         self.started = [-1] * count
         self.promise = [-1] * count
+        self.bound = [-1] * count
         self.backfilled = [False] * count
         self.queue = WaitingQueue()
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)

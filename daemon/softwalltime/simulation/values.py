@@ -17,8 +17,9 @@ from softwalltime.policy.site import KEEP, JobPolicy
 from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
+from softwalltime.simulation.distortion import distortion, is_distorted
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import FIXED, RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy
+from softwalltime.simulation.policies import RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy, is_known
 
 NOTHING = History()
 
@@ -55,7 +56,8 @@ class Values:
             "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
         )
         specs = (policy.waiting, policy.running, policy.ordering)
-        made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if spec not in FIXED}
+        made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if not is_known(spec)}
+        self._distortions = {spec: distortion(spec) for spec in specs if is_distorted(spec)}
         # A live value of a running job is a new prediction, also where a start keeps the waiting value.
         self._live_terms = self._terms._replace(running=policy.running)
         self._sources = sources(made)
@@ -84,7 +86,7 @@ class Values:
         self.waiting_array = self.limit_array.copy()
         self.ordering = np.maximum(self.limit_array, 1.0)
         # Without predictors the values are known now, and do not change at submission.
-        known = (RUNTIME, SOFT_WALLTIME)
+        known = {RUNTIME, SOFT_WALLTIME, *self._distortions}
         if not self.change_at_submission and (policy.waiting in known or policy.ordering in known):
             for job in range(len(jobs)):
                 self.estimate(job, 0)
@@ -139,7 +141,7 @@ class Values:
 
         ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
         """
-        if self._policy.running in FIXED or self._off[job]:
+        if is_known(self._policy.running) or self._off[job]:
             return None
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 
@@ -162,6 +164,9 @@ class Values:
         """Return the prediction, or the runtime if the specification is ``runtime``."""
         if spec == RUNTIME:
             return Prediction(float(self._duration[job]), "the runtime")
+        if spec in self._distortions:
+            seconds = self._distortions[spec](job, self._duration[job], self.limit[job])
+            return Prediction(seconds, "a distorted runtime")
         if spec == WALLTIME:
             return Prediction(float(self.limit[job]), "the walltime")
         if spec == SOFT_WALLTIME:
