@@ -17,8 +17,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine
 
+from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
 
 _numbers = count(1)

@@ -29,7 +29,7 @@ from softwalltime import (
 )  # fmt: skip
 from softwalltime.errors import OptionError, SoftwalltimeError, SourceError
 from softwalltime.reasons import Reason
-from softwalltime.replay import drive
+from softwalltime.replay import fast_replay
 from tests.samples import RECORDED_LOG, ROOT
 
 PAGE = (ROOT / "daemon" / "softwalltime" / "API.md").read_text()
@@ -62,8 +62,8 @@ def test_the_package_offers_all_names_of_the_interface() -> None:
 def test_replay_is_the_function_also_after_its_package_was_imported() -> None:
     jobs = generate(300, seed=2)
     found = replay(jobs, ["v1"])["v1"]
-    workload = drive.Workload(jobs)
-    assert found.soft_walltimes.tolist() == drive.drive_specs(workload, ["v1"])["v1"].soft_walltimes.tolist()
+    workload = fast_replay.Workload(jobs)
+    assert found.soft_walltimes.tolist() == fast_replay.drive_specs(workload, ["v1"])["v1"].soft_walltimes.tolist()
     assert found.row()["predictor"] == "v1"
     assert found.row()["jobs"] == int(found.scored.sum()) == found.scores.jobs
 
@@ -164,8 +164,8 @@ def test_results_say_which_jobs_they_are_of() -> None:
     known = ~np.isnan(table["quantile_0.5"])
     assert known.sum() > 100
     assert (table["quantile_0.5"][known] <= table["quantile_0.9"][known]).all()
-    workload = drive.Workload(jobs)
-    expected = drive.drive_specs(workload, ["calibrated"], "keep")["calibrated"]
+    workload = fast_replay.Workload(jobs)
+    expected = fast_replay.drive_specs(workload, ["calibrated"], "keep")["calibrated"]
     assert found.at_start is not None
     assert found.at_start.tolist() == expected.at_start.tolist()
 

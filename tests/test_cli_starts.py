@@ -135,7 +135,7 @@ def test_without_pbs_the_snapshot_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("softwalltime.deployment.pbs.USUAL", tmp_path)
+    monkeypatch.setattr("softwalltime.deployment.qmgr.USUAL", tmp_path)
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
     assert run(["snapshot"]) == 1
     assert "no qmgr on the PATH" in capsys.readouterr().err

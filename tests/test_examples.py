@@ -15,7 +15,7 @@ import pytest
 
 from softwalltime.cli import cli, run
 from softwalltime.cli.man import STATUSES, pages
-from softwalltime.deployment import pbs
+from softwalltime.deployment import qmgr
 from tests.samples import ROOT
 from tests.service.running import PATIENT, until
 from tests.test_cli import commands
@@ -59,7 +59,7 @@ def inside(demo: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert 'data_dir = "data"' in settings
     (demo / "softwalltime.toml").write_text(settings.replace('data_dir = "data"', f'dsn = "{database}"'))
     monkeypatch.chdir(demo)
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setattr(qmgr, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(demo / "none"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     # Variables for tests are no settings: config check would name them.

@@ -3,7 +3,7 @@
 import json
 from dataclasses import fields
 
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 from softwalltime.jobs import (
     FIELDS,
     OF_SUBMISSION,
@@ -39,7 +39,7 @@ def texts(shift: int = 0) -> dict[str, str]:
 def values(written: dict[str, str], job_id: str = "7.srv") -> Values:
     """The values of a job by the list alone."""
     bare = {"job_id": job_id, "server": job_id.partition(".")[2], "script": ""}
-    return tuple(bare[f.name] if f.name in bare else pbs.CONVERTERS[f.kind](written[f.pbs]) for f in FIELDS)
+    return tuple(bare[f.name] if f.name in bare else pbs_records.CONVERTERS[f.kind](written[f.pbs]) for f in FIELDS)
 
 
 def test_the_list_names_the_fields_of_a_job_in_their_order() -> None:
@@ -52,7 +52,7 @@ def test_the_parser_reads_each_field_by_its_kind_whether_it_knows_the_shape_or_n
     for shift in range(20):
         written = texts(shift)
         message = " ".join(f"{name}={text}" for name, text in written.items())
-        assert pbs.completed_values("7.srv", message) == values(written)
+        assert pbs_records.completed_values("7.srv", message) == values(written)
 
 
 def test_the_parser_leaves_out_each_field_that_is_missing() -> None:
@@ -66,7 +66,7 @@ def test_the_parser_leaves_out_each_field_that_is_missing() -> None:
         expected = list(values(written))
         del written[field.pbs]
         expected[number] = missing(field)
-        assert list(pbs.completed_values("7.srv", " ".join(f"{n}={t}" for n, t in written.items()))) == expected
+        assert list(pbs_records.completed_values("7.srv", " ".join(f"{n}={t}" for n, t in written.items()))) == expected
 
 
 def test_the_store_has_a_column_for_each_field_and_writes_each_into_its_own() -> None:

@@ -14,7 +14,7 @@ from softwalltime.cli import cli, run
 from softwalltime.cli.changes import printed_changes
 from softwalltime.cli.output import Output
 from softwalltime.cli.terminal import draw, fit
-from softwalltime.deployment import pbs
+from softwalltime.deployment import qmgr
 from softwalltime.errors import SourceError
 from softwalltime.reports.schedule_table import changes_table
 from softwalltime.simulation.differences import RELATIVE, Interval
@@ -225,7 +225,7 @@ def test_other_commands_print_what_is_documented(
     Path("wrong.toml").write_text("keep_days = -1\n")
     Path("site.toml").write_text("")
     # No PBS of this machine.
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setattr(qmgr, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     arguments = [str(accounting) if word == "LOGS" else word for word in arguments]

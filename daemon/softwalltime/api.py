@@ -32,7 +32,7 @@ from softwalltime.policy.site import KEEP, WALLTIME
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.checked_predictor import checked
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.pass_events import predicted_quantiles

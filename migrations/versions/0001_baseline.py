@@ -5,7 +5,7 @@ Comments are not here: an upgrade to the head takes them from the tables in the 
 
 from alembic import op
 
-from softwalltime.store.engine import run_script
+from softwalltime.store.connections import run_script
 
 revision = "0001"
 down_revision = None

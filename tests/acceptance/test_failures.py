@@ -15,8 +15,8 @@ import psycopg
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
 from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon
 from tests.acceptance.lab import Lab, seconds, until

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from softwalltime.policy.steering import GAIN
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from tests.acceptance.lab import WHOLE, Lab, until
 from tests.service.running import Daemon
 

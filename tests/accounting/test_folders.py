@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.folders import MAX_DEPTH, find_logs
-from softwalltime.accounting.opening import opened
+from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.errors import SourceError, UnsuitableFileError, summary
 from tests.samples import RECORDED_LOG

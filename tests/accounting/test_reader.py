@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from softwalltime.accounting import files
 from softwalltime.accounting.files import Block, blocks, log_files
 from softwalltime.accounting.folders import find_logs
-from softwalltime.accounting.opening import opened
+from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import MAX_KEPT_LINES, Tally

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import MAX_ALIKE, MAX_COUNTED, MAX_EXPRESSIONS, MAX_FIELDS, THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
@@ -85,7 +85,7 @@ def test_the_shape_of_any_job_reads_it_as_it_was_written(completed: CompletedJob
 
 def test_nearly_all_records_of_a_real_server_are_read_by_their_shape() -> None:
     messages = [line.split(";", 3)[3] for line in RECORDED_LOG.read_text().splitlines() if line[19:22] == ";E;"]
-    shapes = Shapes(pbs._FIELDS)
+    shapes = Shapes(pbs_records._FIELDS)
     for message in messages * THRESHOLD:
         if shapes.values(message) is None:
             shapes.count(message, attributes(message))
@@ -114,5 +114,5 @@ def test_the_number_of_shapes_is_limited() -> None:
 
 def test_a_job_is_the_same_before_and_after_its_shape_is_known() -> None:
     line = end_record(job()).rstrip(" ")
-    seen = {pbs.completed_values("1.srv", line) for _ in range(3 * THRESHOLD)}
+    seen = {pbs_records.completed_values("1.srv", line) for _ in range(3 * THRESHOLD)}
     assert len(seen) == 1

@@ -20,7 +20,7 @@ from softwalltime.accounting.files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import values_of
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.jobs import add_prepared_jobs, prepare_jobs
 from softwalltime.text_table import table
 from tests.benchmarks.bench_store import fill
@@ -32,7 +32,7 @@ RECORDS = 50
 TIMES = 3
 ONE_BY_ONE = """
 import sys, psycopg
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 kind, job_id, message = pbs.split(sys.argv[2].encode())
 job = job_of(pbs.completed_values(job_id, message, "alone"))
 with psycopg.connect(sys.argv[1]) as connection:

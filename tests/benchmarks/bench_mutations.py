@@ -59,7 +59,7 @@ class Group:
 PREDICTORS = "daemon/softwalltime/predictors"
 GROUPS = {
     "accounting": Group(
-        ("daemon/softwalltime/accounting/pbs.py", "daemon/softwalltime/accounting/fields.py"),
+        ("daemon/softwalltime/accounting/pbs_records.py", "daemon/softwalltime/accounting/fields.py"),
         tuple(f"tests/accounting/test_{name}.py" for name in ("pbs", "values", "shapes", "changes", "fuzz")),
     ),
     "policy": Group(("daemon/softwalltime/policy/*.py",), ("tests/policy",)),

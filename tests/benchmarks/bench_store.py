@@ -20,7 +20,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
 from softwalltime.service.client import ask
 from softwalltime.service.worker import together
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, read_history
 from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.retention import prune

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.store.current import set_current
 from softwalltime.store.daily import refresh

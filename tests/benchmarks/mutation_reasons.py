@@ -1,7 +1,7 @@
 """The mutations that no test can notice, and why: by file, line before the change, and line after it."""
 
 FIELDS = "daemon/softwalltime/accounting/fields.py"
-PBS = "daemon/softwalltime/accounting/pbs.py"
+PBS = "daemon/softwalltime/accounting/pbs_records.py"
 LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
 HOOK = "hooks/softwalltime_hook.py"
 PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | NoPrediction:"

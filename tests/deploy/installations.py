@@ -4,7 +4,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration, hook
 from softwalltime.deployment.hook import EVENTS, Hook
-from softwalltime.deployment.plan import InstallationPlan, InstallOptions, make_plan
+from softwalltime.deployment.installation_plan import InstallationPlan, InstallOptions, make_plan
 
 FOLDER = Path("/etc/softwalltime/hook")
 SOCKET = "/run/softwalltime/hook.sock"

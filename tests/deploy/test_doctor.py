@@ -9,7 +9,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_hook import check_hook
-from softwalltime.deployment.pbs import Qmgr, find
+from softwalltime.deployment.qmgr import Qmgr, find
 from softwalltime.errors import SoftwalltimeError
 from tests.deploy.installations import ALL, present
 from tests.deploy.qmgr_scripts import HIDDEN, qmgr

@@ -9,7 +9,7 @@ from softwalltime.deployment.check_hook import check_folder, check_hook, check_t
 from softwalltime.deployment.check_pbs import check_queues, check_scheduler
 from softwalltime.deployment.finding import Finding
 from softwalltime.deployment.hook import transport
-from softwalltime.deployment.pbs import QmgrObjects, parse
+from softwalltime.deployment.qmgr import QmgrObjects, parse
 from tests.deploy.findings import bad
 from tests.deploy.installations import ALL, OLDER, present
 

@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, expected, transport
-from softwalltime.deployment.plan import InstallOptions
+from softwalltime.deployment.installation_plan import InstallOptions
 from softwalltime.errors import UsageError
 from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
 

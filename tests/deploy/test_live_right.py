@@ -7,7 +7,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import doctor
 from softwalltime.deployment.live_setup import remaining_rights
-from softwalltime.deployment.pbs import QmgrObject, find
+from softwalltime.deployment.qmgr import QmgrObject, find
 from tests.deploy.qmgr_scripts import qmgr
 from tests.deploy.test_doctor import findings
 from tests.live.emulated import EmulatedServer, agent_at

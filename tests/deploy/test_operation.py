@@ -12,7 +12,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.migrations import check, current, downgrade, head, upgrade
 from softwalltime.store.predictions import add_decisions
 from tests.deploy.machine import Machine, Packages, machine

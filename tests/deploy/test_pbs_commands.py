@@ -7,7 +7,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment import hook, pbs
 from softwalltime.deployment.hook import installed
-from softwalltime.deployment.pbs import HooksHiddenError, PbsError, find, parse
+from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, find, parse
 from tests.deploy.installations import ALL, OLDER
 from tests.deploy.qmgr_scripts import HIDDEN, qmgr
 

@@ -131,7 +131,7 @@ def reader(as_role: As, empty_database: str) -> Iterator[str]:
 def test_no_reader_can_stop_a_writer_or_an_upgrade(
     as_role: As, reader: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "2s")
+    monkeypatch.setattr("softwalltime.store.connections.LOCK_TIMEOUT", "2s")
     with psycopg.connect(reader) as connection:
         relations = [name for (name,) in connection.execute(RELATIONS)]
         taken = set()
@@ -155,7 +155,7 @@ def test_no_reader_can_stop_a_writer_or_an_upgrade(
 def test_a_writer_that_waits_long_names_the_session_that_blocks_it(
     as_role: As, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("softwalltime.store.connections.LOCK_TIMEOUT", "100ms")
     with psycopg.connect(as_role("softwalltime"), application_name="night job") as blocker:
         blocker.execute("LOCK TABLE softwalltime.write_lock IN EXCLUSIVE MODE")
         assert run(["ingest", str(RECORDED_LOG), "--dsn", as_role("softwalltime_ingest")]) == 1

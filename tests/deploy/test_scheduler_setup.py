@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from softwalltime.deployment.check_setup import SHOWN_START, check_setup, check_shown_starts
-from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject
 from softwalltime.deployment.preset_setup import requirements
 from softwalltime.deployment.prove import free_vnode
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement

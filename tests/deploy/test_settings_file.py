@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.deployment import pbs
+from softwalltime.deployment import qmgr
 from softwalltime.deployment.settings_file import changed_values, with_values
 from softwalltime.errors import UsageError
 from tests.samples import ROOT
@@ -16,7 +16,7 @@ SHIPPED = (ROOT / "deploy" / "softwalltime.toml").read_text()
 @pytest.fixture
 def without_pbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide a PBS of this machine, whose settings a test must not change."""
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setattr(qmgr, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 

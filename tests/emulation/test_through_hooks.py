@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime import resources
-from softwalltime.accounting.pbs import completed_values
+from softwalltime.accounting.pbs_records import completed_values
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
@@ -33,7 +33,7 @@ from softwalltime.errors import SourceError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import ReplayResult, drive, drive_ordering, drive_specs
+from softwalltime.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING
 from softwalltime.store.embedded.server import embedded_postgres

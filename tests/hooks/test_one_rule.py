@@ -15,7 +15,7 @@ from softwalltime.policy.decide import decide
 from softwalltime.policy.site import JobPolicy
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.reasons import Reason
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.policies import SchedulerPolicy

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.deployment import pbs
+from softwalltime.deployment import qmgr
 from softwalltime.live.options import read_policy
 from softwalltime.policy.presets import BALANCED_WAITING, HALF
 from softwalltime.policy.site import KEEP, WALLTIME
@@ -46,7 +46,7 @@ def test_safe_is_refused_without_its_guard_and_says_why(
     live: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # No PBS of this machine.
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setattr(qmgr, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     config = tmp_path / "softwalltime.toml"

@@ -22,7 +22,7 @@ from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
 from tests.samples import job

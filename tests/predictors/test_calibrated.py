@@ -34,7 +34,7 @@ from softwalltime.predictors.learned.known import Estimate, Known
 from softwalltime.predictors.learned.network import untrained
 from softwalltime.predictors.learned.objectives import least_error_bin
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
 from tests.predictors.distributions import masses

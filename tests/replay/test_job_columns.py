@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from softwalltime.jobs import CompletedJob, Submission, job_of, values_of
 from softwalltime.replay import job_columns
-from softwalltime.replay.drive import drive_specs
+from softwalltime.replay.fast_replay import drive_specs
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate

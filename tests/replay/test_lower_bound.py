@@ -11,7 +11,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.lower_bound import SIGNATURE, find_lower_bound
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import OTHER_DAYS, Scoring, Workload

@@ -11,7 +11,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.percentile import PercentileOptions
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.replay.workload import Scoring, Workload
 from tests.samples import job, trace

@@ -11,7 +11,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from tests.samples import trace

@@ -13,7 +13,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.learned.network import SHIPPED, dump
 from softwalltime.predictors.learned.network import load as read_weights
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.metrics import WARM_UP, score
 from softwalltime.replay.sweep.evaluation import SweepFailure, SweepRow, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.grid import expand, expand_all

@@ -9,7 +9,7 @@ from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import NEVER_RAN, NO_WALLTIME, Workload
 from tests.samples import job
 

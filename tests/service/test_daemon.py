@@ -13,8 +13,8 @@ from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
 from softwalltime.service.client import NoAnswerError
+from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.store.engine import connect
 from softwalltime.store.jobs import read_jobs
 from softwalltime.store.migrations import upgrade
 from tests.documented import documented, documented_rows

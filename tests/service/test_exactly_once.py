@@ -28,7 +28,7 @@ from softwalltime.errors import StoreError
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.engine import connect, lock
+from softwalltime.store.connections import connect, lock
 from tests.samples import ROOT
 from tests.service.fork_server import ForkServer
 from tests.service.histories import Plan, history, random_plans, with_rubbish

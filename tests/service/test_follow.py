@@ -21,7 +21,7 @@ from softwalltime.accounting.writer import records
 from softwalltime.service import follow as following
 from softwalltime.service.follow import SUMS, Follower, follow
 from softwalltime.states import TEACHING
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import job

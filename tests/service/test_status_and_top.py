@@ -27,8 +27,8 @@ from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
 from softwalltime.service.latency import BOUNDS, Histogram
 from softwalltime.service.status import DecisionCount, Status, StatusError
+from softwalltime.store.connections import connect
 from softwalltime.store.current import Overview, set_current
-from softwalltime.store.engine import connect
 from softwalltime.store.quality import Quality
 from tests.documented import documented, documented_rows
 from tests.samples import job

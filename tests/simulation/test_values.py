@@ -15,7 +15,7 @@ from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.network import dump, untrained
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import Engine, check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.store.connections import connect
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.engine import connect
 from softwalltime.store.jobs import UnstorableJobError, read_jobs
 from tests.samples import job
 from tests.store.stored import add_jobs, count_jobs

@@ -11,8 +11,8 @@ from softwalltime import resources
 from softwalltime.cli import run
 from softwalltime.errors import StoreError, UsageError
 from softwalltime.settings import load_settings
+from softwalltime.store.connections import connect
 from softwalltime.store.definitions import functions
-from softwalltime.store.engine import connect
 from softwalltime.store.migrations import check, current, downgrade, head, require_head, upgrade
 from softwalltime.store.opening import open_engine, open_store
 from softwalltime.store.tables import metadata
@@ -247,7 +247,7 @@ def test_a_revision_that_does_not_exist_is_a_wrong_argument(engine: Engine, revi
 
 
 def test_an_upgrade_that_another_blocks_gives_up_and_names_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.store.engine.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("softwalltime.store.connections.LOCK_TIMEOUT", "100ms")
     engine = connect(database)
     with engine.begin() as other:
         other.execute(text("SELECT FROM softwalltime.scores"))

@@ -14,7 +14,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record, queue_record, start_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.jobs import read_jobs, vacuum_analyze
 from softwalltime.store.retention import prune

@@ -22,8 +22,8 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
 from softwalltime.store import retention
+from softwalltime.store.connections import connect
 from softwalltime.store.current import read_current, set_current
-from softwalltime.store.engine import connect
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions

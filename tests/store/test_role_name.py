@@ -5,7 +5,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 from softwalltime.store.migrations import check, upgrade
 
 pytestmark = pytest.mark.postgres

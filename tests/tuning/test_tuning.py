@@ -9,7 +9,7 @@ import pytest
 from softwalltime.errors import SourceError
 from softwalltime.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predictors.registry import make
-from softwalltime.replay.drive import clamp_all, drive
+from softwalltime.replay.fast_replay import clamp_all, drive
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload

@@ -11,7 +11,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.values import epoch, walltime
 from softwalltime.errors import RecordError
@@ -108,7 +108,7 @@ class Changes:
         """
         outcome = ChangedJobs()
         for job_id, records in self.records.items():
-            name = pbs.decoded(job_id)
+            name = pbs_records.decoded(job_id)
             key = name, server or name.partition(".")[2]
             if _is_gone(records[0]):
                 outcome.removed.append(key)
@@ -145,7 +145,7 @@ def _is_overtaken(record: Record, known: Record) -> bool:
 def event_time(record: Record) -> int | None:
     """Return when a job was queued, started or requeued by this record, epoch seconds; ``None`` if it does not say."""
     try:
-        fields = attributes(pbs.split(record.line)[2])
+        fields = attributes(pbs_records.split(record.line)[2])
         # A job that was submitted later may have the same number.
         return max(epoch(fields[_EVENT_TIMES[record.kind]]), epoch(fields.get("ctime", "0"))) or None
     except (RecordError, ValueError, KeyError):
@@ -175,10 +175,10 @@ def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: Ch
             outcome.requeued.append(key)
         return
     try:
-        _, job_id, message = pbs.split(base.line)
+        _, job_id, message = pbs_records.split(base.line)
         fields = {**attributes(message), **altered}
         fields = {name: text for name, text in fields.items() if name not in _ALTERABLE or text != "UNSET"}
-        current = pbs.current_job(job_id, fields, server, waits=waits)
+        current = pbs_records.current_job(job_id, fields, server, waits=waits)
         outcome.current.append(replace(current, recorded_at=event_time(base)))
     except RecordError as error:
         # The reader of completed jobs has reported a malformed R record already.
@@ -191,7 +191,7 @@ def _alters(record: Record) -> dict[str, str]:
 
     :raises RecordError: if a value is not a duration.
     """
-    fields = attributes(pbs.split(record.line)[2])
+    fields = attributes(pbs_records.split(record.line)[2])
     altered = {name: fields[name] for name in _ALTERABLE if name in fields}
     for name, text in altered.items():
         try:

@@ -20,7 +20,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from softwalltime.accounting.files import Block, PartialLine, blocks
-from softwalltime.accounting.opening import Contents
+from softwalltime.accounting.log_file import Contents
 
 WINDOW = 1 << 20
 """Bytes after an unclosed quotation mark that are searched for the record's end."""

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from softwalltime.accounting.opening import SUFFIXES, Contents
+from softwalltime.accounting.log_file import SUFFIXES, Contents
 from softwalltime.errors import SourceError
 
 BLOCK = 1 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softwalltime.accounting.files import log_day, without_compressed_copies
-from softwalltime.accounting.opening import opened
+from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.recognition import require_log
 from softwalltime.errors import SourceError, UnsuitableFileError, summary
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from softwalltime.accounting import pbs, swf
+from softwalltime.accounting import pbs_records, swf
 from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks
-from softwalltime.accounting.opening import OpenFile, opened
+from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
 from softwalltime.errors import RecordError, SourceError
@@ -85,7 +85,7 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
         _change(batch.changes, changing, completed, kinds, positions)
     for kind, count in counts.items():
         if count and kind not in _RUNS:
-            tally.other[pbs.decoded(kind[1:2])] += count
+            tally.other[pbs_records.decoded(kind[1:2])] += count
     tally.disagreeing += sum(map(_disagrees, batch.jobs))
     tally.interrupted += len(batch.interrupted)
     return _counted(batch, len(lines), tally)
@@ -182,18 +182,20 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         return None
     if kind not in _RUNS:
         # The line may be very long.
-        pbs.split(line[:MAX_LINE_BYTES])
+        pbs_records.split(line[:MAX_LINE_BYTES])
         # All parts of a record are there, but the stamp contains bytes that are not text.
-        raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs.decoded(line[:19]))
-    letter, job_id, message = pbs.split(line)
-    if pbs.is_array_parent(job_id):
+        raise RecordError(
+            "not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs_records.decoded(line[:19])
+        )
+    letter, job_id, message = pbs_records.split(line)
+    if pbs_records.is_array_parent(job_id):
         tally.array_parents += 1
         return None
     try:
-        return pbs.completed_values(job_id, message, server, tally.left_out)
+        return pbs_records.completed_values(job_id, message, server, tally.left_out)
     except RecordError as error:
         # TORQUE's R record, and that of a job whose host is down, have no fields of the interrupted run.
-        if letter == "R" and error.reason == pbs.MISSING:
+        if letter == "R" and error.reason == pbs_records.MISSING:
             tally.other[letter] += 1
             return None
         raise

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from softwalltime.accounting import swf
 from softwalltime.accounting.files import BLOCK, BOM
-from softwalltime.accounting.opening import OpenFile
+from softwalltime.accounting.log_file import OpenFile
 from softwalltime.errors import UnsuitableFileError
 
 _START = 1 << 16

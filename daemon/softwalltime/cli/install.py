@@ -17,8 +17,8 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.pbs import Qmgr
-    from softwalltime.deployment.plan import InstallationPlan
+    from softwalltime.deployment.installation_plan import InstallationPlan
+    from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.settings import Settings
 
 FOLDER = Path("/etc/softwalltime/hook")
@@ -110,9 +110,9 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import read_own
     from softwalltime.deployment.installation import Installation, inspect_pbs
-    from softwalltime.deployment.pbs import find
-    from softwalltime.deployment.plan import InstallOptions
+    from softwalltime.deployment.installation_plan import InstallOptions
     from softwalltime.deployment.preset_setup import preset_of
+    from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
 
     folder = options.folder.absolute()
@@ -191,7 +191,7 @@ def _list_steps(
     :param problem: why PBS is not known here; empty: it is.
     :param configured: whether settings of PBS change.
     """
-    from softwalltime.deployment.plan import STATEMENTS
+    from softwalltime.deployment.installation_plan import STATEMENTS
 
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
@@ -247,7 +247,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
     from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.live_setup import remaining_rights
-    from softwalltime.deployment.pbs import QmgrObject, find
+    from softwalltime.deployment.qmgr import QmgrObject, find
 
     with printed_changes(options.output) as changes:
         folder, do = options.folder.absolute(), options.do

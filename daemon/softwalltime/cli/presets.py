@@ -5,8 +5,8 @@ from pathlib import Path
 
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.deployment.check_setup import SHOWN_START
-from softwalltime.deployment.pbs import Qmgr
 from softwalltime.deployment.preset_setup import requirements
+from softwalltime.deployment.qmgr import Qmgr
 from softwalltime.deployment.read_settings import read_settings
 from softwalltime.deployment.scheduler_setup import unreadable
 from softwalltime.deployment.setup_plan import Setup, plan_setup

@@ -18,7 +18,7 @@ from softwalltime.errors import UsageError
 from softwalltime.predictors.keys import SIGNATURE
 
 if TYPE_CHECKING:
-    from softwalltime.replay.drive import ReplayResult
+    from softwalltime.replay.fast_replay import ReplayResult
     from softwalltime.replay.metrics import Scores
     from softwalltime.replay.workload import Workload
     from softwalltime.reports.replay_document import ReplayDocument
@@ -116,8 +116,8 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
     from softwalltime.policy.site import WALLTIME
-    from softwalltime.replay.drive import drive_specs
     from softwalltime.replay.dump import require_dump
+    from softwalltime.replay.fast_replay import drive_specs
     from softwalltime.replay.workload import Scoring, Workload
 
     # Fail before minutes of work.

@@ -128,7 +128,7 @@ def collect(options: CollectOptions) -> int:
     from softwalltime.accounting.folders import find_logs
     from softwalltime.cli.collecting import Archive, anonymous_logs, anonymous_snapshot, distinct_names
     from softwalltime.cli.snapshot import look
-    from softwalltime.deployment.pbs import find
+    from softwalltime.deployment.qmgr import find
     from softwalltime.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 

@@ -11,7 +11,7 @@ import click
 from softwalltime.cli.command import command
 from softwalltime.cli.options import TIMEOUT
 from softwalltime.cli.parameters import options
-from softwalltime.deployment.pbs import PbsError, Qmgr, find, run
+from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
 from softwalltime.forecast.defaults import LOOK
 
 if TYPE_CHECKING:

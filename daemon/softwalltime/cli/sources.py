@@ -72,7 +72,7 @@ def load_columns(
     """
     # The help of a command needs neither numpy nor the parsers, which take long to import.
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.accounting.opening import size_on_disk
+    from softwalltime.accounting.log_file import size_on_disk
     from softwalltime.accounting.reader import read_values
     from softwalltime.accounting.tally import Tally
     from softwalltime.replay.job_columns import JobColumns

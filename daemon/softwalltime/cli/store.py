@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from softwalltime.accounting.folders import find_logs
-from softwalltime.accounting.opening import size_on_disk
+from softwalltime.accounting.log_file import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import Interruption, ending_normally

@@ -18,8 +18,8 @@ from softwalltime.deployment.live_setup import (
     remaining_rights,
     usual_agent,
 )
-from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject, find
 from softwalltime.deployment.preset_setup import setup_of
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find
 from softwalltime.deployment.reload_daemon import reload_daemon
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values

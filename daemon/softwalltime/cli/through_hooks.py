@@ -21,7 +21,7 @@ from softwalltime.errors import UsageError
 if TYPE_CHECKING:
     from softwalltime.emulation.through_hooks.comparison import Comparison
     from softwalltime.emulation.through_hooks.run import EmulationResult
-    from softwalltime.replay.drive import ReplayResult
+    from softwalltime.replay.fast_replay import ReplayResult
     from softwalltime.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
@@ -143,7 +143,7 @@ def replay_through_hooks(
     from softwalltime.emulation.through_hooks.timeline import Timeline
     from softwalltime.policy.site import KEEP
     from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.drive import drive_ordering
+    from softwalltime.replay.fast_replay import drive_ordering
     from softwalltime.store.embedded.server import embedded_postgres
 
     def postgres(folder: Path) -> AbstractContextManager[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from softwalltime.accounting.opening import size_on_disk
+from softwalltime.accounting.log_file import size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs

@@ -19,7 +19,7 @@ from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import StartOptions
 from softwalltime.settings import Settings, settings_from
-from softwalltime.store.engine import parse_dsn
+from softwalltime.store.connections import parse_dsn
 from softwalltime.validation import Place, problems, written
 
 PREFIX = "SOFTWALLTIME_"

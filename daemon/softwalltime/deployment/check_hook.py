@@ -8,7 +8,7 @@ from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script, transport
 from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
-from softwalltime.deployment.pbs import QmgrObjects
+from softwalltime.deployment.qmgr import QmgrObjects
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import UsageError
 

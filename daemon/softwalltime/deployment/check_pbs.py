@@ -6,7 +6,7 @@ These are choices of the site, so what limits soft walltimes is advice and not a
 from collections.abc import Iterator, Mapping
 
 from softwalltime.deployment.finding import Finding, advice, ok, skipped, warning
-from softwalltime.deployment.pbs import QmgrObject, QmgrObjects
+from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
 from softwalltime.deployment.sched_config import switched
 
 

@@ -24,9 +24,9 @@ from softwalltime.deployment.check_setup import check_setup, check_shown_starts,
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.pbs import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.preset_setup import RESOURCE, requirements, resource_of, setup_of
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
+from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.read_settings import read_settings, sched_configs
 from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError

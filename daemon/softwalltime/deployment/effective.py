@@ -16,7 +16,7 @@ from softwalltime.errors import UsageError
 from softwalltime.live.options import read_policy
 from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.settings import Settings
-from softwalltime.store.engine import parse_dsn
+from softwalltime.store.connections import parse_dsn
 from softwalltime.validation import Place
 
 DEFAULT = "default"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
+from softwalltime.deployment.installation_plan import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.plan import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
 from softwalltime.errors import SourceError, UsageError
 
 STATE = "softwalltime_scheduler.json"

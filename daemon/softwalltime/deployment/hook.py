@@ -8,7 +8,7 @@ from pathlib import Path
 from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.pbs import PbsError, Qmgr, year_of
+from softwalltime.deployment.qmgr import PbsError, Qmgr, year_of
 from softwalltime.errors import UsageError
 
 NAME = "softwalltime"

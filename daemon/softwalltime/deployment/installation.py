@@ -8,8 +8,8 @@ from softwalltime.deployment import hook
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.files import write
 from softwalltime.deployment.hook import NAME, Hook
-from softwalltime.deployment.pbs import Qmgr
-from softwalltime.deployment.plan import InstallationPlan, InstallOptions, Step, make_plan
+from softwalltime.deployment.installation_plan import InstallationPlan, InstallOptions, Step, make_plan
+from softwalltime.deployment.qmgr import Qmgr
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
-from softwalltime.deployment.pbs import QmgrObject, run
+from softwalltime.deployment.qmgr import QmgrObject, run
 from softwalltime.live.options import LiveOptions
 from softwalltime.settings import Settings, service_user
 

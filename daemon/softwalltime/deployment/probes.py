@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.opening import opened
+from softwalltime.accounting.log_file import opened
 from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.connection import PbsConnection
@@ -80,7 +80,7 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
 
 
 def _store(settings: Settings) -> list[Any]:
-    from softwalltime.store.engine import clock
+    from softwalltime.store.connections import clock
     from softwalltime.store.history import newest_job
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known

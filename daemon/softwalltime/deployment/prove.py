@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
-from softwalltime.deployment.pbs import PbsError, Qmgr, find, run
+from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
 from softwalltime.deployment.read_settings import resources_of
 
 CHECK = "proof"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from softwalltime.deployment import probes
-from softwalltime.deployment.pbs import PbsError, Qmgr, QmgrObject
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 from softwalltime.deployment.scheduler_setup import PbsSettings
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from softwalltime.deployment import sched_config
-from softwalltime.deployment.pbs import QmgrObject
+from softwalltime.deployment.qmgr import QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
 """Where a change is made: a server attribute, a custom resource, or a switch or a list in a sched_config."""

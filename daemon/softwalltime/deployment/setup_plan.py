@@ -8,7 +8,7 @@ from pathlib import Path
 
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.files import read_state, write_state
-from softwalltime.deployment.pbs import PbsError, Qmgr
+from softwalltime.deployment.qmgr import PbsError, Qmgr
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
 from softwalltime.errors import SourceError, UsageError
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from softwalltime.experiments.study import Study
 from softwalltime.predictors.registry import BASELINE, make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 
 Integers = NDArray[np.int64]

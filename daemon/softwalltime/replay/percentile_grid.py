@@ -2,7 +2,7 @@
 
 With a separate replay for each setting, hundreds of settings would each sort the same jobs.  This module sorts the jobs
 once for each choice of keys and window, and reads every percentile from the same sorted shares.  A test compares the
-result with :func:`softwalltime.replay.drive.drive` for each setting.
+result with :func:`softwalltime.replay.fast_replay.drive` for each setting.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.like_jobs import RecentJobs
 from softwalltime.predictors.percentile import PercentileOptions
-from softwalltime.replay.drive import clamp_all
+from softwalltime.replay.fast_replay import clamp_all
 from softwalltime.replay.workload import Workload
 
 Floats = NDArray[np.float64]

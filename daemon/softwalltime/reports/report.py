@@ -9,7 +9,7 @@ import numpy as np
 from softwalltime.formatting import DAY
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.predictors.registry import BASELINE, make
-from softwalltime.replay.drive import drive, drive_specs
+from softwalltime.replay.fast_replay import drive, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Errors, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import common_candidates

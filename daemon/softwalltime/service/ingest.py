@@ -19,8 +19,8 @@ from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
 from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
+from softwalltime.store.connections import lock
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
-from softwalltime.store.engine import lock
 from softwalltime.store.history import last_id
 from softwalltime.store.jobs import PreparedJobs, add_interrupted, add_prepared_jobs
 from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed

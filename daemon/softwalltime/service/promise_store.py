@@ -12,7 +12,7 @@ from time import monotonic
 from sqlalchemy import Engine
 
 from softwalltime.promises import Promise
-from softwalltime.store.engine import rejects_data
+from softwalltime.store.connections import rejects_data
 from softwalltime.store.promises import LiveState, last_states, open_promises, starts_of, store_promises, store_state
 
 MAX_WAITING_LOOKS = 10_000

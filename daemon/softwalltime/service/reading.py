@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.files import PartialLine, log_day
-from softwalltime.accounting.opening import Contents, OpenFile, opened
+from softwalltime.accounting.log_file import Contents, OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError

@@ -21,7 +21,7 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.new_submissions import NewSubmissions
 from softwalltime.service.promise_store import PromiseStore
-from softwalltime.store.engine import rejects_data
+from softwalltime.store.connections import rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.statement_timeout import StatementMonitor

@@ -18,7 +18,7 @@ Start from :func:`.engine.simulate`::
 :mod:`.order`        what an order is; :mod:`.orders`, :mod:`.fairshare` and :mod:`.formula` are the orders
 :mod:`.backfilling`  the scheduling pass of EASY and SJBF, and the kinds of backfilling by name
 :mod:`.conservative` reservations for many waiting jobs
-:mod:`.pbs`          PBS's own cycle
+:mod:`.pbs_cycle`    PBS's own cycle
 :mod:`.planning`     the calendar of the last two: free processors as planned
 :mod:`.corrections`  the planned end of a job that runs longer than estimated
 :mod:`.values`       waiting, running and ordering values: all that asks and teaches predictors

@@ -15,7 +15,7 @@ from softwalltime.simulation.conservative import ConservativeBackfilling
 from softwalltime.simulation.jobs import Floats, Integers
 from softwalltime.simulation.machine import processors_of
 from softwalltime.simulation.order import Order, best_first, blocks
-from softwalltime.simulation.pbs import PbsCycle
+from softwalltime.simulation.pbs_cycle import PbsCycle
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pooled import PooledEasyBackfilling
 from softwalltime.simulation.pools import Pools

@@ -16,8 +16,8 @@ from softwalltime.jobs import (
     submission_values,
     whole_array,
 )
+from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.engine import lock
 from softwalltime.store.jobs import submission_names
 from softwalltime.store.queries import query
 from softwalltime.store.scripts import job_scripts, of_jobs, script

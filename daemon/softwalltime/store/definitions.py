@@ -13,7 +13,7 @@ from psycopg import errors
 from sqlalchemy import Connection
 
 from softwalltime.store.comments import install_view_comments
-from softwalltime.store.engine import run_script
+from softwalltime.store.connections import run_script
 from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
 

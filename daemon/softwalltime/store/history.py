@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.jobs import CompletedJob, job_of
 from softwalltime.states import TEACHING, State
-from softwalltime.store.engine import lock
+from softwalltime.store.connections import lock
 from softwalltime.store.jobs import job_columns, jobs_read, stream
 from softwalltime.store.tables import completed_jobs, job_state, teaching_states
 

@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import insert
 from softwalltime.errors import StoreError
 from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
 from softwalltime.states import state_of
+from softwalltime.store.connections import driver_connection, lock
 from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
-from softwalltime.store.engine import driver_connection, lock
 from softwalltime.store.scripts import job_scripts, of_jobs, script
 from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Executable, Row, Select, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
+from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.engine import lock
 from softwalltime.store.tables import log_positions, malformed_dropped, malformed_lines
 
 HEAD_BYTES = 4096

@@ -7,8 +7,8 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import SourceError
 from softwalltime.settings import Settings, service_user
+from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres, has_data
-from softwalltime.store.engine import connect
 from softwalltime.store.migrations import require_head, upgrade
 from softwalltime.store.statement_timeout import StatementMonitor
 

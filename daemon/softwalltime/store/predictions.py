@@ -8,8 +8,8 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord, SubmissionDecisions
+from softwalltime.store.connections import driver_connection
 from softwalltime.store.encoding import NULL, CopyTexts
-from softwalltime.store.engine import driver_connection
 from softwalltime.store.jobs import stream
 from softwalltime.store.scripts import add_scripts
 from softwalltime.store.tables import predictions

@@ -14,8 +14,8 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, delete
 
 from softwalltime.formatting import plural
+from softwalltime.store.connections import lock
 from softwalltime.store.daily import DAILY, monthly_scores
-from softwalltime.store.engine import lock
 from softwalltime.store.queries import query
 
 BATCH = 5_000

@@ -19,7 +19,7 @@ from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.registry import contents_of, make
-from softwalltime.replay.drive import clamp_all
+from softwalltime.replay.fast_replay import clamp_all
 from softwalltime.replay.metrics import Errors, share
 from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.sweep.snapshot import load_once
@@ -127,7 +127,7 @@ class Recorded:
 def record(workload: Workload, predictor: Predictor, *, timeout: float = float("inf")) -> Recorded:
     """Let a predictor learn each job at its end and predict each job at its submission.
 
-    The predictions are those of :func:`softwalltime.replay.drive.drive` before they are clamped; a test compares them.
+    The predictions are those of :func:`.fast_replay.drive` before they are clamped; a test compares them.
 
     :param timeout: greatest processor time in seconds.
     """

@@ -33,8 +33,8 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
 from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.store.engine import connect
 from softwalltime.store.migrations import upgrade
 from softwalltime.workloads.synthetic import generate
 

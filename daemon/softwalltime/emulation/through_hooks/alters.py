@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.files import blocks
-from softwalltime.accounting.opening import OpenFile, opened
+from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.values import epoch
 from softwalltime.errors import RecordError, SourceError
@@ -68,14 +68,14 @@ def _of_log(file: OpenFile) -> Iterator[RecordedAlter]:
 def _alters(lines: list[bytes], timed: bytes) -> Iterator[RecordedAlter]:
     """Return the alters in these records, with the time zone of another record."""
     try:
-        kind, _, message = pbs.split(timed)
+        kind, _, message = pbs_records.split(timed)
         offset = epoch(attributes(message)[_TIMED[f";{kind};".encode()]]) - _stamp(timed)
     except (RecordError, KeyError, ValueError):
         return
     offset = round(offset / _QUARTER) * _QUARTER
     for line in lines:
         try:
-            _, job_id, message = pbs.split(line)
+            _, job_id, message = pbs_records.split(line)
             fields = attributes(message)
             time = _stamp(line) + offset
         except (RecordError, ValueError):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.emulation.through_hooks.run import EmulationResult
-from softwalltime.replay.drive import ReplayResult
+from softwalltime.replay.fast_replay import ReplayResult
 from softwalltime.replay.workload import Workload
 
 SHOWN = 3

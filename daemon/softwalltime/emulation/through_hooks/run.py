@@ -25,7 +25,7 @@ from softwalltime.errors import SourceError
 from softwalltime.events import Kind
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import WALLTIME
-from softwalltime.replay.drive import ReplayResult
+from softwalltime.replay.fast_replay import ReplayResult
 from softwalltime.states import State
 
 PORTION = 10_000

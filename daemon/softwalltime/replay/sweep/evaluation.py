@@ -8,7 +8,7 @@ from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.predictors.base import Options
 from softwalltime.predictors.registry import contents_of, make
-from softwalltime.replay.drive import drive
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.sweep.snapshot import Snapshot, load_once
 

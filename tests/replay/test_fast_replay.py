@@ -14,7 +14,7 @@ from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
-from softwalltime.replay.drive import clamp_all, drive, drive_specs
+from softwalltime.replay.fast_replay import clamp_all, drive, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from softwalltime.accounting import opening
+from softwalltime.accounting import log_file
 from softwalltime.accounting.files import log_files
-from softwalltime.accounting.opening import opened, size_on_disk
+from softwalltime.accounting.log_file import opened, size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
@@ -65,8 +65,8 @@ def test_consecutive_members_are_read_as_one_file(name: str, padding: bytes, tmp
 
 @compressed
 def test_any_position_can_be_read_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_STEP", 1000)
-    monkeypatch.setattr(opening, "_INPUT", 300)
+    monkeypatch.setattr(log_file, "_STEP", 1000)
+    monkeypatch.setattr(log_file, "_INPUT", 300)
     log, chance = tmp_path / "log", Random(1)
     log.write_bytes(FORMATS[name](RECORDED))
     with opened(log) as file:
@@ -178,5 +178,5 @@ def test_a_zstd_file_without_its_package_says_what_to_do(tmp_path: Path) -> None
     done = without_extras(code, str(tmp_path), more=("compression.zstd", "backports"))
     assert done.stdout.splitlines() == [
         "42",
-        f"{tmp_path / '20261101.zst'} and 4 other files: {opening._NO_ZSTD}",
+        f"{tmp_path / '20261101.zst'} and 4 other files: {log_file._NO_ZSTD}",
     ], done.stderr

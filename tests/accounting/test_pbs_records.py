@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from softwalltime.accounting import pbs
+from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
@@ -18,20 +18,20 @@ HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 s
 
 
 def completed(message: str, job_id: str = "7.srv", server: str = "") -> CompletedJob:
-    return job_of(pbs.completed_values(job_id, message, server))
+    return job_of(pbs_records.completed_values(job_id, message, server))
 
 
 @given(completed_jobs())
 def test_any_job_is_written_as_a_record_and_read_back_unchanged(job: CompletedJob) -> None:
     line = f"11/20/2026 10:16:10;E;{job.submission.job_id};{end_record(job)}".encode()
-    kind, job_id, message = pbs.split(line)
+    kind, job_id, message = pbs_records.split(line)
     assert kind == "E"
     assert completed(message, job_id) == job
 
 
 def test_an_account_may_contain_quotes_blanks_semicolons_and_equal_signs() -> None:
     line = b'11/20/2026 10:16:15;E;6.pbs1;user=bob group=bob account="chem grant; 2026 "x=1"" project=p jobname=acct'
-    assert attributes(pbs.split(line)[2]) == {
+    assert attributes(pbs_records.split(line)[2]) == {
         "user": "bob", "group": "bob", "account": 'chem grant; 2026 "x=1"', "project": "p", "jobname": "acct",
     }  # fmt: skip
 
@@ -89,8 +89,8 @@ def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user(
 
 
 def test_a_shape_that_occurs_often_is_read_by_one_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = Shapes(pbs._FIELDS)
-    monkeypatch.setattr(pbs, "_shapes", shapes)
+    shapes = Shapes(pbs_records._FIELDS)
+    monkeypatch.setattr(pbs_records, "_shapes", shapes)
     message = "user=bob ctime=1 end=5"
     for _ in range(THRESHOLD):
         assert shapes.values(message) is None
@@ -176,12 +176,12 @@ def test_torque_is_read_too() -> None:
 
 @pytest.mark.parametrize("job_id", ["1166970[].srv", "5[].pbs1", "12[]"])
 def test_job_arrays_are_recognised_by_their_id(job_id: str) -> None:
-    assert pbs.is_array_parent(job_id)
+    assert pbs_records.is_array_parent(job_id)
 
 
 @pytest.mark.parametrize("job_id", ["5[4].pbs1", "5.pbs1", "12"])
 def test_jobs_and_subjobs_are_not_array_parents(job_id: str) -> None:
-    assert not pbs.is_array_parent(job_id)
+    assert not pbs_records.is_array_parent(job_id)
 
 
 def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
@@ -226,7 +226,7 @@ def test_the_nodes_of_torque_give_the_count_that_is_missing(fields: str, counts:
 def test_a_malformed_optional_field_is_left_out() -> None:
     left_out: Counter[str] = Counter()
     message = "user=bob ctime=1 end=9 qtime=soon Resource_List.mem=lots Resource_List.ncpus=4 Exit_status=99999999999"
-    job = job_of(pbs.completed_values("7.srv", message, left_out=left_out))
+    job = job_of(pbs_records.completed_values("7.srv", message, left_out=left_out))
     assert left_out == Counter({"qtime": 1, "Resource_List.mem": 1, "Exit_status": 1})
     assert (job.submission.user, job.submission.ncpus, job.end) == ("bob", 4, 9)
     assert (job.qtime, job.submission.mem, job.exit_status) == (None, None, None)
@@ -243,7 +243,7 @@ def test_a_malformed_optional_field_is_left_out() -> None:
 )  # fmt: skip
 def test_a_line_that_is_not_a_record_is_rejected(line: bytes, part: str) -> None:
     with pytest.raises(RecordError, match=part):
-        pbs.split(line)
+        pbs_records.split(line)
 
 
 @pytest.mark.parametrize(("longer", "accepted"), [(0, True), (1, False)])
@@ -261,13 +261,13 @@ def test_user_project_and_job_id_have_300_characters_together_at_most(which: str
 
 
 def test_the_cache_of_days_is_bounded_and_days_beyond_it_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    days = pbs._ValidDays()
-    monkeypatch.setattr(pbs, "_days", days)
-    monkeypatch.setattr(pbs, "_MAX_DAYS", 3)
+    days = pbs_records._ValidDays()
+    monkeypatch.setattr(pbs_records, "_days", days)
+    monkeypatch.setattr(pbs_records, "_MAX_DAYS", 3)
     for day in range(1, 9):
-        assert pbs.split(f"11/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())[0] == "E"
+        assert pbs_records.split(f"11/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())[0] == "E"
         with pytest.raises(RecordError, match="MM/DD"):
-            pbs.split(f"13/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())
+            pbs_records.split(f"13/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())
     assert len(days) == 3
 
 
@@ -286,7 +286,7 @@ def test_the_nodes_of_torque_are_bounded_by_what_the_store_holds() -> None:
 @example(b'11/20/2026 10:16:10;E;1.srv;user=a account="')
 def test_any_bytes_are_read_or_rejected(line: bytes) -> None:
     try:
-        _, job_id, message = pbs.split(line)
+        _, job_id, message = pbs_records.split(line)
         job = completed(message, job_id)
     except RecordError as error:
         assert error.reason

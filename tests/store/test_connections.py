@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine, text
 
 from softwalltime.errors import SoftwalltimeError, StoreError, UsageError
-from softwalltime.store.engine import connect
+from softwalltime.store.connections import connect
 
 
 def _refused(dsn: str) -> str:
