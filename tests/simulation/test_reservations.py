@@ -200,7 +200,7 @@ def test_what_starts_beside_a_top_job_with_a_shorter_value_corrects_its_promise(
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (SchedulerPolicy(depth=2), "a depth is for the backfillings pbs and conservative, and it is easy"),
+        (SchedulerPolicy(depth=2), "a depth is for the backfillings pbs, conservative and slack, and it is easy"),
         (SchedulerPolicy(guard=1, backfill="none"), "a guard needs a top job"),
         (SchedulerPolicy(guard=1, backfill="conservative"), "a guard needs a top job"),
         (
