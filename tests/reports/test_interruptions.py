@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
 from softwalltime.policy.plan_file import PlannedLive
-from softwalltime.policy.presets import HALF, MEDIAN
+from softwalltime.policy.presets import BALANCED_WAITING, MEDIAN
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.reports.interruptions import interruptions, recorded_decisions
 from softwalltime.reports.verification import verify
@@ -19,7 +19,7 @@ from tests.reports.test_verification import SWITCH, plan, steady
 DAY = 86400
 BALANCED = PLAN.model_copy(update={"live": PlannedLive(mode="on", guard=3600)})
 ALONE = PLAN.model_copy(update={"live": PlannedLive(mode="off", guard="off")})
-ON = SubmissionDecisions(0, "alice", "on", HALF, ordered=True, count=10)
+ON = SubmissionDecisions(0, "alice", "on", BALANCED_WAITING, ordered=True, count=10)
 
 
 def said(days: Sequence[Sequence[SubmissionDecisions]], of: object = BALANCED, share: float = 1.0) -> list[str]:
