@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.deployment import hook, pbs
+from softwalltime.deployment import hook
+from softwalltime.deployment import qmgr as commands
 from softwalltime.deployment.hook import installed
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, find, parse
 from tests.deploy.installations import ALL, OLDER
@@ -43,7 +44,7 @@ def test_the_output_of_qmgr_is_parsed() -> None:
 
 @pytest.fixture
 def no_usual_pbs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pbs, "USUAL", Path("/nonexistent"))
+    monkeypatch.setattr(commands, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
 
@@ -59,7 +60,7 @@ def test_pbs_conf_overrides_the_default_folder(
 ) -> None:
     (tmp_path / "old").mkdir()
     qmgr(tmp_path / "old", "exit 1")
-    monkeypatch.setattr(pbs, "USUAL", tmp_path / "old" / "exec")
+    monkeypatch.setattr(commands, "USUAL", tmp_path / "old" / "exec")
     assert find(qmgr(tmp_path, "exit 0")).qmgr == tmp_path / "exec/bin/qmgr"
 
 
@@ -145,7 +146,7 @@ def test_uninstall_removes_the_file_that_the_hook_wrote(
 
 def test_qmgr_has_a_timeout(tmp_path: Path, no_usual_pbs: None) -> None:
     with pytest.raises(PbsError, match=r"has not answered in 0.2 s"):
-        pbs.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)
+        commands.run([str(find(qmgr(tmp_path, "exec sleep 20")).qmgr)], 0.2)
 
 
 def test_without_pbs_the_files_are_written(
