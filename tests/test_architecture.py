@@ -75,6 +75,7 @@ ALLOWED = {
         "policy",
         "predictors",
         "promises",
+        "quantiles",
         "reasons",
         "settings",
         "states",

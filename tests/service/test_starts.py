@@ -87,6 +87,14 @@ def test_each_waiting_job_gets_its_expected_start_from_learnt_runtimes(site: Sit
     (queue,) = status.queues
     assert (queue.queue, queue.waiting, queue.forecast) == ("short", 3, 2)
     assert (queue.mean_wait, queue.longest_wait) == (4800, 6600)
+    assert runtimes(site.engine) == {"1.pbs1": (3600, 3600, 3600), "2.pbs1": (3600,) * 3, "3.pbs1": (3600,) * 3}
+
+
+def runtimes(engine: Engine) -> dict[str, tuple[int, ...]]:
+    """The predicted runtimes of the store: shortest, median and longest by job id."""
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT * FROM softwalltime.expected_runtimes")).all()
+    return {row.job_id: (row.shortest, row.median, row.longest) for row in rows}
 
 
 def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -> None:
@@ -105,6 +113,8 @@ def test_jobs_that_end_between_looks_teach_and_judge_the_forecasts(site: Site) -
     site.server.add("5.pbs1", ctime=str(later), Resource_List__ncpus="16", Resource_List__walltime="02:00:00")
     status = publisher.step(later)
     assert status.learnt == 41
+    # Those of jobs that ended are gone.
+    assert runtimes(site.engine) == {"3.pbs1": (1200,) * 3, "5.pbs1": (1200,) * 3}
     with site.engine.connect() as connection:
         (five,) = [each for each in read_expected(connection) if each.start.job_id == "5.pbs1"]
         (row,) = connection.execute(text("SELECT * FROM softwalltime.start_times WHERE job_id = '2.pbs1'")).all()

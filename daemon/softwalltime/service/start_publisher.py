@@ -26,7 +26,8 @@ from softwalltime.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.forecast.history import needed, server_of
 from softwalltime.forecast.learning import ForecastLearning
 from softwalltime.forecast.past_errors import OF_JOB
-from softwalltime.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.forecast.queue_model import ModelledQueue, limit, model_of
+from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.live.connection import PbsConnection
@@ -35,12 +36,14 @@ from softwalltime.live.options import live_options
 from softwalltime.pbs_conf import home_of
 from softwalltime.policy.site import WALLTIME, site_policy
 from softwalltime.predictors.registry import make
+from softwalltime.quantiles import quantile
 from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.shown_starts import ShownStarts
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import QueueStarts, StartsStatus
 from softwalltime.settings import Settings
+from softwalltime.store.expected_runtimes import ExpectedRuntime, publish_runtimes
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 from softwalltime.store.start_times import (
@@ -64,6 +67,8 @@ FRESH = 600
 """Seconds since its submission up to which a job's first forecast counts as made then, at least."""
 NEVER = 2**62
 """In epoch seconds: when a held job may start is not known."""
+QUANTILES = (0.05, 0.5, 0.95)
+"""Of a predicted runtime, in the order of :class:`ExpectedRuntime`."""
 SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
@@ -119,11 +124,13 @@ class StartPublisher:
         runs = self._runs
         learnt = replace(learning.learnt, corrections=self._calibration.corrections())
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
+        runtimes = _runtimes(queue, learnt.runtimes, starts)
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
             kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
+            publish_runtimes(connection, server, runtimes, now)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
@@ -196,6 +203,21 @@ def _stored(start: ExpectedStart) -> StoredStart:
         job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, start.waits_for,
         None if start.raw is None else start.raw.values,
     )  # fmt: skip
+
+
+def _runtimes(queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart]) -> list[ExpectedRuntime]:
+    """Return the predicted runtimes of the jobs that run, and of those that wait and were forecast."""
+    found = []
+    for index, job in enumerate(queue.live[: queue.model.running]):
+        submission = job.submission
+        predicted = model.distribution(submission, limit(submission), queue.model.now, queue.model.elapsed(index))
+        found.append((submission.job_id, predicted))
+    found += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
+    return [
+        ExpectedRuntime(job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES))
+        for job_id, predicted in found
+        if predicted.known
+    ]
 
 
 def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
