@@ -17,6 +17,7 @@ ALLOWED = {
     "text_table": set(),
     "pbs_conf": set(),
     "quantiles": set(),
+    "shorter_walltimes": {"formatting"},
     "progress": set(),
     "promises": set(),
     "reasons": set(),
@@ -82,6 +83,7 @@ ALLOWED = {
         "store",
         "validation",
     },
+    "users": {"errors", "formatting", "settings", "shorter_walltimes", "store"},
     "deployment": {
         "accounting",
         "errors",
@@ -115,6 +117,7 @@ ALLOWED = {
         "predictors",
         "progress",
         "replay",
+        "shorter_walltimes",
         "simulation",
         "states",
         "text_table",

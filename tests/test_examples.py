@@ -20,7 +20,7 @@ from tests.samples import ROOT
 from tests.service.running import PATIENT, until
 from tests.test_cli import commands
 
-NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "site", "collect", "starts", "doctor"}
+NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "site", "collect", "starts", "me", "doctor"}
 """Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
 NEEDS_A_TRACE = {"convert"}
 NEEDS_A_PLAN = {"verify"}
@@ -111,7 +111,10 @@ def test_the_other_examples_are_of_commands_that_need_more() -> None:
     names = {" ".join(path) for path in commands()}
     assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE, *NEEDS_A_PLAN, *NEEDS_PYTORCH} <= names
     help_text = " ".join((cli.help or "").split())
-    assert "those of install, uninstall, policy set, snapshot, site, collect and starts on a host with PBS" in help_text
+    assert (
+        "those of install, uninstall, policy set, snapshot, site, collect, starts and me on a host with PBS"
+        in help_text
+    )
 
 
 def test_manual_pages_are_of_all_commands_and_have_their_options() -> None:

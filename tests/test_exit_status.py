@@ -27,6 +27,7 @@ FAILING = {
     "ingest": ("ingest", LOG, *NO_STORE),
     "status": ("status", *NO_DAEMON),
     "top": ("top", "--once", *NO_DAEMON),
+    "me": ("me", *NO_DAEMON),
     "predict": ("predict", "--user", "alice", "--walltime", "60", *NO_DAEMON),
     "explain": ("explain", "--user", "alice", "--walltime", "60", *NO_DAEMON),
     "db upgrade": ("db", "upgrade", *NO_STORE),

@@ -33,7 +33,7 @@ MEANINGS = {
     "--share": "share of the users for whom values are set",
     "--simulated-jobs": "number of the newest jobs to simulate",
     "--snapshot": "the state of a PBS server in a file",
-    "--socket": "the daemon's socket",
+    "--socket": "the socket of the process that answers",
     "--user": "the jobs' user",
     "--waiting": "what gives the value of waiting jobs",
     "--write": "the file for what is recommended",

@@ -68,6 +68,19 @@ def number(value: float | None, digits: int = 0) -> str:
     return MISSING if value is None else f"{value:,.{digits}f}"
 
 
+def size(count: float) -> str:
+    """Format a number of bytes with a suitable unit.
+
+    >>> size(800), size(1500), size(2_000_000_000)
+    ('800 bytes', '1.5 kB', '2.0 GB')
+    """
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
 def day(epoch: float) -> str:
     """Format the UTC day of an epoch time.
 

@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.reports.advice import advise_users, measure_earlier_starts, suggest
+from softwalltime.reports.advice import advise_users, measure_earlier_starts
+from softwalltime.shorter_walltimes import suggest
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from tests.samples import RECORDED_LOG, job, trace
 
@@ -41,7 +41,7 @@ def of(*records: object) -> Jobs:
     ],
 )
 def test_the_suggestion_is_enough_with_a_margin(runtimes: list[int], expected: int) -> None:
-    assert suggest(np.array(runtimes)) == expected
+    assert suggest(runtimes) == expected
 
 
 def test_each_request_gets_a_suggestion_or_the_reason_why_not() -> None:

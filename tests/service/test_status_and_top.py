@@ -20,9 +20,10 @@ from rich.console import Console
 
 from softwalltime import __version__
 from softwalltime.cli import run
-from softwalltime.cli.overview import latency, overview, problems, size, span
+from softwalltime.cli.overview import latency, overview, problems, span
 from softwalltime.cli.top_sample import Sample, StoreSnapshot
 from softwalltime.cli.top_screen import Selection, render
+from softwalltime.formatting import size
 from softwalltime.jobs import CurrentJob
 from softwalltime.service.client import ask
 from softwalltime.service.latency import BOUNDS, Histogram

@@ -15,6 +15,7 @@ from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
 from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.formatting import day, duration, percent, plural, printable, walltime
+from softwalltime.shorter_walltimes import FITS, LEAST_JOBS
 from softwalltime.text_table import Cell, TextColumn, TextTable
 from softwalltime.written import require_folder, write_csv
 
@@ -101,7 +102,6 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
 
 
 def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: int, since: int, until: int) -> None:
-    from softwalltime.reports.advice import LEAST_JOBS
 
     if merge is not None:
         output.paragraph(f"{merge}: {plural(len(document.users), 'user')} of {of:,} with a suggestion")
@@ -135,6 +135,4 @@ def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: in
 
 
 def _kept(one: "RequestAdvice") -> str:
-    from softwalltime.reports.advice import FITS
-
     return "keep it" if one.reason == FITS else f"keep it: {one.reason}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 from typing import Any
 
-from softwalltime.formatting import percent, plural
+from softwalltime.formatting import percent, plural, size
 from softwalltime.service.latency import Histogram
 from softwalltime.service.status import OK, DecisionCount, LiveStatus, StartsStatus, Status
 
@@ -22,7 +22,6 @@ MODES = {
 }
 LIVE_MODES = {"shadow": "alters are recorded, none is made", "on": "jobs that wait and run are altered"}
 SHARES = (0.5, 0.95, 0.99)
-_MAGNITUDE = 1000
 
 
 def problems(status: Status) -> Iterator[str]:
@@ -99,15 +98,6 @@ def span(seconds: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
-
-
-def size(count: float) -> str:
-    """Format a number of bytes with a suitable unit."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < _MAGNITUDE:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
-        count /= _MAGNITUDE
-    return f"{count:.1f} GB"
 
 
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:

@@ -8,10 +8,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, size, span, steering
+from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, span, steering
 from softwalltime.cli.terminal import fit
 from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample
-from softwalltime.formatting import printable
+from softwalltime.formatting import printable, size
 from softwalltime.service.status import DecisionCount
 from softwalltime.text_table import TextColumn, TextTable
 

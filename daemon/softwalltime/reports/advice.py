@@ -1,32 +1,16 @@
 """Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softwalltime.formatting import DAY, HOUR, MINUTE
+from softwalltime.shorter_walltimes import QUANTILE, shorter_walltime
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken, suitable_shake
-
-LEAST_JOBS = 20
-"""Jobs with one walltime that a user needs for advice about it."""
-QUANTILE, MARGIN = 0.99, 1.2
-"""The suggestion is this quantile of the runtimes, times this margin, rounded up to a usual walltime."""
-MOST = 0.75
-"""Share of the walltime up to which a suggestion is worth giving."""
-FITS = "fits"
-"""Reason for no suggestion: the jobs need most of the walltime."""
-MOST_KILLED = 0.02
-"""Share of the newer half of the jobs that may run longer than a suggestion made from the older half."""
-USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) + tuple(
-    hours * HOUR for hours in (2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
-)
-"""Walltimes to suggest, in seconds; then whole days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,34 +106,13 @@ def measure_earlier_starts(
     return {user: interval(found) for user, found in medians.items()}
 
 
-def suggest(runtimes: Integers) -> int:
-    """Return the usual walltime, in seconds, that is enough for these runtimes with a margin.
-
-    >>> suggest(np.array([100, 200, 3000])), suggest(np.array([40 * 3600])), suggest(np.array([1]))
-    (3600, 172800, 300)
-    """
-    needed = MARGIN * float(np.quantile(runtimes, QUANTILE, method="higher"))
-    return next((usual for usual in USUAL if usual >= needed), DAY * math.ceil(needed / DAY))
-
-
 def _advise(walltime: int, runtime: Integers, size: np.ndarray) -> RequestAdvice:
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
     jobs = len(runtime)
     used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
-    suggested, reason, killed = None, "", 0.0
-    if jobs < LEAST_JOBS:
-        reason = f"fewer than {LEAST_JOBS} jobs"
-    elif (found := suggest(runtime)) > MOST * walltime:
-        reason = FITS
-    else:
-        half = jobs // 2
-        killed = float((runtime[half:] > suggest(runtime[:half])).mean())
-        if killed > MOST_KILLED:
-            reason = "runtimes change too much"
-        else:
-            suggested = found
-    saved = float(size.sum() * (walltime - suggested)) if suggested is not None else 0.0
-    return RequestAdvice(walltime, jobs, used, longest, suggested, reason, killed, saved)
+    shorter = shorter_walltime(walltime, runtime.tolist())
+    saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
+    return RequestAdvice(walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved)
 
 
 def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:

@@ -1,0 +1,254 @@
+"""``softwalltime me``: a user's own jobs, without any right."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from softwalltime.cli.command import Result, command
+from softwalltime.cli.output import Output
+from softwalltime.cli.parameters import option, options
+from softwalltime.formatting import MISSING, duration, local_time, number, percent, plural, printable, size, walltime
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.users.chances import SHARES, chance_by, next_midnight
+from softwalltime.users.client import SOCKET, ask_own_jobs
+from softwalltime.users.own_jobs import EndedJob, OwnJobs, RunningJob, WaitingJob
+
+MOST_LINES = 20
+"""Lines of one table; the rest is summed up."""
+MOST_ENDED = 10
+"""Lines of the table of ended jobs."""
+OLD = 3600
+"""Seconds after which forecasts are old; by default the daemon makes new ones every five minutes."""
+_SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
+
+_WAITING = (
+    sentence_column("job"),
+    sentence_column("name", 6, least=12),
+    TextColumn("queue", 5, left=True, least=8),
+    TextColumn("processors", 4),
+    TextColumn("walltime", 3),
+    TextColumn("starts"),
+    TextColumn("90% range", 1, least=14),
+    TextColumn("today", 2),
+    TextColumn("runs for", 3),
+    sentence_column("waits for"),
+)
+_RUNNING = (
+    sentence_column("job"),
+    sentence_column("name", 6, least=12),
+    TextColumn("queue", 5, left=True, least=8),
+    TextColumn("processors", 4),
+    TextColumn("started", 3),
+    TextColumn("ends"),
+    TextColumn("90% range", 1, least=14),
+    TextColumn("at the latest", 2),
+)
+_ENDED = (
+    sentence_column("job"),
+    sentence_column("name", 7, least=12),
+    TextColumn("queue", 6, left=True, least=8),
+    TextColumn("ended", 1),
+    TextColumn("how", 2, left=True),
+    TextColumn("processors", 5),
+    TextColumn("walltime"),
+    TextColumn("used"),
+    TextColumn("memory", 4),
+    TextColumn("memory used", 4),
+    TextColumn("waited", 3),
+)
+
+
+@options
+class MeOptions:
+    socket: Path = option("Socket of the process that shows users their jobs.", default=SOCKET)
+    output: Output
+
+
+@command("a job; expected is the start of one that waits, the end of one that runs")
+def me(options: MeOptions) -> Result[OwnJobs]:
+    """Show your own jobs: when they start and end.
+
+    The command needs no rights and no settings.  It shows the waiting jobs with their expected starts, the running jobs
+    with their expected ends, and the last jobs that ended.  Where jobs used much less than the walltime that they
+    requested, it says which one would have been enough.  Nobody sees the jobs of others.  Text sums up more than 20
+    jobs of a kind; JSON has up to 5,000.
+
+    \b
+    Example:
+      softwalltime me
+      softwalltime me --format json
+    """
+    found = ask_own_jobs(options.socket)
+    now = int(time.time())
+    midnight = next_midnight(now)
+    last = max((made.forecast_at for made in found.forecasts), default=None)
+    waiting = tuple(
+        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in found.waiting
+    )
+    return Result(replace(found, waiting=waiting), _text)
+
+
+def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
+    """What a job waits for, or why there is no forecast of it.
+
+    :param forecast_at: time of the newest forecast, epoch seconds; ``None`` if none is known.
+    """
+    if job.waits_for or job.expected is not None:
+        return job.waits_for
+    if forecast_at is None:
+        return "no forecast: this site makes none"
+    if job.submitted > forecast_at:
+        return "no forecast yet: it was submitted after the last one"
+    return "no forecast: it is too far behind in the queue"
+
+
+def _text(output: Output, jobs: OwnJobs) -> None:
+    now = int(time.time())
+    for line in _warnings(jobs, now):
+        output.paragraph(f"! {line}", "warning", 2)
+    if not (jobs.waiting_jobs or jobs.running_jobs or jobs.ended_jobs):
+        output.paragraph(f"no job of yours waits, runs, or ended in the last {jobs.days} days")
+        return
+    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
+    when = "" if made is None else f"; forecast at {local_time(made, now)}"
+    output.paragraph(
+        f"{printable(jobs.user)} at {local_time(jobs.read_at, now)}: {jobs.waiting_jobs:,} waiting, "
+        f"{jobs.running_jobs:,} running, {jobs.ended_jobs:,} ended in {jobs.days} days{when}"
+    )
+    if jobs.waiting:
+        lines = list(_waiting_lines(jobs.waiting, now))
+        output.section(TextTable.of(_WAITING, lines[:MOST_LINES]))
+        if len(lines) > MOST_LINES:
+            output.paragraph(_rest(jobs.waiting, len(lines) - MOST_LINES, now), "faint")
+    if jobs.running:
+        output.section(TextTable.of(_RUNNING, [_running_line(job, now) for job in jobs.running[:MOST_LINES]]))
+        if jobs.running_jobs > MOST_LINES:
+            output.paragraph(f"and {jobs.running_jobs - MOST_LINES:,} more that run (--format json)", "faint")
+    if jobs.ended:
+        output.section(TextTable.of(_ENDED, [_ended_line(job, now) for job in jobs.ended[:MOST_ENDED]]))
+    for line in advice(jobs):
+        output.line()
+        output.paragraph(line, "strong")
+
+
+def _warnings(jobs: OwnJobs, now: int) -> Iterator[str]:
+    if jobs.problem:
+        yield f"{jobs.problem}; what follows is as of {local_time(jobs.read_at, now)}"
+    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=now)
+    if now - made > OLD:
+        yield (
+            f"the forecasts are {duration(now - made)} old, and starts may be wrong: tell your administrators "
+            "(root: softwalltime status)"
+        )
+
+
+def _waiting_lines(jobs: Sequence[WaitingJob], now: int) -> Iterator[list[Cell | str]]:
+    """The lines of the table; of an array the first and the last subjob."""
+    groups: dict[str, list[WaitingJob]] = {}
+    for job in sorted(jobs, key=_place):
+        groups.setdefault(_array(job) or job.job, []).append(job)
+    for subjobs in groups.values():
+        if len(subjobs) > 2:
+            yield _waiting_line(subjobs[0], now, f"first of {len(subjobs):,}")
+            yield _waiting_line(subjobs[-1], now, f"last of {len(subjobs):,}")
+        else:
+            yield from (_waiting_line(job, now) for job in subjobs)
+
+
+def _array(job: WaitingJob) -> str:
+    match = _SUBJOB.fullmatch(job.job)
+    return f"{match[1]}[]{match[2]}" if match else ""
+
+
+def _waiting_line(job: WaitingJob, now: int, which: str = "") -> list[Cell | str]:
+    return [
+        Cell(f"{printable(job.job)}{which and f', {which}'}", "strong"),
+        printable(job.name),
+        printable(job.queue),
+        number(job.ncpus),
+        walltime(job.walltime) if job.walltime else MISSING,
+        _moment(job.expected, now),
+        Cell(_range(job.range90, now), "faint"),
+        _chance(job.today),
+        duration(job.runtime),
+        printable(job.waits_for),
+    ]
+
+
+def _rest(jobs: Sequence[WaitingJob], lines: int, now: int) -> str:
+    expected = [job.expected for job in jobs if job.expected is not None]
+    text = f"and {lines:,} more that wait (--format json)"
+    if not expected:
+        return text
+    return f"{text}; the last of all starts at about {local_time(max(expected), now)}"
+
+
+def _running_line(job: RunningJob, now: int) -> list[Cell | str]:
+    overdue = job.expected_end is not None and job.expected_end <= now
+    return [
+        Cell(printable(job.job), "strong"),
+        printable(job.name),
+        printable(job.queue),
+        number(job.ncpus),
+        local_time(job.started, now),
+        "soon" if overdue else _moment(job.expected_end, now),
+        Cell(_range(job.range90, now), "faint"),
+        _moment(job.latest_end, now),
+    ]
+
+
+def _ended_line(job: EndedJob, now: int) -> list[Cell | str]:
+    return [
+        Cell(printable(job.job), "strong"),
+        printable(job.name),
+        printable(job.queue),
+        local_time(job.ended, now),
+        Cell(printable(job.state), "" if job.state == "finished" else "warning"),
+        number(job.ncpus),
+        walltime(job.walltime) if job.walltime else MISSING,
+        duration(job.runtime),
+        MISSING if job.mem is None else size(job.mem),
+        MISSING if job.mem_used is None else size(job.mem_used),
+        duration(job.wait),
+    ]
+
+
+def advice(jobs: OwnJobs) -> Iterator[str]:
+    """Yield a sentence for each requested walltime that is too long, with the waiting jobs that requested it."""
+    from softwalltime.accounting.values import clock
+
+    for request in jobs.requests:
+        ran = "none" if not request.longer else f"{request.longer:,}"
+        sentence = (
+            f"Request {walltime(request.suggested)} instead of {walltime(request.walltime)}: of your "
+            f"{plural(request.jobs, 'job')} with it {ran} ran longer, and shorter jobs can start sooner"
+        )
+        waiting = [job.job for job in jobs.waiting if job.walltime == request.walltime and not _array(job)]
+        if waiting:
+            sentence += f": qalter -l walltime={clock(request.suggested)} {printable(waiting[0])}"
+            sentence += f" and {len(waiting) - 1:,} more" * (len(waiting) > 1)
+        yield f"{sentence}.  A job that reaches its walltime is killed."
+
+
+def _place(job: WaitingJob) -> tuple[bool, int]:
+    return job.expected is None, job.expected or 0
+
+
+def _moment(epoch: int | None, now: int) -> str:
+    return MISSING if epoch is None else local_time(epoch, now)
+
+
+def _range(found: tuple[int, int] | None, now: int) -> str:
+    if found is None:
+        return MISSING
+    begin, end = (local_time(each, now) for each in found)
+    return begin if begin == end else f"{begin} to {end}"
+
+
+def _chance(chance: float | None) -> str:
+    if chance is None:
+        return MISSING
+    sign = "<" if chance <= SHARES[0] else ">" if chance >= SHARES[-1] else ""
+    return f"{sign}{percent(chance, 0)}"

@@ -1,0 +1,71 @@
+"""What each user may see of his own jobs, for all users at once; the rows are finished JSON."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from softwalltime.store.queries import query
+
+
+class UserJobs(NamedTuple):
+    """A user's jobs of one kind: how many there are, and the first of them as the text of a JSON array."""
+
+    user: str
+    jobs: int
+    rows: str
+
+
+class PastRuntimes(NamedTuple):
+    """Runtimes of a user's jobs that requested one walltime, in seconds, in order of submission."""
+
+    user: str
+    walltime: int
+    runtimes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRows:
+    """The waiting and running jobs of all users, and when starts were forecast last, by server (epoch seconds)."""
+
+    forecasts: tuple[tuple[str, int], ...]
+    waiting: tuple[UserJobs, ...]
+    running: tuple[UserJobs, ...]
+
+
+def read_live(connection: Connection, most: int) -> LiveRows:
+    """Return the waiting and running jobs of each user.
+
+    :param most: jobs of each kind of one user.
+    """
+    forecasts = connection.execute(query("own_forecasts")).all()
+    return LiveRows(
+        tuple((row.server, row.forecast_at) for row in forecasts),
+        tuple(_rows(connection, "own_waiting", most=most)),
+        tuple(_rows(connection, "own_running", most=most)),
+    )
+
+
+def read_ended(connection: Connection, since: int, most: int) -> Iterator[UserJobs]:
+    """Yield the last jobs of each user that ended.
+
+    :param since: epoch seconds.
+    :param most: jobs of one user.
+    """
+    yield from _rows(connection, "own_ended", since=since, most=most)
+
+
+def read_requests(connection: Connection, since: int, least: int) -> Iterator[PastRuntimes]:
+    """Yield the past runtimes by user and requested walltime.
+
+    :param since: of jobs that ended at that time or later, epoch seconds.
+    :param least: jobs with one walltime that a user must have.
+    """
+    for row in connection.execute(query("own_requests"), {"since": since, "least": least}):
+        yield PastRuntimes(row.user_name, row.walltime, row.runtimes)
+
+
+def _rows(connection: Connection, name: str, **values: int) -> Iterator[UserJobs]:
+    for user, jobs, rows in connection.execute(query(name), values):
+        yield UserJobs(user, jobs, rows)

@@ -1,0 +1,151 @@
+"""The process of ``softwalltime-me.service``: reads all users' jobs from the store, and answers each with his own.
+
+``python -m softwalltime.users.process`` takes the socket of systemd, or makes one at the path that is its argument.
+The store is that of ``SOFTWALLTIME_DSN``; its role needs no more rights than deploy/sql/me-role.sql gives.  The
+process has no other input.
+"""
+
+import argparse
+import gc
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+from sqlalchemy import Engine
+
+from softwalltime.errors import SoftwalltimeError, UsageError
+from softwalltime.formatting import printable
+from softwalltime.settings import load_settings
+from softwalltime.shorter_walltimes import LEAST_JOBS
+from softwalltime.store.connections import connect
+from softwalltime.store.own_jobs import read_ended, read_live, read_requests
+from softwalltime.store.statement_timeout import StatementMonitor
+from softwalltime.users.accounts import Accounts
+from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
+from softwalltime.users.server import OwnJobsServer
+
+EVERY = 30.0
+"""Seconds between two readings of the jobs that wait and run."""
+ENDED_EVERY = 600.0
+"""Seconds between two readings of the jobs that ended: they are many."""
+SLOW = 60.0
+"""Seconds that a statement may take."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+SYSTEMD_SOCKET = 3
+"""Descriptor of the first socket that systemd passes (sd_listen_fds(3))."""
+
+log = logging.getLogger(__name__)
+
+
+class OwnJobsReader:
+    """Reads the store again and again, and replaces the answers."""
+
+    def __init__(self, dsn: str, accounts: Callable[[str], int | None]) -> None:
+        self._dsn = dsn
+        self._rows = AnswerRows(accounts)
+        self._engine: Engine | None = None
+        self._ended_read = -ENDED_EVERY
+        self.answers = self._rows.answers()
+
+    def step(self, now: int) -> None:
+        """Read once; on an error keep what was read, and say in the answers that it is old.
+
+        :param now: epoch seconds.
+        """
+        rows = self._rows
+        unknown, problem = rows.unknown, rows.problem
+        try:
+            self._read(now)
+            rows.read_at, rows.problem = now, ""
+        except SoftwalltimeError as error:
+            self.close()
+            rows.problem = "the store of the jobs cannot be read: tell the administrators"
+            if problem != rows.problem:
+                log.error("%s", error)
+        self.answers = rows.answers()
+        if new := rows.unknown - unknown:
+            names = ", ".join(printable(name) for name in sorted(new)[:10])
+            log.warning("%d users with jobs have no account on this host and cannot ask: %s", len(new), names)
+
+    def _read(self, now: int) -> None:
+        if self._engine is None:
+            self._engine = connect(self._dsn, StatementMonitor(SLOW))
+        rows = self._rows
+        with self._engine.connect() as connection:
+            rows.live = read_live(connection, MOST_LIVE)
+            if time.monotonic() - self._ended_read >= ENDED_EVERY:
+                since = now - DAYS * 86400
+                rows.ended = tuple(read_ended(connection, since, MOST_ENDED))
+                rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS))
+                self._ended_read = time.monotonic()
+
+    def close(self) -> None:
+        """Close the connection to the store; the next reading opens another one."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def run(self) -> None:
+        """Read for ever."""
+        while True:
+            begin = time.monotonic()
+            try:
+                self.step(int(time.time()))
+            # Old answers are better than none.
+            except Exception:
+                log.exception("unexpected error; trying again")
+            time.sleep(max(1.0, EVERY - (time.monotonic() - begin)))
+
+
+def listening_socket(path: Path | None) -> socket.socket:
+    """Return the socket that systemd passes, or a new one at a path, to which everybody may connect.
+
+    :raises UsageError: if there is neither, or the path cannot be used.
+    """
+    if path is None:
+        if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+            raise UsageError("no socket: start softwalltime-me.socket, or give a path for a socket")
+        return socket.socket(fileno=SYSTEMD_SOCKET)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o666)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"{path}: cannot listen here: {error.strerror or error}") from error
+    return listener
+
+
+def main() -> int:
+    """Serve until the process is ended."""
+    parser = argparse.ArgumentParser(description="Answer each user with his own jobs.")
+    parser.add_argument("socket", type=Path, nargs="?", help="path of the socket; default: the socket of systemd")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    try:
+        dsn = load_settings().dsn
+        if dsn is None:
+            raise UsageError("no store: set SOFTWALLTIME_DSN, such as postgresql:///softwalltime")
+        listener = listening_socket(arguments.socket)
+    except SoftwalltimeError as error:
+        log.error("%s", error)
+        return error.exit_status
+    # The thread that reads gives up the interpreter within this time: an answer waits no longer.
+    sys.setswitchinterval(20e-6)
+    reader = OwnJobsReader(dsn, Accounts().uid)
+    Thread(target=reader.run, daemon=True).start()
+    gc.freeze()
+    OwnJobsServer(listener, lambda: reader.answers).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The server of own jobs: who connects gets the answer for his account, and the connection is closed.
+
+The connection is the whole question: the server never reads from a client, so nothing that a client sends can select
+other users' jobs, or break anything.  Who connects is known by the kernel (``SO_PEERCRED``), at the moment of the
+connection.  One thread serves all clients and never blocks on one of them.
+"""
+
+import select
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from softwalltime.users.allowance import Allowance
+from softwalltime.users.answers import Answers, refusal
+
+RATE, BURST = 20.0, 60.0
+"""Answers to one user: a second in the long run, and at once."""
+STRANGERS = -1
+"""The users without known jobs: they share an allowance, as one user may have thousands of uids (/etc/subuid)."""
+STRANGERS_RATE, STRANGERS_BURST = 200.0, 400.0
+MOST_OPEN, MOST_OPEN_OF_ONE = 256, 4
+"""Connections that have not taken their whole answer yet, in all and of one user; one more is closed."""
+PATIENCE = 5.0
+"""Seconds in which a client must take its answer."""
+ROUND = 64
+"""Connections accepted before those that wait are served."""
+BUSY = refusal("asked too often: ask again in some seconds")
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    connection: socket.SocketType
+    who: int
+    left: list[memoryview]
+    deadline: float
+
+
+class OwnJobsServer:
+    """Serves a listening socket.
+
+    :param answers: returns the answers of this moment.
+    """
+
+    def __init__(
+        self, listener: socket.socket, answers: Callable[[], Answers], users: Allowance | None = None,
+        strangers: Allowance | None = None,
+    ) -> None:  # fmt: skip
+        self.answered = self.refused = 0
+        self._listener = listener
+        self._answers = answers
+        self._users = users or Allowance(RATE, BURST)
+        self._strangers = strangers or Allowance(STRANGERS_RATE, STRANGERS_BURST)
+        self._open: dict[int, _Client] = {}
+        self._open_of: Counter[int] = Counter()
+        self._epoll = select.epoll()
+        listener.setblocking(False)
+        self._epoll.register(listener.fileno(), select.EPOLLIN)
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Serve until the condition is true; it is asked once a second at least."""
+        tidied = monotonic()
+        while not until():
+            for descriptor, _ in self._epoll.poll(1.0):
+                if descriptor == self._listener.fileno():
+                    self._accept()
+                elif descriptor in self._open:
+                    self._send(self._open[descriptor])
+            if (now := monotonic()) - tidied >= 1.0:
+                tidied = now
+                self._tidy(now)
+
+    def _accept(self) -> None:
+        for _ in range(ROUND):
+            try:
+                connection, _address = self._listener.accept()
+            except OSError:
+                # None waits, or no descriptor is free: the next round tries again.
+                return
+            connection.setblocking(False)
+            self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        _pid, uid, _gid = _CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        answers, now = self._answers(), monotonic()
+        known = uid in answers.tails
+        who = uid if known else STRANGERS
+        allowed = len(self._open) < MOST_OPEN and self._open_of[who] < MOST_OPEN_OF_ONE
+        allowed = allowed and (self._users if known else self._strangers).take(who, now)
+        self.answered += allowed
+        self.refused += not allowed
+        parts = answers.of(uid) if allowed else (BUSY,)
+        self._send(_Client(connection, who, [memoryview(part) for part in parts], now + PATIENCE))
+
+    def _send(self, client: _Client) -> None:
+        """Send what can be sent now; close the connection when all is sent, or the client is gone."""
+        try:
+            sent = client.connection.sendmsg(client.left, [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close(client)
+            return
+        while client.left and sent >= len(client.left[0]):
+            sent -= len(client.left.pop(0))
+        if not client.left:
+            self._close(client)
+            return
+        client.left[0] = client.left[0][sent:]
+        descriptor = client.connection.fileno()
+        if descriptor not in self._open:
+            self._open[descriptor] = client
+            self._open_of[client.who] += 1
+            self._epoll.register(descriptor, select.EPOLLOUT)
+
+    def _close(self, client: _Client) -> None:
+        if self._open.pop(client.connection.fileno(), None) is not None:
+            self._open_of[client.who] -= 1
+            with suppress(OSError):
+                self._epoll.unregister(client.connection.fileno())
+        client.connection.close()
+
+    def _tidy(self, now: float) -> None:
+        for client in [client for client in self._open.values() if client.deadline < now]:
+            self._close(client)
+        self._open_of = +self._open_of
+        self._users.forget(now)
+        self._strangers.forget(now)

@@ -1,0 +1,219 @@
+"""``softwalltime me`` as a user types it."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softwalltime.cli import run
+from softwalltime.users.chances import chance_by, next_midnight
+from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob
+from softwalltime.users.server import BUSY
+from tests.documented import documented, documented_rows
+from tests.users.site import HOUR
+
+Serve = Callable[[bytes], Path]
+NOW = int(time.time())
+
+
+def waiting(number: str = "1.srv", wait: int | None = HOUR, **more: Any) -> dict[str, Any]:
+    start = None if wait is None else NOW + wait
+    ranges = {} if start is None else {"range50": [start - 600, start + 600], "range90": [start - HOUR, start + HOUR]}
+    return {
+        "job": number, "name": "name", "queue": "long", "ncpus": 4, "ngpus": None, "mem": None, "walltime": 86400,
+        "submitted": NOW - 600, "expected": start, "range50": None, "range90": None, "runtime": 1800,
+        "runtime90": [600, 5400], "waits_for": "first in the queue" if start else "", "forecast_at": start and NOW - 60,
+        **ranges, **more,
+    }  # fmt: skip
+
+
+RUNNING = {
+    "job": "2.srv", "name": "name", "queue": "long", "ncpus": 4, "ngpus": None, "mem": None, "walltime": 7200,
+    "started": NOW - 600, "expected_end": NOW + 1200, "range90": [NOW, NOW + 3000], "latest_end": NOW + 6600,
+}  # fmt: skip
+ENDED = {
+    "job": "3.srv", "name": "name", "queue": "long", "state": "walltime exceeded", "ncpus": 4, "ngpus": None,
+    "mem": 2 * 10**9, "mem_used": 3 * 10**8, "cput": 100, "walltime": 7200, "runtime": 7230, "submitted": NOW - 9000,
+    "wait": 60, "started": NOW - 8000, "ended": NOW - 770,
+}  # fmt: skip
+
+
+def answer(**more: Any) -> bytes:
+    values: dict[str, Any] = {
+        "v": VERSION, "user": "ann", "read_at": NOW, "problem": "", "days": 28,
+        "forecasts": [{"server": "srv", "forecast_at": NOW - 60}], "waiting": [], "running": [], "ended": [],
+        "requests": [], **more,
+    }  # fmt: skip
+    counts = {f"{kind}_jobs": len(values[kind]) for kind in ("waiting", "running", "ended")}
+    return json.dumps(counts | values).encode() + b"\n"
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """A socket at which each connection gets these bytes."""
+    listener = socket.socket(socket.AF_UNIX)
+    path = tmp_path / "me.sock"
+    listener.bind(str(path))
+    listener.listen()
+    served = b""
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            with client:
+                client.sendall(served)
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+
+    def given(text: bytes) -> Path:
+        nonlocal served
+        served = text
+        return path
+
+    yield given
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    listener.close()
+
+
+def printed(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert run(["me", "--socket", str(path), *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_text_json_and_csv(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    request = {"walltime": 86400, "jobs": 200, "suggested": 14400, "longer": 1}
+    path = serve(answer(waiting=[waiting()], running=[RUNNING], ended=[ENDED], requests=[request]))
+    text = printed(path, capsys)
+    assert "1 waiting, 1 running, 1 ended in 28 days" in text
+    assert "first in the queue" in text
+    assert "walltime exceeded" in text
+    assert (
+        "Request 4 h instead of 24 h: of your 200 jobs with it 1 ran longer, and shorter jobs can start sooner: qalter "
+        "-l walltime=04:00:00 1.srv.  A job that reaches its walltime is killed."
+    ) in text
+    document = documented("me", printed(path, capsys, "--format", "json"))
+    assert document["waiting"][0]["range90"] == [NOW, NOW + 2 * HOUR]
+    assert 0.05 <= document["waiting"][0]["today"] <= 0.95
+    rows = documented_rows("me", printed(path, capsys, "--format", "csv"))
+    assert [(row["kind"], row["job"], row["expected"]) for row in rows] == [
+        ("waits", "1.srv", str(NOW + HOUR)), ("runs", "2.srv", str(NOW + 1200)), ("ended", "3.srv", ""),
+    ]  # fmt: skip
+
+
+def test_many_jobs_are_summed_up_in_text_and_complete_in_json(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    array = [waiting(f"9[{index}].srv", HOUR * (index + 1)) for index in range(40)]
+    path = serve(answer(waiting=[*array, *(waiting(f"{number}.srv", HOUR * number) for number in range(100, 2060))]))
+    text = printed(path, capsys)
+    assert "9[0].srv, first of 40" in text
+    assert "9[39].srv, last of 40" in text
+    assert "and 1,942 more that wait" in text
+    assert len(text.splitlines()) < 30
+    assert len(json.loads(printed(path, capsys, "--format", "json"))["waiting"]) == 2000
+
+
+def test_hostile_names_are_harmless(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\x1b[2J\x9b\u202eevil\u200b\n| a |"
+    ended = ENDED | {"name": name, "state": name}
+    path = serve(answer(user=name, waiting=[waiting(name, name=name, queue=name, waits_for=name)], ended=[ended]))
+    for form in ("table", "json", "csv"):
+        text = printed(path, capsys, "--format", form)
+        assert "evil" in text
+        assert not set(text) & set("\x1b\x9b\u202e\u200b"), form
+
+
+@pytest.mark.parametrize(
+    ("job", "made", "reason"),
+    [
+        (waiting(wait=None), None, "no forecast: this site makes none"),
+        (waiting(wait=None), NOW - 6000, "no forecast yet: it was submitted after the last one"),
+        (waiting(wait=None), NOW, "no forecast: it is too far behind in the queue"),
+        (waiting(wait=None, waits_for="queue long is stopped"), NOW, "queue long is stopped"),
+    ],
+)
+def test_a_job_without_a_forecast_says_why(
+    job: dict[str, Any], made: int | None, reason: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forecasts = [] if made is None else [{"server": "srv", "forecast_at": made}]
+    path = serve(answer(waiting=[job], forecasts=forecasts))
+    assert reason in printed(path, capsys)
+
+
+def test_old_data_is_said_to_be_old(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    old = [{"server": "srv", "forecast_at": NOW - 3 * HOUR}]
+    text = printed(serve(answer(waiting=[waiting()], forecasts=old, problem="the store cannot be read")), capsys)
+    first, second, *_ = text.splitlines()
+    assert first.startswith("! the store cannot be read; what follows is as of ")
+    assert second.startswith("! the forecasts are 3 h old, and starts may be wrong: tell your administrators")
+
+
+def test_a_user_without_jobs_is_told_so(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(serve(answer(user="")), capsys)
+    assert text == "no job of yours waits, runs, or ended in the last 28 days\n"
+
+
+@pytest.mark.parametrize(
+    ("served", "message"),
+    [
+        (b"", "the answer was cut off"),
+        (answer()[:-10], "the answer was cut off"),
+        (BUSY, "asked too often"),
+        (b'{"v": 2}\n', "of another version"),
+        (b"[]\n", "of another version"),
+        (answer(surprise=1), "of another version"),
+        (answer(waiting=[{}]), "of another version"),
+        (b"\xff\n", "of another version"),
+        (answer(read_at=0, problem="the jobs are not read yet"), "the jobs are not read yet"),
+    ],
+)
+def test_a_wrong_answer_is_one_line(
+    served: bytes, message: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["me", "--socket", str(serve(served))]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
+
+
+def test_without_the_process_the_line_says_who_must_act(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "dead"))
+    for name, what in (("missing", "not there"), ("dead", "nobody answers: Connection refused")):
+        assert run(["me", "--socket", str(tmp_path / name)]) == 1
+        said = capsys.readouterr().err
+        assert what in said
+        assert "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)" in said
+
+
+def test_the_probability_follows_the_ranges() -> None:
+    def job(**more: Any) -> WaitingJob:
+        text = json.dumps(json.loads(answer(waiting=[waiting(wait=0, **more)]))).encode()
+        return OwnJobs.from_json(text).waiting[0]
+
+    moments = {-HOUR - 1: 0.05, -600: 0.25, -300: 0.375, 0: 0.5, 600: 0.75, HOUR: 0.95, 9 * HOUR: 0.95}
+    for moment, chance in moments.items():
+        assert chance_by(job(), NOW + moment) == pytest.approx(chance)
+    assert chance_by(job(range90=[NOW, NOW], range50=[NOW, NOW]), NOW) is None
+    assert chance_by(job(expected=None), NOW) is None
+
+
+def test_a_day_ends_at_local_midnight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        # The day on which summer time begins has 23 hours.
+        morning = int(datetime(2026, 3, 29, 0, 30).timestamp())
+        assert next_midnight(morning) - morning == int(22.5 * HOUR)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
