@@ -94,6 +94,7 @@ ALLOWED = {
         "service",
         "settings",
         "store",
+        "users",
         "validation",
     },
     "training": {"drive", "errors", "events", "jobs", "predictors", "progress", "replay"},

@@ -33,6 +33,7 @@ _NAMED: Final = {
     "policies.md": "deploy/POLICIES.md",
     "live.md": "deploy/LIVE.md",
     "publish-starts.md": "deploy/STARTS.md",
+    "users.md": "deploy/USERS.md",
     "operation.md": "deploy/OPERATION.md",
     "output.md": "deploy/OUTPUT.md",
     "store.md": "deploy/STORE.md",

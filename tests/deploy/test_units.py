@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from softwalltime.users.client import SOCKET
 from tests.deploy.machine import Machine, Packages, machine
 from tests.samples import RECORDED_LOG, ROOT
 
@@ -18,7 +19,9 @@ UNITS = ROOT / "deploy" / "systemd"
 LIVE = UNITS / "softwalltime-live@.service"
 SERVICES = sorted(set(UNITS.glob("*.service")) - {LIVE})
 """Those in the full sandbox."""
+ME = UNITS / "softwalltime-me.service"
 PROGRAM = "/opt/softwalltime/bin/softwalltime"
+PYTHON = "/opt/softwalltime/bin/python"
 ACCOUNTING = "/var/spool/pbs/server_priv/accounting"
 
 
@@ -43,7 +46,10 @@ def options(service: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_systemd_analyze_verify_accepts_the_units(service: Path, analyze: str, tmp_path: Path) -> None:
     for each in SERVICES:
-        (tmp_path / each.name).write_text(each.read_text().replace(PROGRAM, sys.executable))
+        (tmp_path / each.name).write_text(
+            each.read_text().replace(PROGRAM, sys.executable).replace(PYTHON, sys.executable)
+        )
+    (tmp_path / "softwalltime-me.socket").write_text((UNITS / "softwalltime-me.socket").read_text())
     done = subprocess.run(
         [analyze, "verify", "--man=no", tmp_path / service.name], capture_output=True, text=True, check=False
     )
@@ -65,7 +71,7 @@ def test_systemd_analyze_security_rates_the_units_as_safe(service: Path, analyze
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
     said = options(service)
-    assert said["User"] == said["Group"] == ["softwalltime"]
+    assert said["User"] == said["Group"] == ["softwalltime_me" if service == ME else "softwalltime"]
     assert said["CapabilityBoundingSet"] == said["AmbientCapabilities"] == [""]
     assert said["NoNewPrivileges"] == ["yes"]
     programs = [value for key, values in said.items() if key.startswith("Exec") for value in values]
@@ -73,12 +79,21 @@ def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
     assert all(program.startswith(("/opt/softwalltime/", "/bin/")) for program in programs)
 
 
-def test_both_units_have_the_same_sandbox() -> None:
+def test_the_units_have_the_same_sandbox() -> None:
     boxes = [service.read_text().partition("# Sandbox.")[2] for service in SERVICES]
-    daemon, ingest = (set(box.partition("[Install]")[0].splitlines()) for box in reversed(boxes))
-    # Only the daemon must see that the peer is root.
-    assert {line for line in daemon ^ ingest if not line.startswith("#")} == {"PrivateUsers=yes"}
+    lines = [box.partition("[Install]")[0].splitlines() for box in boxes]
+    ingest, me, daemon = ({line for line in box if not line.startswith("#")} for box in lines)
+    # Only the daemon must see that the peer is root, and the process for users who they are.
+    assert daemon ^ ingest == {"PrivateUsers=yes"}
     assert "PrivateUsers=yes" in ingest
+    assert daemon - me == {"SystemCallFilter=setpriority"}
+    assert not me - daemon
+
+
+def test_the_process_for_users_has_limits_and_a_socket_for_all_and_is_not_the_daemons_account() -> None:
+    said, listens = options(ME), options(UNITS / "softwalltime-me.socket")
+    assert {"MemoryMax", "TasksMax", "CPUQuota", "LimitNOFILE"} <= said.keys()
+    assert (listens["ListenStream"], listens["SocketMode"]) == ([str(SOCKET)], ["0666"])
 
 
 def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) -> None:
@@ -91,7 +106,7 @@ def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) ->
     subprocess.run(["systemd-sysusers", f"--root={tmp_path}", UNITS / "softwalltime.sysusers"], check=True)
     accounts = [line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()]
     assert {account[0]: account[6] for account in accounts} == dict.fromkeys(
-        ("softwalltime", "softwalltime-live"), "/usr/sbin/nologin"
+        ("softwalltime", "softwalltime-live", "softwalltime_me"), "/usr/sbin/nologin"
     )
     (account,) = (account for account in accounts if account[0] == "softwalltime")
     if os.geteuid() != 0:

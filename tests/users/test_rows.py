@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine
 
 from softwalltime.store.current import set_current
-from softwalltime.store.own_jobs import LiveRows, UserJobs, read_ended, read_live, read_requests
+from softwalltime.store.own_jobs import LiveRows, OwnRows, read_ended, read_live, read_requests
 from softwalltime.users.answers import AnswerRows, long_requests
 from softwalltime.users.own_jobs import OwnJobs
 from tests.samples import job
@@ -132,7 +132,7 @@ def test_a_request_that_is_too_long_gets_a_shorter_one_and_how_many_ran_longer(e
 
 
 def test_of_two_names_of_one_account_nobody_else_sees_the_jobs() -> None:
-    live = LiveRows((), (UserJobs("ann", 0, "[]"), UserJobs("ann2", 0, "[]"), UserJobs("gone", 0, "[]")), ())
+    live = LiveRows((), (OwnRows("ann", 0, "[]"), OwnRows("ann2", 0, "[]"), OwnRows("gone", 0, "[]")), ())
     rows = AnswerRows(UIDS.get, live)
     assert list(rows.answers().tails) == [1]
     assert rows.unknown == {"gone"}

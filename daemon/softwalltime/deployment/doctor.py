@@ -21,6 +21,7 @@ from softwalltime.deployment.check_service import (
     check_trial,
 )
 from softwalltime.deployment.check_setup import check_setup, check_shown_starts, shows_starts
+from softwalltime.deployment.check_users import check_users
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
@@ -74,6 +75,7 @@ class Doctor:
         yield from _lag(settings, store)
         if self.asks_daemon:
             yield from _trial(settings, daemon, store)
+        yield from check_users()
         if self.alters is not None:
             server, agent = self.alters
             yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))

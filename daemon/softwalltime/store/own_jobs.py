@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from softwalltime.store.queries import query
 
 
-class UserJobs(NamedTuple):
+class OwnRows(NamedTuple):
     """A user's jobs of one kind: how many there are, and the first of them as the text of a JSON array."""
 
     user: str
@@ -30,8 +30,8 @@ class LiveRows:
     """The waiting and running jobs of all users, and when starts were forecast last, by server (epoch seconds)."""
 
     forecasts: tuple[tuple[str, int], ...]
-    waiting: tuple[UserJobs, ...]
-    running: tuple[UserJobs, ...]
+    waiting: tuple[OwnRows, ...]
+    running: tuple[OwnRows, ...]
 
 
 def read_live(connection: Connection, most: int) -> LiveRows:
@@ -47,7 +47,7 @@ def read_live(connection: Connection, most: int) -> LiveRows:
     )
 
 
-def read_ended(connection: Connection, since: int, most: int) -> Iterator[UserJobs]:
+def read_ended(connection: Connection, since: int, most: int) -> Iterator[OwnRows]:
     """Yield the last jobs of each user that ended.
 
     :param since: epoch seconds.
@@ -66,6 +66,6 @@ def read_requests(connection: Connection, since: int, least: int) -> Iterator[Pa
         yield PastRuntimes(row.user_name, row.walltime, row.runtimes)
 
 
-def _rows(connection: Connection, name: str, **values: int) -> Iterator[UserJobs]:
+def _rows(connection: Connection, name: str, **values: int) -> Iterator[OwnRows]:
     for user, jobs, rows in connection.execute(query(name), values):
-        yield UserJobs(user, jobs, rows)
+        yield OwnRows(user, jobs, rows)

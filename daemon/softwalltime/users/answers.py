@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from softwalltime.shorter_walltimes import shorter_walltime
-from softwalltime.store.own_jobs import LiveRows, PastRuntimes, UserJobs
+from softwalltime.store.own_jobs import LiveRows, OwnRows, PastRuntimes
 from softwalltime.users.own_jobs import VERSION
 
 DAYS = 28
@@ -16,7 +16,7 @@ MOST_LIVE = 5_000
 """Waiting jobs, and running jobs, in one answer."""
 MOST_ENDED = 20
 """Ended jobs in one answer."""
-_NONE = UserJobs("", 0, "[]")
+_NONE = OwnRows("", 0, "[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class AnswerRows:
 
     accounts: Callable[[str], int | None]
     live: LiveRows = field(default_factory=lambda: LiveRows((), (), ()))
-    ended: tuple[UserJobs, ...] = ()
+    ended: tuple[OwnRows, ...] = ()
     requests: Mapping[str, str] = field(default_factory=dict)
     read_at: int = 0
     problem: str = "the jobs are not read yet: ask again in a minute"
@@ -56,7 +56,7 @@ class AnswerRows:
 
     def answers(self) -> Answers:
         """Return the answers to all users, and note who has no account."""
-        by_user: dict[str, dict[str, UserJobs]] = defaultdict(dict)
+        by_user: dict[str, dict[str, OwnRows]] = defaultdict(dict)
         kinds = {"waiting": self.live.waiting, "running": self.live.running, "ended": self.ended}
         for kind, users in kinds.items():
             for rows in users:
@@ -90,7 +90,7 @@ def long_requests(past: Iterable[PastRuntimes]) -> dict[str, str]:
     return {user: json.dumps(sorted(rows, key=lambda row: -row["jobs"])) for user, rows in found.items()}
 
 
-def _tail(user: str, jobs: Mapping[str, UserJobs], requests: str) -> bytes:
+def _tail(user: str, jobs: Mapping[str, OwnRows], requests: str) -> bytes:
     parts = [f', "user": {json.dumps(user)}, "requests": {requests}']
     for kind in ("waiting", "running", "ended"):
         rows = jobs.get(kind, _NONE)

@@ -1,0 +1,142 @@
+"""The server of own jobs under clients who ask too much or take nothing, and the reader while the store is away."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import Engine
+
+from softwalltime.users import server as server_module
+from softwalltime.users.allowance import Allowance
+from softwalltime.users.answers import Answers
+from softwalltime.users.own_jobs import OwnJobs
+from softwalltime.users.process import OwnJobsReader
+from softwalltime.users.server import BUSY, MOST_OPEN_OF_ONE, OwnJobsServer
+from tests.service.running import until
+from tests.users.site import ME, fill, now
+
+Start = Callable[..., "Running"]
+UID = os.getuid()
+
+
+class Running:
+    """A server in a thread whose answers are 1 MB for this user."""
+
+    def __init__(self, path: Path, tails: dict[int, bytes], **allowances: Allowance) -> None:
+        self.path = path
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen(512)
+        answers = Answers(b"head", tails, b"empty\n")
+        self.server = OwnJobsServer(self.listener, lambda: answers, **allowances)
+        self.ended = False
+        self.thread = threading.Thread(target=self.server.run, args=(lambda: self.ended,))
+        self.thread.start()
+
+    def connect(self) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(60)
+        client.connect(str(self.path))
+        return client
+
+    def ask(self) -> bytes:
+        with self.connect() as client:
+            return b"".join(iter(lambda: client.recv(1 << 20), b""))
+
+    def end(self) -> None:
+        self.ended = True
+        self.thread.join()
+        self.listener.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started = []
+
+    def start(tails: dict[int, bytes], **allowances: Allowance) -> Running:
+        started.append(Running(tmp_path / "me.sock", tails, **allowances))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.end()
+
+
+LONG = b"x" * (1 << 20) + b"\n"
+
+
+def test_a_long_answer_arrives_whole(start: Start) -> None:
+    running = start({UID: LONG})
+    assert running.ask() == b"head" + LONG
+
+
+def test_clients_that_take_nothing_are_few_and_are_closed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "PATIENCE", 0.5)
+    running = start({UID: LONG})
+    silent = [running.connect() for _ in range(MOST_OPEN_OF_ONE)]
+    until(lambda: running.server.answered == MOST_OPEN_OF_ONE)
+    assert running.ask() == BUSY
+    # They are closed with a part of the answer in their hands; then he may ask again.
+    until(lambda: running.ask() != BUSY)
+    for client in silent:
+        received = b"".join(iter(lambda client=client: client.recv(1 << 20), b""))  # type: ignore[misc]
+        assert len(received) < len(LONG)
+        client.close()
+
+
+def test_a_client_that_leaves_costs_nothing(start: Start) -> None:
+    running = start({UID: LONG}, users=Allowance(1e9, 1e9))
+    for _ in range(200):
+        running.connect().close()
+    assert running.ask() == b"head" + LONG
+
+
+def test_users_without_jobs_share_an_allowance(start: Start) -> None:
+    running = start({}, strangers=Allowance(1e-9, 3))
+    assert [running.ask() for _ in range(5)] == [b"headempty\n"] * 3 + [BUSY] * 2
+
+
+def test_an_allowance_fills_with_time() -> None:
+    allowance = Allowance(2, 3)
+    assert [allowance.take("ann", 0.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert allowance.take("ben", 0.0)
+    assert [allowance.take("ann", 1.0) for _ in range(3)] == [True, True, False]
+    # Who has all again is forgotten; who has not is not.
+    allowance.forget(1.6)
+    assert [allowance.take("ann", 1.6) for _ in range(3)] == [True, False, False]
+    assert OwnJobs.from_json(BUSY).read_at == 0
+
+
+@pytest.mark.postgres
+def test_while_the_store_is_away_the_last_answers_stay_and_say_so(database: str, engine: Engine, postgres: str) -> None:
+    fill(engine, now())
+    engine.dispose()
+    reader = OwnJobsReader(database, {ME: 7}.get)
+
+    def answer() -> OwnJobs:
+        return OwnJobs.from_json(b"".join(reader.answers.of(7)))
+
+    assert answer().read_at == 0
+    begin = now()
+    reader.step(begin)
+    assert (answer().read_at, answer().problem, answer().waiting_jobs) == (begin, "", 1)
+    name = sql.Identifier(str(conninfo_to_dict(database)["dbname"]))
+    with psycopg.connect(make_conninfo(postgres), autocommit=True) as connection:
+        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+            [conninfo_to_dict(database)["dbname"]],
+        )
+        reader.step(begin + 30)
+        assert answer().problem == "the store of the jobs cannot be read: tell the administrators"
+        assert (answer().read_at, answer().waiting_jobs) == (begin, 1)
+        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
+    reader.step(begin + 60)
+    assert (answer().read_at, answer().problem) == (begin + 60, "")
+    reader.close()
