@@ -31,6 +31,13 @@ newest AS MATERIALIZED (
     SELECT server, max(forecast_at) AS forecast_at FROM forecast GROUP BY server
 ),
 
+-- Jobs with a forecast, and arrays of which a subjob has one: one condition without OR is a hash join.
+known AS MATERIALIZED (
+    SELECT server, job_id FROM forecast
+    UNION
+    SELECT server, array_id FROM forecast
+),
+
 running_array AS MATERIALIZED (
     SELECT DISTINCT server, regexp_replace(job_id, '\[\d+\]', '[]') AS array_id
     FROM softwalltime.current_jobs
@@ -68,11 +75,7 @@ waiting AS (
         job.ctime, NULL, NULL, NULL, NULL, NULL, '', NULL
     FROM softwalltime.current_jobs AS job
     WHERE job.start_time IS NULL
-        AND NOT EXISTS (
-            SELECT FROM forecast
-            WHERE forecast.server = job.server
-                AND (forecast.job_id = job.job_id OR (job.is_array AND forecast.array_id = job.job_id))
-        )
+        AND NOT EXISTS (SELECT FROM known WHERE known.server = job.server AND known.job_id = job.job_id)
         -- No subjob of this array waits any more: those of the forecast are all that wait.
         AND NOT (
             job.is_array

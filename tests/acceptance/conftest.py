@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
+from sqlalchemy import Engine
 
 from tests.acceptance.lab import PROCESSORS, RUNNER, STRICT, Lab
+from tests.acceptance.publishing import Publishing
 from tests.hooks.peer import Peer
 from tests.samples import ROOT
 from tests.samples import job as completed_job
@@ -186,3 +188,15 @@ def sched_config(lab: Lab) -> Iterator[Callable[[str, str], None]]:
 def strict(sched_config: Callable[[str, str], None]) -> None:
     """Let the scheduler plan top jobs: without strict ordering PBS promises no start."""
     sched_config(STRICT, "strict_ordering: true ALL")
+
+
+@pytest.fixture
+def publishing(lab: Lab, tmp_path: Path, database: str, engine: Engine) -> Iterator[Publishing]:
+    lab.uninstall()
+    lab.create_resource("predicted_start", "string")
+    made = Publishing(lab, tmp_path, database)
+    made.start()
+    yield made
+    if made.socket.exists():
+        made.kill()
+    lab.delete_jobs()

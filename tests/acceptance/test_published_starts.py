@@ -1,75 +1,17 @@
 """Starts forecast by the daemon on a real server: published, shown to the jobs' owners, judged by what happened."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.service.client import ask
 from softwalltime.store.start_times import read_expected
 from tests.acceptance.lab import WHOLE, Lab, until
+from tests.acceptance.publishing import Publishing
 
 pytestmark = pytest.mark.postgres
 
 SHOWN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\(\d{4}-\d\d-\d\dT\d\d:\d\d\.\.\d{4}-\d\d-\d\dT\d\d:\d\d\)")
-
-
-class Publishing:
-    """The daemon on the server's host."""
-
-    def __init__(self, lab: Lab, folder: Path, dsn: str) -> None:
-        self.lab = lab
-        self.socket = folder / "hook.sock"
-        self.output = folder / "output"
-        self.config = folder / "softwalltime.toml"
-        self.config.write_text(
-            f'dsn = "{dsn}"\nsocket = "{self.socket}"\naccounting = "{lab.home}/server_priv/accounting"\n'
-            '[policy]\nmode = "off"\n[starts]\nmode = "on"\nevery = 10\nruns = 10\nshow = true\nchange_seconds = 60\n'
-        )
-
-    def start(self) -> None:
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(
-                [*self.lab.runner, sys.executable, "-m", "softwalltime", "serve", "--config", str(self.config)],
-                stdout=output, stderr=output,
-            )  # fmt: skip
-        until(lambda: self.socket.exists() and self.starts()["taken"], 120, "a forecast")
-
-    def status(self) -> dict[str, Any]:
-        return ask(self.socket, {"op": "status"}, 60)
-
-    def starts(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.status()["starts"]
-        return found
-
-    def kill(self) -> None:
-        pid = self.status()["pid"]
-        os.kill(pid, signal.SIGKILL)
-        self.process.wait(60)
-        self.socket.unlink()
-        until(lambda: not self.publishers(), 30, "its process ends with it")
-
-    def publishers(self) -> str:
-        return self.lab.run("bash", "-c", "ps ax -o args= | grep '[s]tart_process'").output
-
-
-@pytest.fixture
-def publishing(lab: Lab, tmp_path: Path, database: str, engine: Engine) -> Iterator[Publishing]:
-    lab.uninstall()
-    lab.create_resource("predicted_start", "string")
-    made = Publishing(lab, tmp_path, database)
-    made.start()
-    yield made
-    if made.socket.exists():
-        made.kill()
-    lab.delete_jobs()
 
 
 def test_the_daemon_publishes_starts_and_survives_what_may_happen(

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.deployment.check_users import check_users
+from softwalltime.formatting import local_time
 from softwalltime.users.chances import chance_by, next_midnight
 from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob
 from softwalltime.users.server import BUSY
@@ -96,6 +98,7 @@ def test_text_json_and_csv(serve: Serve, capsys: pytest.CaptureFixture[str]) -> 
     path = serve(answer(waiting=[waiting()], running=[RUNNING], ended=[ENDED], requests=[request]))
     text = printed(path, capsys)
     assert "1 waiting, 1 running, 1 ended in 28 days" in text
+    assert f"the next start: about {local_time(NOW + HOUR, NOW)}\n" in text
     assert "first in the queue" in text
     assert "walltime exceeded" in text
     assert (
@@ -193,6 +196,27 @@ def test_without_the_process_the_line_says_who_must_act(tmp_path: Path, capsys: 
         said = capsys.readouterr().err
         assert what in said
         assert "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)" in said
+
+
+@pytest.mark.parametrize(
+    ("served", "verdict", "text"),
+    [
+        (answer(), "ok", "answers users"),
+        (answer(forecasts=[]), "warning", "there is no forecast"),
+        (answer(forecasts=[{"server": "srv", "forecast_at": NOW - 5 * HOUR}]), "warning", "5.0 hours old"),
+        (answer(problem="the store cannot be read"), "problem", "the store cannot be read"),
+        (b"", "problem", "cut off"),
+    ],
+)
+def test_doctor_says_whether_users_are_answered(served: bytes, verdict: str, text: str, serve: Serve) -> None:
+    (finding,) = check_users(serve(served))
+    assert finding.verdict == verdict
+    assert text in finding.text
+    assert bool(finding.act) is (verdict != "ok")
+
+
+def test_doctor_says_nothing_where_the_site_does_not_offer_it(tmp_path: Path) -> None:
+    assert list(check_users(tmp_path / "me.sock")) == []
 
 
 def test_the_probability_follows_the_ranges() -> None:

@@ -117,6 +117,9 @@ def _text(output: Output, jobs: OwnJobs) -> None:
         f"{printable(jobs.user)} at {local_time(jobs.read_at, now)}: {jobs.waiting_jobs:,} waiting, "
         f"{jobs.running_jobs:,} running, {jobs.ended_jobs:,} ended in {jobs.days} days{when}"
     )
+    following = min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
+    if following is not None:
+        output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
     if jobs.waiting:
         lines = list(_waiting_lines(jobs.waiting, now))
         output.section(TextTable.of(_WAITING, lines[:MOST_LINES]))

@@ -29,7 +29,7 @@ from softwalltime.users.accounts import Accounts
 from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
 from softwalltime.users.server import OwnJobsServer
 
-EVERY = 30.0
+EVERY = 10.0
 """Seconds between two readings of the jobs that wait and run."""
 ENDED_EVERY = 600.0
 """Seconds between two readings of the jobs that ended: they are many."""

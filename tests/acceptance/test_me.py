@@ -1,0 +1,72 @@
+"""``softwalltime me`` on a real server: each user sees what qstat shows of his own jobs, and when they start."""
+
+import pwd
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.lab import WHOLE, Lab, until
+from tests.acceptance.publishing import Publishing
+from tests.users.site import OwnJobsProcess
+
+pytestmark = pytest.mark.postgres
+USERS = ("alice", "bob", "carol")
+
+
+@pytest.fixture
+def process(database: str) -> Iterator[OwnJobsProcess]:
+    if missing := set(USERS) - {account.pw_name for account in pwd.getpwall()}:
+        pytest.skip(f"this host has no account of {', '.join(sorted(missing))}")
+    folder = Path(tempfile.mkdtemp())
+    made = OwnJobsProcess(folder, database)
+    yield made
+    made.end()
+    shutil.rmtree(folder)
+
+
+def by_qstat(lab: Lab, user: str) -> tuple[set[str], set[str]]:
+    """The waiting and the running jobs of a user, subjobs in place of arrays."""
+    jobs: dict[str, dict[str, Any]] = lab.json("qstat", "-t", "-f", "-F", "json").get("Jobs", {})
+    own = {name: job["job_state"] for name, job in jobs.items() if job["euser"] == user and "[]" not in name}
+    return {name for name, state in own.items() if state in "QH"}, {name for name, state in own.items() if state == "R"}
+
+
+def test_each_user_sees_his_own_jobs_as_qstat_has_them(
+    lab: Lab,
+    publishing: Publishing,
+    process: OwnJobsProcess,
+) -> None:
+    options = ("-q", "short", "-l", "walltime=600", "-l", WHOLE)
+    command = ("/bin/sleep", "600")
+    running = lab.qsub(*options, command=command)
+    lab.wait(running, "R")
+    lab.qsub(*options, command=command)
+    lab.qsub(*options, "-J", "1-3", command=command)
+    lab.qsub(*options, "-N", "x", user="bob", command=command)
+    held = lab.qsub(*options, "-h", user="bob", command=command)
+
+    def seen(user: str) -> tuple[set[str], set[str]]:
+        answer = process.ask(user)
+        return {job["job"] for job in answer["waiting"]}, {job["job"] for job in answer["running"]}
+
+    def forecast(user: str) -> bool:
+        return all(job["expected"] or job["waits_for"] for job in process.ask(user)["waiting"])
+
+    for user in USERS:
+        until(lambda user=user: seen(user) == by_qstat(lab, user), 60, f"{user} sees his jobs")  # type: ignore[misc]
+        until(lambda user=user: forecast(user), 60, f"the starts of {user}")  # type: ignore[misc]
+    assert [len(kind) for kind in seen("alice")] == [4, 1]
+    assert [len(kind) for kind in seen("bob")] == [2, 0]
+    assert process.ask("carol")["user"] == ""
+    of_bob = {job["job"]: job for job in process.ask("bob")["waiting"]}
+    assert of_bob[held]["waits_for"].startswith("it is held by its user")
+    # What he waits for names no job of alice.
+    assert not any(running.partition(".")[0] + "." in job["waits_for"] for job in of_bob.values())
+    lab.must("qdel", "-W", "force", running)
+    until(
+        lambda: any(job["job"] == running for job in process.ask("alice")["ended"]) or not seen("alice")[1], 60, "end"
+    )
