@@ -79,6 +79,7 @@ ALLOWED = {
         "quantiles",
         "reasons",
         "settings",
+        "shorter_walltimes",
         "states",
         "store",
         "validation",

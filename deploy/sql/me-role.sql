@@ -23,7 +23,7 @@ REVOKE ALL ON ALL TABLES IN SCHEMA softwalltime FROM softwalltime_me;
 GRANT SELECT (
     server, job_id, user_name, queue, ncpus, walltime, ctime, expected, low90, low50, high50, high90, waits_for, forecast_at
 ) ON softwalltime.expected_starts TO softwalltime_me;
-GRANT SELECT (server, job_id, shortest, median, longest, forecast_at)
+GRANT SELECT (server, job_id, shortest, median, longest, suggested, sooner, forecast_at)
 ON softwalltime.expected_runtimes TO softwalltime_me;
 GRANT SELECT (
     server, job_id, user_name, job_name, queue, ncpus, ngpus, mem, walltime, ctime, start_time, is_array

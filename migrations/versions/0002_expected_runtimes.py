@@ -13,7 +13,8 @@ depends_on = None
 CREATE = """
 CREATE TABLE softwalltime.expected_runtimes (
     forecast_at bigint NOT NULL, shortest bigint NOT NULL, median bigint NOT NULL, longest bigint NOT NULL,
-    server text COLLATE "C" NOT NULL, job_id text COLLATE "C" NOT NULL, PRIMARY KEY (job_id, server)
+    suggested bigint, sooner bigint, server text COLLATE "C" NOT NULL, job_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (job_id, server)
 );
 DO $$
 DECLARE

@@ -7,12 +7,15 @@ WHERE server = :server AND job_id <> ALL (CAST(:job_id AS text[]));
 
 -- name: set_runtimes
 -- Insert or replace the predicted runtimes of a server's jobs.
-INSERT INTO softwalltime.expected_runtimes (job_id, shortest, median, longest, server, forecast_at)
-SELECT given.job_id, given.shortest, given.median, given.longest, :server, :now
+INSERT INTO softwalltime.expected_runtimes (
+    job_id, shortest, median, longest, suggested, sooner, server, forecast_at
+)
+SELECT given.job_id, given.shortest, given.median, given.longest, given.suggested, given.sooner, :server, :now
 FROM unnest(
-    CAST(:job_id AS text[]), CAST(:shortest AS bigint[]), CAST(:median AS bigint[]), CAST(:longest AS bigint[])
-) AS given (job_id, shortest, median, longest)
+    CAST(:job_id AS text[]), CAST(:shortest AS bigint[]), CAST(:median AS bigint[]), CAST(:longest AS bigint[]),
+    CAST(:suggested AS bigint[]), CAST(:sooner AS bigint[])
+) AS given (job_id, shortest, median, longest, suggested, sooner)
 ON CONFLICT (job_id, server) DO UPDATE
-SET (shortest, median, longest, forecast_at) = (
-    excluded.shortest, excluded.median, excluded.longest, excluded.forecast_at
+SET (shortest, median, longest, suggested, sooner, forecast_at) = (
+    excluded.shortest, excluded.median, excluded.longest, excluded.suggested, excluded.sooner, excluded.forecast_at
 );

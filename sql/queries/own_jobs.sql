@@ -88,7 +88,7 @@ waiting AS (
 
 numbered AS (
     SELECT
-        waiting.*, runtime.shortest, runtime.median, runtime.longest,
+        waiting.*, runtime.shortest, runtime.median, runtime.longest, runtime.suggested, runtime.sooner,
         row_number() OVER (PARTITION BY waiting.user_name ORDER BY waiting.expected, waiting.job_id) AS place
     FROM waiting
     LEFT JOIN softwalltime.expected_runtimes AS runtime
@@ -106,7 +106,7 @@ SELECT
             'range90', CASE WHEN low90 IS NOT NULL THEN json_build_array(low90, high90) END,
             'runtime', median,
             'runtime90', CASE WHEN median IS NOT NULL THEN json_build_array(shortest, longest) END,
-            'waits_for', waits_for, 'forecast_at', forecast_at
+            'waits_for', waits_for, 'forecast_at', forecast_at, 'suggested', suggested, 'sooner', sooner
         ) ORDER BY place
     ) FILTER (WHERE place <= :most)::text AS rows
 FROM numbered

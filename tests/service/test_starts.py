@@ -346,3 +346,23 @@ def _publishers(daemon: Daemon) -> list[int]:
 
 def _state(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_jobs_that_request_too_much_learn_how_much_sooner_they_would_start(site: Site) -> None:
+    # The user's jobs with this walltime ran for ten minutes; job 6 would delay job 2, with ten minutes it would not.
+    ends = [site.now - 2000 * number for number in range(1, 40)]
+    with site.engine.begin() as connection:
+        add_jobs(connection, [
+            job("ann", submitted=end - 9000, end=end, runtime=600, walltime=36_000, job_id=f"{end}.old", server="pbs1")
+            for end in ends
+        ])  # fmt: skip
+    site.server.add("1.pbs1", job_state="R", stime=str(site.now - 600), Resource_List__ncpus="15")
+    shape = {"Resource_List__ncpus": "1", "Resource_List__walltime": "10:00:00", "euser": "ann"}
+    site.server.add("6.pbs1", ctime=str(site.now - 10), **shape)
+    site.publisher().step(site.now)
+    statement = text("SELECT * FROM softwalltime.expected_runtimes WHERE suggested IS NOT NULL")
+    with site.engine.connect() as connection:
+        rows = {row.job_id: (row.suggested, row.sooner) for row in connection.execute(statement)}
+    # Job 6 would start at once, and not after jobs 1 (50 min more), 2 and 3 (an hour each).  Of alice's two waiting jobs
+    # the first is tried: it needs the whole machine.
+    assert rows == {"2.pbs1": (5400, 0), "6.pbs1": (900, 3000 + 7200)}

@@ -31,6 +31,7 @@ def waiting(number: str = "1.srv", wait: int | None = HOUR, **more: Any) -> dict
         "job": number, "name": "name", "queue": "long", "ncpus": 4, "ngpus": None, "mem": None, "walltime": 86400,
         "submitted": NOW - 600, "expected": start, "range50": None, "range90": None, "runtime": 1800,
         "runtime90": [600, 5400], "waits_for": "first in the queue" if start else "", "forecast_at": start and NOW - 60,
+        "suggested": None, "sooner": None,
         **ranges, **more,
     }  # fmt: skip
 
@@ -102,8 +103,8 @@ def test_text_json_and_csv(serve: Serve, capsys: pytest.CaptureFixture[str]) -> 
     assert "first in the queue" in text
     assert "walltime exceeded" in text
     assert (
-        "Request 4 h instead of 24 h: of your 200 jobs with it 1 ran longer, and shorter jobs can start sooner: qalter "
-        "-l walltime=04:00:00 1.srv.  A job that reaches its walltime is killed."
+        "Request 4 h instead of 24 h: of your 200 jobs with it 1 ran longer.  A shorter job can start sooner.  "
+        "To change a job: qalter -l walltime=04:00:00 1.srv.  A job that reaches its walltime is killed."
     ) in text
     document = documented("me", printed(path, capsys, "--format", "json"))
     assert document["waiting"][0]["range90"] == [NOW, NOW + 2 * HOUR]
@@ -112,6 +113,18 @@ def test_text_json_and_csv(serve: Serve, capsys: pytest.CaptureFixture[str]) -> 
     assert [(row["kind"], row["job"], row["expected"]) for row in rows] == [
         ("waits", "1.srv", str(NOW + HOUR)), ("runs", "2.srv", str(NOW + 1200)), ("ended", "3.srv", ""),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sooner", "said"),
+    [(16_200, "1.srv would probably start 4.5 h sooner."), (5, "1.srv would probably not start sooner.")],
+)
+def test_advice_says_what_it_would_change(
+    sooner: int, said: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"walltime": 86400, "jobs": 200, "suggested": 14400, "longer": 0}
+    path = serve(answer(waiting=[waiting(suggested=14400, sooner=sooner)], requests=[request]))
+    assert f"of your 200 jobs with it none ran longer.  {said}  To change" in printed(path, capsys)
 
 
 def test_many_jobs_are_summed_up_in_text_and_complete_in_json(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:

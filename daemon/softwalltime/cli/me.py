@@ -21,6 +21,8 @@ MOST_ENDED = 10
 """Lines of the table of ended jobs."""
 OLD = 3600
 """Seconds after which forecasts are old; by default the daemon makes new ones every five minutes."""
+LEAST_GAIN = 60
+"""Seconds sooner that are worth a word."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
 _WAITING = (
@@ -219,20 +221,25 @@ def _ended_line(job: EndedJob, now: int) -> list[Cell | str]:
 
 
 def advice(jobs: OwnJobs) -> Iterator[str]:
-    """Yield a sentence for each requested walltime that is too long, with the waiting jobs that requested it."""
+    """Yield a text for each requested walltime that is too long, with what it would do for the jobs that wait."""
     from softwalltime.accounting.values import clock
 
     for request in jobs.requests:
-        ran = "none" if not request.longer else f"{request.longer:,}"
-        sentence = (
-            f"Request {walltime(request.suggested)} instead of {walltime(request.walltime)}: of your "
-            f"{plural(request.jobs, 'job')} with it {ran} ran longer, and shorter jobs can start sooner"
-        )
-        waiting = [job.job for job in jobs.waiting if job.walltime == request.walltime and not _array(job)]
+        ran = f"{request.longer:,}" if request.longer else "none"
+        instead = f"Request {walltime(request.suggested)} instead of {walltime(request.walltime)}"
+        parts = [f"{instead}: of your {plural(request.jobs, 'job')} with it {ran} ran longer."]
+        waiting = [job for job in jobs.waiting if job.walltime == request.walltime and not _array(job)]
+        judged = next((job for job in waiting if job.sooner is not None and job.suggested == request.suggested), None)
+        if judged is None:
+            parts.append("A shorter job can start sooner.")
+        elif (judged.sooner or 0) < LEAST_GAIN:
+            parts.append(f"{printable(judged.job)} would probably not start sooner.")
+        else:
+            sooner = duration(judged.sooner)
+            parts.append(f"{printable(judged.job)} would probably start {sooner} sooner.")
         if waiting:
-            sentence += f": qalter -l walltime={clock(request.suggested)} {printable(waiting[0])}"
-            sentence += f" and {len(waiting) - 1:,} more" * (len(waiting) > 1)
-        yield f"{sentence}.  A job that reaches its walltime is killed."
+            parts.append(f"To change a job: qalter -l walltime={clock(request.suggested)} {printable(waiting[0].job)}.")
+        yield "  ".join((*parts, "A job that reaches its walltime is killed."))
 
 
 def _place(job: WaitingJob) -> tuple[bool, int]:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -40,6 +40,7 @@ from softwalltime.quantiles import quantile
 from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.shown_starts import ShownStarts
 from softwalltime.service.snapshot_source import SnapshotSource
+from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.start_options import StartOptions, start_options
 from softwalltime.service.status import QueueStarts, StartsStatus
 from softwalltime.settings import Settings
@@ -91,6 +92,7 @@ class StartPublisher:
         self._running = running
         self._source = SnapshotSource(connection, config)
         self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
+        self._sooner = SoonerStarts(engine, running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
@@ -124,8 +126,9 @@ class StartPublisher:
         runs = self._runs
         learnt = replace(learning.learnt, corrections=self._calibration.corrections())
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
-        runtimes = _runtimes(queue, learnt.runtimes, starts)
         self._slow_down(time.monotonic() - begin)
+        sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
+        runtimes = _runtimes(queue, learnt.runtimes, starts, sooner)
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
@@ -205,7 +208,9 @@ def _stored(start: ExpectedStart) -> StoredStart:
     )  # fmt: skip
 
 
-def _runtimes(queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart]) -> list[ExpectedRuntime]:
+def _runtimes(
+    queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
+) -> list[ExpectedRuntime]:
     """Return the predicted runtimes of the jobs that run, and of those that wait and were forecast."""
     found = []
     for index, job in enumerate(queue.live[: queue.model.running]):
@@ -214,10 +219,13 @@ def _runtimes(queue: ModelledQueue, model: RuntimeModel, starts: Sequence[Expect
         found.append((submission.job_id, predicted))
     found += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
-        ExpectedRuntime(job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES))
+        ExpectedRuntime(
+            job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES),
+            *sooner.get(job_id, (None, None)),
+        )
         for job_id, predicted in found
         if predicted.known
-    ]
+    ]  # fmt: skip
 
 
 def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:

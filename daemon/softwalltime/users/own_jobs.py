@@ -45,6 +45,10 @@ class WaitingJob:
     """What the job waits for, or why there is no forecast."""
     forecast_at: int | None
     """Time of the forecast; null: no forecast."""
+    suggested: int | None
+    """Shorter walltime for which its start was forecast too; null: none."""
+    sooner: int | None
+    """By how much sooner it would probably start with that one; null: not known."""
     today: float | None = None
     """Probability that it starts before midnight, local time, from 0.05 to 0.95; null: not known."""
 
