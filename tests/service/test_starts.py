@@ -363,6 +363,6 @@ def test_jobs_that_request_too_much_learn_how_much_sooner_they_would_start(site:
     statement = text("SELECT * FROM softwalltime.expected_runtimes WHERE suggested IS NOT NULL")
     with site.engine.connect() as connection:
         rows = {row.job_id: (row.suggested, row.sooner) for row in connection.execute(statement)}
-    # Job 6 would start at once, and not after jobs 1 (50 min more), 2 and 3 (an hour each).  Of alice's two waiting jobs
+    # Job 6 would start at once, not after jobs 1 (50 min more), 2 and 3 (an hour each).  Of alice's two waiting jobs
     # the first is tried: it needs the whole machine.
     assert rows == {"2.pbs1": (5400, 0), "6.pbs1": (900, 3000 + 7200)}
