@@ -67,6 +67,4 @@ def test_each_user_sees_his_own_jobs_as_qstat_has_them(
     # What he waits for names no job of alice.
     assert not any(running.partition(".")[0] + "." in job["waits_for"] for job in of_bob.values())
     lab.must("qdel", "-W", "force", running)
-    until(
-        lambda: any(job["job"] == running for job in process.ask("alice")["ended"]) or not seen("alice")[1], 60, "end"
-    )
+    until(lambda: running not in seen("alice")[1] and seen("alice") == by_qstat(lab, "alice"), 60, "what alice sees")
