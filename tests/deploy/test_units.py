@@ -262,6 +262,26 @@ def test_the_ingest_unit_follows_the_log_without_the_daemon(configured: Machine)
     configured.until(lambda: show(configured, "ActiveState", "softwalltime-ingest") == "inactive")
 
 
+def test_users_see_their_own_jobs_at_a_socket_for_all(configured: Machine) -> None:
+    configured.run("su postgres -c 'psql -q -d softwalltime -f /usr/share/doc/pbs-softwalltime/deploy/sql/me-role.sql'")
+    configured.run("systemctl enable --now softwalltime-me.socket")
+    asked = "runuser -u alice -- softwalltime me --format json"
+    configured.until(lambda: configured.run(asked, check=False).startswith("{"))
+    answer = json.loads(configured.run(asked))
+    assert (answer["user"], answer["problem"]) in (("alice", ""), ("", ""))
+    assert configured.run(f"stat -c '%a %U' {SOCKET}") == "666 root"
+    assert show(configured, "ActiveState", "softwalltime-me") == "active"
+    assert "softwalltime me" in configured.run("softwalltime doctor", check=False)
+    pid = show(configured, "MainPID", "softwalltime-me")
+    fields = dict(line.split(":", 1) for line in configured.run(f"cat /proc/{pid}/status").splitlines())
+    assert set(fields["Uid"].split()) == {configured.run("id -u softwalltime_me")}
+    # Connections wait in systemd's socket until another process has started.
+    configured.run(f"kill -9 {pid}")
+    configured.until(lambda: configured.run(asked, check=False).startswith("{"))
+    configured.run("systemctl disable --now softwalltime-me.socket softwalltime-me.service")
+    assert "ask your administrators" in configured.run(asked, check=False)
+
+
 def test_the_agent_for_pbs_is_for_the_daemon_only_and_may_run_pbs_iff(analyze: str, tmp_path: Path) -> None:
     for each in (LIVE, UNITS / "softwalltime-live.socket"):
         (tmp_path / each.name).write_text(each.read_text().replace("/opt/softwalltime/bin/python", sys.executable))

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +15,10 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine
 
 from softwalltime.users.client import NoOwnJobsError, ask_own_jobs
+from softwalltime.users.process import listening_socket
 from softwalltime.users.server import BURST
 from tests.samples import ROOT
+from tests.service.running import PATIENT, until
 from tests.users.site import ME, OTHER, OwnJobsProcess, fill, now
 
 pytestmark = pytest.mark.postgres
@@ -79,6 +83,48 @@ def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(process: O
     with pytest.raises(NoOwnJobsError, match="asked too often"):
         ask_often()
     assert process.ask(OTHER)["user"] == OTHER
+
+
+def test_it_takes_the_socket_of_systemd(role: str, engine: Engine, tmp_path: Path) -> None:
+    fill(engine, now())
+    path = tmp_path / "me.sock"
+    with listening_socket(path) as listener:
+        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.users.process 3<&"$1" "$1"<&-'
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", script.replace('"$1"', str(listener.fileno())), sys.executable],
+            pass_fds=[listener.fileno()], env={**os.environ, "SOFTWALLTIME_DSN": role},
+        )  # fmt: skip
+        try:
+            until(lambda: _answers(path))
+            assert ask_own_jobs(path).user == ME
+        finally:
+            process.terminate()
+            process.wait(PATIENT)
+
+
+def _answers(path: Path) -> bool:
+    try:
+        return bool(ask_own_jobs(path))
+    except NoOwnJobsError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        ([], {"SOFTWALLTIME_DSN": "postgresql:///x"}, "no socket: start softwalltime-me.socket"),
+        (["/nowhere/me.sock"], {"SOFTWALLTIME_DSN": "postgresql:///x"}, "/nowhere/me.sock: cannot listen here"),
+        (["/tmp/softwalltime-never.sock"], {}, "no store: set SOFTWALLTIME_DSN"),
+    ],
+)
+def test_wrong_settings_end_it_with_2_which_systemd_does_not_restart(
+    arguments: list[str], environment: dict[str, str], message: str
+) -> None:
+    command = [sys.executable, "-m", "softwalltime.users.process", *arguments]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_role_can_read_nothing_else_and_change_nothing(role: str) -> None:

@@ -21,7 +21,7 @@ MOST_ENDED = 10
 """Lines of the table of ended jobs."""
 OLD = 3600
 """Seconds after which forecasts are old; by default the daemon makes new ones every five minutes."""
-LEAST_GAIN = 60
+LEAST_GAIN = 30
 """Seconds sooner that are worth a word."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 

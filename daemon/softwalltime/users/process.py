@@ -30,9 +30,9 @@ from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, 
 from softwalltime.users.server import OwnJobsServer
 
 EVERY = 10.0
-"""Seconds between two readings of the jobs that wait and run."""
-ENDED_EVERY = 600.0
-"""Seconds between two readings of the jobs that ended: they are many."""
+"""Seconds between two readings."""
+SHARE = 0.02
+"""Share of the time in which the jobs that ended are read, at most: they are many, and PostgreSQL has other work."""
 SLOW = 60.0
 """Seconds that a statement may take."""
 BACKLOG = 1024
@@ -50,7 +50,7 @@ class OwnJobsReader:
         self._dsn = dsn
         self._rows = AnswerRows(accounts)
         self._engine: Engine | None = None
-        self._ended_read = -ENDED_EVERY
+        self._ended_due = 0.0
         self.answers = self._rows.answers()
 
     def step(self, now: int) -> None:
@@ -79,11 +79,12 @@ class OwnJobsReader:
         rows = self._rows
         with self._engine.connect() as connection:
             rows.live = read_live(connection, MOST_LIVE)
-            if time.monotonic() - self._ended_read >= ENDED_EVERY:
+            begin = time.monotonic()
+            if begin >= self._ended_due:
                 since = now - DAYS * 86400
                 rows.ended = tuple(read_ended(connection, since, MOST_ENDED))
                 rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS))
-                self._ended_read = time.monotonic()
+                self._ended_due = begin + (time.monotonic() - begin) / SHARE
 
     def close(self) -> None:
         """Close the connection to the store; the next reading opens another one."""
