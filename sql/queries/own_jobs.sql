@@ -1,5 +1,6 @@
 -- What each user may see of his own jobs: one row per user, his jobs as finished JSON.  The role softwalltime_me runs
--- these statements (deploy/sql/me-role.sql); it may read no column that is not named here.  Times are epoch seconds.
+-- these statements (deploy/sql/me-role.sql); it may read no column that is not named here.  Times are epoch seconds.  An
+-- empty :server selects the jobs of all servers.
 
 -- name: own_forecasts
 -- Return when the newest forecasts of each server were made, and whether any job of the server is known.
@@ -9,6 +10,7 @@ FROM (
     UNION ALL
     SELECT server, forecast_at FROM softwalltime.expected_runtimes
 ) AS made
+WHERE CAST(:server AS text) IN ('', server)
 GROUP BY server
 ORDER BY server;
 
@@ -25,6 +27,7 @@ forecast AS MATERIALIZED (
         server, job_id, regexp_replace(job_id, '\[\d+\]', '[]') AS array_id, user_name, queue, ncpus, walltime, ctime,
         expected, low90, low50, high50, high90, waits_for, forecast_at
     FROM softwalltime.expected_starts
+    WHERE CAST(:server AS text) IN ('', server)
 ),
 
 newest AS MATERIALIZED (
@@ -74,7 +77,7 @@ waiting AS (
         job.user_name, job.server, job.job_id, job.job_name, job.queue, job.ncpus, job.mem, job.ngpus, job.walltime,
         job.ctime, NULL, NULL, NULL, NULL, NULL, '', NULL
     FROM softwalltime.current_jobs AS job
-    WHERE job.start_time IS NULL
+    WHERE job.start_time IS NULL AND CAST(:server AS text) IN ('', job.server)
         AND NOT EXISTS (SELECT FROM known WHERE known.server = job.server AND known.job_id = job.job_id)
         -- No subjob of this array waits any more: those of the forecast are all that wait.
         AND NOT (
@@ -125,7 +128,7 @@ WITH running AS (
     LEFT JOIN softwalltime.expected_runtimes AS runtime
         -- A prediction from before its start is one of the whole runtime, too.
         ON runtime.job_id = job.job_id AND runtime.server = job.server
-    WHERE job.start_time IS NOT NULL AND NOT job.is_array
+    WHERE job.start_time IS NOT NULL AND NOT job.is_array AND CAST(:server AS text) IN ('', job.server)
 )
 
 SELECT
@@ -151,7 +154,7 @@ WITH numbered AS (
         row_number() OVER (PARTITION BY job.user_name ORDER BY job.end_time DESC, job.job_id) AS place
     FROM softwalltime.completed_jobs AS job
     -- A whole array is no job that ran.
-    WHERE job.end_time >= :since AND job.job_id NOT LIKE '%[]%'
+    WHERE job.end_time >= :since AND job.job_id NOT LIKE '%[]%' AND CAST(:server AS text) IN ('', job.server)
 )
 
 SELECT
@@ -172,6 +175,6 @@ GROUP BY user_name;
 -- are at least :least of them.  A job that was killed late counts as one that ran for its walltime.
 SELECT user_name, walltime, array_agg(least(runtime, walltime) ORDER BY ctime, id) AS runtimes
 FROM softwalltime.completed_jobs
-WHERE end_time >= :since AND runtime > 0 AND walltime > 0
+WHERE end_time >= :since AND runtime > 0 AND walltime > 0 AND CAST(:server AS text) IN ('', server)
 GROUP BY user_name, walltime
 HAVING count(*) >= :least;

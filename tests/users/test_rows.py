@@ -1,5 +1,6 @@
 """Which jobs a user sees: what the log and the forecasts know of each kind of job."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,25 @@ def test_a_job_is_its_owners_by_the_log_whatever_the_forecast_says(connection: C
     publish(connection, now, [forecast("1.srv", now, HOUR, "ben")])
     set_current(connection, [waits("1.srv", now, "ann")])
     assert (of(connection).waiting_jobs, of(connection, 2).waiting_jobs) == (1, 0)
+
+
+def test_jobs_of_another_server_are_another_persons_where_the_site_says_so(engine: Engine, now: int) -> None:
+    # Two clusters may share a store, and a name be two persons.
+    there = [waits("1.srv", now, "ann"), runs("2.srv", now, "ann")]
+    with engine.begin() as connection:
+        set_current(connection, [*there, *(replace(each, server="other") for each in there)])
+        publish(connection, now, [forecast("1.srv", now, HOUR, "ann")], ["1.srv"])
+        add_jobs(connection, [
+            job("ann", job_id=f"{n + 100}.{name}", submitted=now - 900, end=now, server=name)
+            for name in ("srv", "other", "other2") for n in range(9)
+        ])  # fmt: skip
+        for server, jobs, requests in (("", 2, 27), ("srv", 1, 9), ("other", 1, 9), ("none", 0, 0)):
+            live = read_live(connection, 10, server)
+            counts = [sum(rows.jobs for rows in kind) for kind in (live.waiting, live.running)]
+            assert counts == [jobs, jobs], server
+            assert len(live.forecasts) == (server in ("", "srv"))
+            assert sum(rows.jobs for rows in read_ended(connection, 0, 10, server)) == requests
+            assert sum(len(past.runtimes) for past in read_requests(connection, 0, 1, server)) == requests
 
 
 def test_more_jobs_than_an_answer_holds_are_counted(connection: Connection, now: int) -> None:

@@ -34,38 +34,41 @@ class LiveRows:
     running: tuple[OwnRows, ...]
 
 
-def read_live(connection: Connection, most: int) -> LiveRows:
+def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
     """Return the waiting and running jobs of each user.
 
     :param most: jobs of each kind of one user.
+    :param server: only jobs of this one; empty: of all servers of the store.
     """
-    forecasts = connection.execute(query("own_forecasts")).all()
+    forecasts = connection.execute(query("own_forecasts"), {"server": server}).all()
     return LiveRows(
         tuple((row.server, row.forecast_at) for row in forecasts),
-        tuple(_rows(connection, "own_waiting", most=most)),
-        tuple(_rows(connection, "own_running", most=most)),
+        tuple(_rows(connection, "own_waiting", most=most, server=server)),
+        tuple(_rows(connection, "own_running", most=most, server=server)),
     )
 
 
-def read_ended(connection: Connection, since: int, most: int) -> Iterator[OwnRows]:
+def read_ended(connection: Connection, since: int, most: int, server: str = "") -> Iterator[OwnRows]:
     """Yield the last jobs of each user that ended.
 
     :param since: epoch seconds.
     :param most: jobs of one user.
+    :param server: only jobs of this one; empty: of all servers of the store.
     """
-    yield from _rows(connection, "own_ended", since=since, most=most)
+    yield from _rows(connection, "own_ended", since=since, most=most, server=server)
 
 
-def read_requests(connection: Connection, since: int, least: int) -> Iterator[PastRuntimes]:
+def read_requests(connection: Connection, since: int, least: int, server: str = "") -> Iterator[PastRuntimes]:
     """Yield the past runtimes by user and requested walltime.
 
     :param since: of jobs that ended at that time or later, epoch seconds.
     :param least: jobs with one walltime that a user must have.
+    :param server: only jobs of this one; empty: of all servers of the store.
     """
-    for row in connection.execute(query("own_requests"), {"since": since, "least": least}):
+    for row in connection.execute(query("own_requests"), {"since": since, "least": least, "server": server}):
         yield PastRuntimes(row.user_name, row.walltime, row.runtimes)
 
 
-def _rows(connection: Connection, name: str, **values: int) -> Iterator[OwnRows]:
+def _rows(connection: Connection, name: str, **values: int | str) -> Iterator[OwnRows]:
     for user, jobs, rows in connection.execute(query(name), values):
         yield OwnRows(user, jobs, rows)

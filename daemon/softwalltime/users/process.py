@@ -1,8 +1,8 @@
 """The process of ``softwalltime-me.service``: reads all users' jobs from the store, and answers each with his own.
 
 ``python -m softwalltime.users.process`` takes the socket of systemd, or makes one at the path that is its argument.
-The store is that of ``SOFTWALLTIME_DSN``; its role needs no more rights than deploy/sql/me-role.sql gives.  The
-process has no other input.
+The store is that of ``SOFTWALLTIME_DSN``, and the jobs are those of ``SOFTWALLTIME_SERVER``, if it is set.  The role of
+the DSN needs no more rights than deploy/sql/me-role.sql gives.  The process has no other input.
 """
 
 import argparse
@@ -44,10 +44,15 @@ log = logging.getLogger(__name__)
 
 
 class OwnJobsReader:
-    """Reads the store again and again, and replaces the answers."""
+    """Reads the store again and again, and replaces the answers.
 
-    def __init__(self, dsn: str, accounts: Callable[[str], int | None]) -> None:
+    :param accounts: returns the uid of a user name.
+    :param server: show only jobs of this PBS server; empty: of all of the store, whose users must be the same.
+    """
+
+    def __init__(self, dsn: str, accounts: Callable[[str], int | None], server: str = "") -> None:
         self._dsn = dsn
+        self._server = server
         self._rows = AnswerRows(accounts)
         self._engine: Engine | None = None
         self._ended_due = 0.0
@@ -78,12 +83,12 @@ class OwnJobsReader:
             self._engine = connect(self._dsn, StatementMonitor(SLOW))
         rows = self._rows
         with self._engine.connect() as connection:
-            rows.live = read_live(connection, MOST_LIVE)
+            rows.live = read_live(connection, MOST_LIVE, self._server)
             begin = time.monotonic()
             if begin >= self._ended_due:
                 since = now - DAYS * 86400
-                rows.ended = tuple(read_ended(connection, since, MOST_ENDED))
-                rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS))
+                rows.ended = tuple(read_ended(connection, since, MOST_ENDED, self._server))
+                rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS, self._server))
                 self._ended_due = begin + (time.monotonic() - begin) / SHARE
 
     def close(self) -> None:
@@ -132,8 +137,8 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     try:
-        dsn = load_settings().dsn
-        if dsn is None:
+        settings = load_settings()
+        if settings.dsn is None:
             raise UsageError("no store: set SOFTWALLTIME_DSN, such as postgresql:///softwalltime")
         listener = listening_socket(arguments.socket)
     except SoftwalltimeError as error:
@@ -141,7 +146,7 @@ def main() -> int:
         return error.exit_status
     # The thread that reads gives up the interpreter within this time: an answer waits no longer.
     sys.setswitchinterval(20e-6)
-    reader = OwnJobsReader(dsn, Accounts().uid)
+    reader = OwnJobsReader(settings.dsn, Accounts().uid, settings.server)
     Thread(target=reader.run, daemon=True).start()
     gc.freeze()
     OwnJobsServer(listener, lambda: reader.answers).run()
