@@ -3,13 +3,16 @@
 import csv
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from softwalltime.cli import run
 from softwalltime.reports.advice import advise_users, measure_earlier_starts
+from softwalltime.reports.advise_document import with_messages
 from softwalltime.shorter_walltimes import suggest
+from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from tests.samples import RECORDED_LOG, job, trace
 
@@ -64,6 +67,27 @@ def test_each_request_gets_a_suggestion_or_the_reason_why_not() -> None:
     assert only["growing"].killed == 1.0
 
 
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        (Interval(3600, 1800, 5400), "would have started 1 h earlier in the median (95% interval 30 min to 1.5 h)."),
+        (Interval(3600, -600_000, 700_000), "The simulation does not show that these jobs would have started earlier."),
+        (None, "request 6 h."),
+    ],
+)
+def test_a_message_names_the_jobs_and_has_no_interval_that_says_nothing(earlier: Interval | None, said: str) -> None:
+    names = ["relax\x1b[2J"] * 30 + ["md " * 30] * 9 + [""]
+    records = [
+        job("ann", submitted=n, runtime=4 * HOUR, walltime=24 * HOUR, job_id=f"{n}.srv", job_name=name, ncpus=2)
+        for n, name in enumerate(names)
+    ]
+    (advice,) = with_messages([replace(advise_users(of(*records))["ann"], earlier=earlier)])
+    assert advice.message.startswith("You request 24 h (jobs relax?[2J, md md md ")
+    assert "md..." in advice.message
+    assert advice.message.endswith(said)
+    assert "\N{MINUS SIGN}" not in advice.message
+
+
 def test_jobs_that_fit_a_gap_with_their_new_walltime_start_earlier() -> None:
     # Every 4 h a job takes 3 of 4 processors for 2 h, and one on all 4 waits for it and runs 1 h.  A job of 10 min
     # would delay neither, but the scheduler knows its 10 h: it starts after 3 h in place of 2 min.
@@ -100,7 +124,8 @@ def test_a_recorded_user_gets_a_table_and_everyone_a_line_in_the_file(
     assert {row["user"] for row in rows} == {one["user"] for one in document["users"]}
     for row in rows:
         assert int(row["suggested_s"]) <= 0.75 * int(row["requested_s"])
-        assert row["message"].startswith(f"You request {row['requested']} and use ")
+        assert row["job_names"]
+        assert row["message"].startswith(f"You request {row['requested']} (jobs {row['job_names']}) and use ")
     user = rows[0]["user"]
     assert run(["advise", user, *log]) == 0
     text = capsys.readouterr().out

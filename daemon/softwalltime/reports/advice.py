@@ -1,5 +1,6 @@
 """Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,9 @@ from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken, suitable_shake
+
+MOST_NAMES = 3
+"""Job names by which a user recognises the jobs with one walltime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class RequestAdvice:
     """Share of the newer half of the jobs that ran longer than a suggestion made from the older half."""
     saved: float
     """Processor-seconds that would not have been requested."""
+    names: tuple[str, ...] = ()
+    """The most frequent job names, at most three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class UserAdvice:
 def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
     """Return the advice for each user by name."""
     groups: dict[str, dict[int, list[int]]] = {}
+    names = list(jobs.completed.values("job_name"))
     for index, (user, walltime) in enumerate(jobs.completed.rows("user", "walltime")):
         # Nothing shorter can be advised to who requests no walltime.
         if walltime:
@@ -67,7 +74,10 @@ def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
     size = np.array(jobs.processors, np.float64)
     found = {}
     for user, requests in groups.items():
-        advice = [_advise(walltime, runtime[which], size[which]) for walltime, which in requests.items()]
+        advice = [
+            _advise(walltime, runtime[which], size[which], Counter(names[index] for index in which))
+            for walltime, which in requests.items()
+        ]
         ordered = tuple(sorted(advice, key=lambda one: (-one.saved, -one.jobs, one.walltime)))
         found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
     return found
@@ -106,13 +116,16 @@ def measure_earlier_starts(
     return {user: interval(found) for user, found in medians.items()}
 
 
-def _advise(walltime: int, runtime: Integers, size: np.ndarray) -> RequestAdvice:
+def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
     jobs = len(runtime)
     used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
+    frequent = tuple(name for name, _ in names.most_common(MOST_NAMES + 1) if name)[:MOST_NAMES]
     shorter = shorter_walltime(walltime, runtime.tolist())
     saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
-    return RequestAdvice(walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved)
+    return RequestAdvice(
+        walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved, frequent
+    )
 
 
 def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:

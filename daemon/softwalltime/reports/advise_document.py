@@ -1,5 +1,6 @@
 """Advice for users as a document and in sentences: the output of ``softwalltime advise``."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
@@ -9,9 +10,11 @@ from softwalltime.reports.advice import RequestAdvice, UserAdvice
 
 MERGED = (
     "user", "jobs", "requested_s", "used", "suggested_s", "requested", "suggested", "earlier_s", "earlier_low_s",
-    "earlier_high_s", "message",
+    "earlier_high_s", "job_names", "message",
 )  # fmt: skip
 """Columns of the mail-merge file."""
+LONGEST_NAME = 40
+"""Characters of a job name that are printed."""
 MIN_PRINTED_SHARE = 0.01
 """Least share of the walltime that is printed as a number."""
 
@@ -56,7 +59,7 @@ def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
         yield (
             printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
             walltime(first.walltime), walltime(suggested),
-            *(None if value is None else round(value) for value in seconds), one.message,
+            *(None if value is None else round(value) for value in seconds), _names(first), one.message,
         )  # fmt: skip
 
 
@@ -70,27 +73,32 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
     lines = [_suggestion(suggestion) for suggestion in advice.suggestions]
     earlier = advice.earlier
     if earlier is not None and earlier.mean is not None:
-        between = "" if earlier.low is None or earlier.high is None else (
-            f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
-        )  # fmt: skip
         if (earlier.mean if earlier.low is None else earlier.low) > 0:
             condition = f" if all {followers:,} users with such advice had followed it" if followers > 1 else ""
+            between = "" if earlier.low is None or earlier.high is None else (
+                f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
+            )  # fmt: skip
             lines.append(
                 f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}{condition}."
             )
         elif earlier.mean == 0 and not earlier.low:
             lines.append("In the simulation these jobs would not have started earlier in the median.")
         else:
-            lines.append(
-                f"The simulation does not show that these jobs would have started earlier: {duration(earlier.mean)} in "
-                f"the median{between}."
-            )
+            # An interval around 0 would say nothing to a user.
+            lines.append("The simulation does not show that these jobs would have started earlier.")
     return " ".join(lines)
 
 
 def _suggestion(one: RequestAdvice) -> str:
     used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
+    names = _names(one)
+    for_jobs = f" (jobs {names})" if names else ""
     return (
-        f"You request {walltime(one.walltime)} and use {used}; 99% of these jobs ended within "
+        f"You request {walltime(one.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
         f"{duration(one.longest)}: request {walltime(one.suggested or one.walltime)}."
     )
+
+
+def _names(one: RequestAdvice) -> str:
+    """Return the job names for a sentence."""
+    return ", ".join(textwrap.shorten(printable(name), LONGEST_NAME, placeholder="...") for name in one.names)

@@ -31,12 +31,14 @@ class SoonerStart(NamedTuple):
 class SoonerStarts:
     """Forecasts a few jobs at each step, in turn: of each user's jobs with one walltime the first in the queue.
 
+    :param server: of past jobs, in the store; empty: all.
     :param running: what jobs are planned with once they run.
     :param every: seconds between two steps.
     """
 
-    def __init__(self, engine: Engine, running: str, every: int) -> None:
+    def __init__(self, engine: Engine, server: str, running: str, every: int) -> None:
         self._engine = engine
+        self._server = server
         self._running = running
         self._seconds = SHARE * every
         self._suggested: dict[tuple[str, int], int] = {}
@@ -68,7 +70,7 @@ class SoonerStarts:
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
         """The walltime to request instead, by user and walltime."""
         with self._engine.connect() as connection:
-            past = list(read_requests(connection, now - WINDOW, LEAST_JOBS))
+            past = list(read_requests(connection, now - WINDOW, LEAST_JOBS, self._server))
         found = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
         return {request: seconds for request, seconds in found.items() if seconds is not None}
 

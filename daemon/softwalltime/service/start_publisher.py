@@ -92,7 +92,7 @@ class StartPublisher:
         self._running = running
         self._source = SnapshotSource(connection, config)
         self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
-        self._sooner = SoonerStarts(engine, running, options.every)
+        self._sooner = SoonerStarts(engine, settings.server, running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
