@@ -127,13 +127,14 @@ class StartPublisher:
         learnt = replace(learning.learnt, corrections=self._calibration.corrections())
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
-        sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
-        runtimes = _runtimes(queue, learnt.runtimes, starts, sooner)
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
             kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
-            publish_runtimes(connection, server, runtimes, now)
+        # The starts do not wait for what is known of other walltimes.
+        sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
+        with self._engine.begin() as connection:
+            publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
