@@ -36,11 +36,22 @@ MADE_ONCE = {"packages", "debian", "bootable"}
 """Fixtures that take minutes, or change a folder of the machine: the tests that use them run in one process."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the hook of pytest-xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, keep a file's tests together."""
     for item in items:
-        together = "machines" if MADE_ONCE.intersection(getattr(item, "fixturenames", ())) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    return "machines" if MADE_ONCE.intersection(getattr(item, "fixturenames", ())) else str(item.path)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail where pytest-xdist does not see the groups: two processes would each make every fixture of a file."""
+    grouped = getattr(session.config.option, "loadgroup", False)
+    if grouped and not all(item.nodeid.endswith(f"@{_group(item)}") for item in session.items):
+        raise pytest.UsageError("pytest-xdist does not see the groups of tests/conftest.py; pytest 9.1 does")
 
 
 @pytest.fixture(autouse=True)

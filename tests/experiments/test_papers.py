@@ -17,9 +17,13 @@ from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 
 
 @pytest.fixture(scope="module")
-def reports(study: Study) -> dict[str, PaperResults]:
-    modules = (import_module(f"softwalltime.experiments.{name}") for name in PAPERS)
-    return {name: module.repeat(study) for name, module in zip(PAPERS, modules, strict=True)}
+def studies(study: Study, small_study: Study) -> dict[str, Study]:
+    return dict.fromkeys(PAPERS, study) | {"fan2017": small_study}
+
+
+@pytest.fixture(scope="module")
+def reports(studies: dict[str, Study]) -> dict[str, PaperResults]:
+    return {name: import_module(f"softwalltime.experiments.{name}").repeat(study) for name, study in studies.items()}
 
 
 def rows(report: PaperResults, key: str) -> list[dict]:
@@ -34,11 +38,11 @@ def tables(reports: dict[str, PaperResults]) -> Iterator[Table]:
 
 @pytest.mark.parametrize("name", list(PAPERS))
 def test_a_report_says_what_was_simulated_and_what_differs(
-    reports: dict[str, PaperResults], name: str, study: Study
+    reports: dict[str, PaperResults], name: str, studies: dict[str, Study]
 ) -> None:
     report = reports[name]
     assert report.paper == name
-    assert report.jobs == len(study.jobs)
+    assert report.jobs == len(studies[name].jobs)
     assert len(report.differences) >= 3
     assert len({table.key for table in report.tables}) == len(report.tables) >= 2
     text = "\n".join(part if isinstance(part, str) else part.markdown() for part in report.parts())
@@ -148,12 +152,13 @@ def test_fan_simulates_the_months_after_the_first_in_both_modes(reports: dict[st
     assert killed["killed"] > 0 == killed["runs on"]
 
 
-def test_fan_counts_jobs_that_outlived_their_walltime(reports: dict[str, PaperResults], study: Study) -> None:
+def test_fan_counts_jobs_that_outlived_their_walltime(reports: dict[str, PaperResults], small_study: Study) -> None:
     request = rows(reports["fan2017"], "fig7")[0]
-    months = months_of([job.submission.submitted for job in study.completed])
+    completed = small_study.completed
+    months = months_of([job.submission.submitted for job in completed])
     outlived = [
         job.runtime > job.submission.walltime
-        for job, month in zip(study.completed, months, strict=True)
+        for job, month in zip(completed, months, strict=True)
         if month != months[0] and job.submission.walltime and job.runtime
     ]
     assert any(outlived)

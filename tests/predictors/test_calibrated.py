@@ -142,8 +142,8 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
 
 
 def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
-    workload = Workload(list(read_jobs([trace("KTH")], Tally())), 12_000)
-    late = workload.scored & (np.arange(12_000) > 2000)
+    workload = Workload(list(read_jobs([trace("KTH")], Tally())), 6000)
+    late = workload.scored & (np.arange(6000) > 1500)
     t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.numbers("ncpus", 1)[late]
     figures = {}
     for objective in ("accuracy", "absolute-error", "node-seconds"):

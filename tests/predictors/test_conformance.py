@@ -24,7 +24,8 @@ every_predictor = pytest.mark.parametrize("predictor", available(), ids=lambda p
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    return Workload(generate(3000, seed=7))
+    """Five weeks, as TRIP is fitted first after a month, and few jobs, as each predictor is asked for all of them."""
+    return Workload(generate(1000, seed=7, processors=8))
 
 
 def fresh(predictor: type[Predictor]) -> Predictor:

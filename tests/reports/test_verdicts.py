@@ -125,18 +125,15 @@ def write_swf(source: Path, jobs: int, target: Path) -> str:
     return str(target)
 
 
-@pytest.mark.parametrize(("name", "processors"), [("KTH", 100), ("SDSC-SP2", 128)])
-def test_the_commands_agree_on_recorded_traces(
-    name: str, processors: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_swf(trace(name), 1500, tmp_path / "trace.swf")
-    found = verdicts(source, processors, tmp_path, capsys)
+def test_the_commands_agree_on_a_recorded_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_swf(trace("KTH"), 600, tmp_path / "trace.swf")
+    found = verdicts(source, 100, tmp_path, capsys)
     assert set(found.values()) == {"unknown"}, "recorded waits are more than 1.5 times the simulated ones"
 
 
 def test_the_commands_agree_on_a_synthetic_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "logs"
-    assert run(["generate", str(folder), "--jobs", "1500", "--seed", "3"]) == 0
+    assert run(["generate", str(folder), "--jobs", "1200", "--seed", "3"]) == 0
     capsys.readouterr()
     found = verdicts(str(folder), 128, tmp_path, capsys)
     assert len(set(found.values())) == 1
