@@ -264,7 +264,7 @@ def test_the_ingest_unit_follows_the_log_without_the_daemon(configured: Machine)
 
 def test_users_see_their_own_jobs_at_a_socket_for_all(configured: Machine) -> None:
     configured.run("su postgres -c 'psql -q -d softwalltime -f /usr/share/doc/pbs-softwalltime/deploy/sql/me-role.sql'")
-    configured.run("systemctl enable --now softwalltime-me.socket")
+    configured.run("systemctl enable --now softwalltime-me.socket softwalltime-me")
     asked = "runuser -u alice -- softwalltime me --format json"
     configured.until(lambda: configured.run(asked, check=False).startswith("{"))
     answer = json.loads(configured.run(asked))

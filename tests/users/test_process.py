@@ -14,11 +14,12 @@ from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine
 
+from softwalltime.users import client
 from softwalltime.users.client import NoOwnJobsError, ask_own_jobs
 from softwalltime.users.process import listening_socket
 from softwalltime.users.server import BURST
 from tests.samples import ROOT
-from tests.service.running import PATIENT, until
+from tests.service.running import PATIENT
 from tests.users.site import ME, OTHER, OwnJobsProcess, fill, now
 
 pytestmark = pytest.mark.postgres
@@ -85,8 +86,11 @@ def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(process: O
     assert process.ask(OTHER)["user"] == OTHER
 
 
-def test_it_takes_the_socket_of_systemd(role: str, engine: Engine, tmp_path: Path) -> None:
+def test_it_takes_the_socket_of_systemd(
+    role: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(engine, now())
+    monkeypatch.setattr(client, "TIMEOUT", PATIENT)
     path = tmp_path / "me.sock"
     with listening_socket(path) as listener:
         script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.users.process 3<&"$1" "$1"<&-'
@@ -95,18 +99,11 @@ def test_it_takes_the_socket_of_systemd(role: str, engine: Engine, tmp_path: Pat
             pass_fds=[listener.fileno()], env={**os.environ, "SOFTWALLTIME_DSN": role},
         )  # fmt: skip
         try:
-            until(lambda: _answers(path))
+            # The first one who asks waits for the process, and gets his jobs.
             assert ask_own_jobs(path).user == ME
         finally:
             process.terminate()
             process.wait(PATIENT)
-
-
-def _answers(path: Path) -> bool:
-    try:
-        return bool(ask_own_jobs(path))
-    except NoOwnJobsError:
-        return False
 
 
 @pytest.mark.parametrize(

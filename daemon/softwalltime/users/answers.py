@@ -44,7 +44,7 @@ class AnswerRows:
     ended: tuple[OwnRows, ...] = ()
     requests: Mapping[str, str] = field(default_factory=dict)
     read_at: int = 0
-    problem: str = "the jobs are not read yet: ask again in a minute"
+    problem: str = "the jobs are not read yet: ask again in some seconds"
     unknown: frozenset[str] = frozenset()
     """Users with jobs who have no account on this host."""
 

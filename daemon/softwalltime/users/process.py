@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 from sqlalchemy import Engine
 
@@ -35,6 +35,8 @@ SHARE = 0.02
 """Share of the time in which the jobs that ended are read, at most: they are many, and PostgreSQL has other work."""
 SLOW = 60.0
 """Seconds that a statement may take."""
+FIRST_READING = 3.0
+"""Seconds that the first users wait for the first reading: less than the client's patience."""
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 SYSTEMD_SOCKET = 3
@@ -56,6 +58,8 @@ class OwnJobsReader:
         self._rows = AnswerRows(accounts)
         self._engine: Engine | None = None
         self._ended_due = 0.0
+        self.tried = Event()
+        """Set when the store has been read once, or could not be."""
         self.answers = self._rows.answers()
 
     def step(self, now: int) -> None:
@@ -106,6 +110,7 @@ class OwnJobsReader:
             # Old answers are better than none.
             except Exception:
                 log.exception("unexpected error; trying again")
+            self.tried.set()
             time.sleep(max(1.0, EVERY - (time.monotonic() - begin)))
 
 
@@ -148,6 +153,8 @@ def main() -> int:
     sys.setswitchinterval(20e-6)
     reader = OwnJobsReader(settings.dsn, Accounts().uid, settings.server)
     Thread(target=reader.run, daemon=True).start()
+    # Who asks first, and so starts the process, gets an answer with jobs if that does not take long.
+    reader.tried.wait(FIRST_READING)
     gc.freeze()
     OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
