@@ -39,6 +39,15 @@ class LiveOptions(BaseModel):
         description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
         "off: never; default: 3600 with the presets safe, balanced and order, else off",
     )  # fmt: skip
+    slack: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+        default=None, ge=0,
+        description="seconds, at least, from the start that order of arrival and walltimes would give a job at its "
+        "submission to its latest start, near which it comes first in the queue; off: never; default: off",
+    )  # fmt: skip
+    slack_share: float = Field(default=0.25, ge=0, le=100, description="the same, as a share of that planned wait")
+    raise_lead: int = Field(
+        default=3600, ge=0, description="a job comes first that many seconds before its latest start"
+    )
 
     @property
     def alters_per_look(self) -> int:
@@ -66,12 +75,18 @@ def inert(policy: SitePolicy, live: LiveOptions) -> str:
         return ""
     wanted = ["the guard"] if live.guard is not None else []
     wanted += ["steering"] if policy.steer is not None else []
+    wanted += ["slack"] if live.slack is not None else []
     if wanted and live.mode != "on":
         effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
         otherwise = ', or guard = "off" where no guard is wanted' if live.guard is not None else ""
         return (
             f"{_named(policy)}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they "
             f'are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md{otherwise}'
+        )
+    if live.slack is not None and policy.ordering is None:
+        return (
+            f"{_named(policy)}: slack in [live] brings jobs to the front of an order: choose the preset balanced or "
+            'order, or set slack = "off"'
         )
     if unguarded(policy, live) and PRESETS[policy.preset].order is None:
         return (
