@@ -114,7 +114,10 @@ def test_a_job_whose_latest_start_is_near_comes_first_unless_its_owner_changes_i
     # Each is planned for 10 h.
     assert first(NOW) == []
     assert first(NOW + 36_539) == []
+    assert first(NOW + 36_540) == ["2.pbs1"]
+    # PBS plans no start of it.
     assert not site.predictions.guarded
+    site.server.add("2.pbs1", estimated__start_time=str(NOW + 36_600))
     assert first(NOW + 36_540) == ["2.pbs1"]
     assert site.predictions.guarded
     # Now it is planned behind the other one, which waited then.

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from softwalltime.extras import what_to_install
 from softwalltime.policy.presets import PRESETS, guard_of
 from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
 from softwalltime.validation import validate
@@ -83,16 +84,23 @@ def inert(policy: SitePolicy, live: LiveOptions) -> str:
             f"{_named(policy)}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they "
             f'are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md{otherwise}'
         )
-    if live.slack is not None and policy.ordering is None:
-        return (
-            f"{_named(policy)}: slack in [live] brings jobs to the front of an order: choose the preset balanced or "
-            'order, or set slack = "off"'
-        )
+    if live.slack is not None and (without := _slack_without(policy)):
+        return f'{_named(policy)}: slack in [live] has no effect: {without}, or set slack = "off"'
     if unguarded(policy, live) and PRESETS[policy.preset].order is None:
         return (
             f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes, and nothing "
             'changes: set mode = "on" in [live], without guard = "off"'
         )
+    return ""
+
+
+def _slack_without(policy: SitePolicy) -> str:
+    if policy.ordering is None:
+        return "jobs keep the order of the queue; choose the preset balanced or order"
+    try:
+        import numpy  # noqa: F401  # the plan by order of arrival is simulated
+    except ImportError as error:
+        return what_to_install(error)
     return ""
 
 

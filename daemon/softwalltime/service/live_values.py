@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from softwalltime.forecast.arrival_plan import planned_starts
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.agent import ORDERING_RESOURCE
 from softwalltime.live.alters import LiveChange, Revise, plan_changes, within_budget
@@ -23,7 +22,9 @@ from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
-from softwalltime.service.snapshot_source import SnapshotSource
+
+if TYPE_CHECKING:
+    from softwalltime.service.snapshot_source import SnapshotSource
 
 PREDICTIONS_IN_A_ROW = 10
 PAUSE = 0.002
@@ -70,7 +71,7 @@ class LiveValues:
         self._options = options
         self._connection = connection
         self._server_jobs = ServerJobs(connection)
-        self._snapshots = SnapshotSource(connection)
+        self._snapshots: SnapshotSource | None = None
         self._predictions = predictions
         self._record = record
         self._counts = counts
@@ -123,6 +124,13 @@ class LiveValues:
             self._alter(change, now)
 
     def _planned_starts(self, now: int, arrivals: Mapping[str, int], jobs: Collection[str]) -> Mapping[str, int]:
+        try:
+            from softwalltime.forecast.arrival_plan import planned_starts
+            from softwalltime.service.snapshot_source import SnapshotSource
+        except ImportError:
+            # Without numpy; the status says so (live.options.inert).
+            return {}
+        self._snapshots = self._snapshots or SnapshotSource(self._connection)
         return planned_starts(self._snapshots.take(now), arrivals, jobs)
 
     def _is_foreign(self, job: ServerJob) -> bool:

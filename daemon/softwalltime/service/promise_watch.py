@@ -44,6 +44,8 @@ class PromiseWatch:
         self._latest = LatestStarts()
         self._raised: list[str] = []
         """The waiting jobs whose latest start is near, the most urgent first."""
+        self._planned: set[str] = set()
+        """The waiting jobs to which PBS gives an estimated start."""
         self._theta: float | None = None
         """``None`` until the store has been read."""
         self._read = False
@@ -114,6 +116,7 @@ class PromiseWatch:
         if wanted and slack is not None:
             self._latest.set(plan(self._latest.arrivals(now), wanted), now, slack, options.slack_share)
         self._raised = self._latest.near(now + options.raise_lead)
+        self._planned = {job.job_id for job in waiting if job.promised is not None}
 
     def _restore(self) -> None:
         """Restore the state of the previous process, once the store has been read and the server is known."""
@@ -142,9 +145,16 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or next(iter(self._raised), "")
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job()
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
+
+    def _near_top_job(self) -> str:
+        """Return the most urgent job near its latest start that PBS plans; empty: none.
+
+        One that cannot start, whatever is backfilled, must not keep the guard on.
+        """
+        return next((job_id for job_id in self._raised if job_id in self._planned), "")
 
     def _record(self, changed: list[Promise], now: int) -> None:
         state = None
