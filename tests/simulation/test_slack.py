@@ -111,16 +111,19 @@ def test_a_job_whose_bound_is_near_comes_first(lead: int, starts: list[int]) -> 
     assert simulate(overtaking(), 4, policy).start.tolist() == starts
 
 
-@pytest.mark.parametrize(("lead", "starts"), [(None, [0, 170, 20]), (1000, [0, 100, 600])])
+@pytest.mark.parametrize(("lead", "starts"), [(None, [0, 231, 20, 101]), (1000, [0, 170, 20, 670])])
 def test_the_guard_counts_a_job_whose_bound_is_near_as_late(lead: int | None, starts: list[int]) -> None:
     records = [
         job("runs", submitted=0, runtime=100, walltime=100, ncpus=2),
         job("wide", submitted=1, runtime=500, walltime=500, ncpus=4),
         job("narrow", submitted=20, runtime=150, walltime=150, ncpus=2),
+        job("narrow", submitted=101, runtime=130, walltime=130, ncpus=2),
     ]
+    # A lead longer than the slack counts as the slack: at 20 no bound is near.
     policy = SchedulerPolicy(
-        backfill="pbs", order="ljf", waiting="factor:0.5", minimum=1, guard=100, slack=100, raise_lead=lead
-    )
+        backfill="pbs", order="ljf", waiting="factor:0.5", minimum=1, guard=1000, slack=10, slack_share=0,
+        raise_lead=lead,
+    )  # fmt: skip
     assert simulate(jobs_of(records), 4, policy).start.tolist() == starts
 
 

@@ -47,7 +47,7 @@ class LiveOptions(BaseModel):
     )  # fmt: skip
     slack_share: float = Field(default=0.25, ge=0, le=100, description="the same, as a share of that planned wait")
     raise_lead: int = Field(
-        default=3600, ge=0, description="a job comes first that many seconds before its latest start"
+        default=3600, ge=0, description="a job comes first that many seconds before its latest start, at most slack"
     )
 
     @property

@@ -115,7 +115,7 @@ class PromiseWatch:
         wanted = self._latest.look({job.job_id: terms_of(job.submission) if job.waits else HELD for job in waiting})
         if wanted and slack is not None:
             self._latest.set(plan(self._latest.arrivals(now), wanted), now, slack, options.slack_share)
-        self._raised = self._latest.near(now + options.raise_lead)
+        self._raised = self._latest.near(now + min(options.raise_lead, slack or 0))
         self._planned = {job.job_id for job in waiting if job.promised is not None}
 
     def _restore(self) -> None:

@@ -66,7 +66,7 @@ class Engine:
         if self._bounded and policy.backfill != "slack":
             self._bounds = Bounds(self.system, policy)
             self._schedule = self._schedule_with_bounds
-        self._raise_lead = policy.raise_lead
+        self._raise_lead = None if policy.raise_lead is None else min(policy.raise_lead, policy.slack or 0)
         self._live = policy.live
         self._running_already = 0
         self._begin = jobs.submitted[0] if len(jobs) else 0
