@@ -22,7 +22,7 @@ def terms_of(submission: Submission) -> str:
         of.queue, of.group, of.project, of.walltime, of.min_walltime, of.max_walltime, of.ncpus, of.nodect, of.ngpus,
         of.mem, of.select, of.place,
     )  # fmt: skip
-    return sha256(repr(terms).encode()).hexdigest()[:32]
+    return sha256(repr(terms).encode()).hexdigest()
 
 
 class LatestStarts:

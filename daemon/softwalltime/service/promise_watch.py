@@ -115,7 +115,9 @@ class PromiseWatch:
         wanted = self._latest.look({job.job_id: terms_of(job.submission) if job.waits else HELD for job in waiting})
         if wanted and slack is not None:
             self._latest.set(plan(self._latest.arrivals(now), wanted), now, slack, options.slack_share)
-        self._raised = self._latest.near(now + min(options.raise_lead, slack or 0))
+        before, self._raised = self._raised, self._latest.near(now + min(options.raise_lead, slack or 0))
+        for job_id in sorted(set(self._raised).difference(before)):
+            log.info("live values: %s is near its latest start and comes first", job_id)
         self._planned = {job.job_id for job in waiting if job.promised is not None}
 
     def _restore(self) -> None:
