@@ -62,7 +62,7 @@ ALLOWED = {
         "states",
     },
     "emulation": {"accounting", "errors", "events", "jobs", "policy", "replay", "service", "states"},
-    "live": {"accounting", "errors", "jobs", "pbs_conf", "policy", "reasons", "validation"},
+    "live": {"accounting", "errors", "extras", "jobs", "pbs_conf", "policy", "reasons", "validation"},
     "service": {
         "accounting",
         "drive",

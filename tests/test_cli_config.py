@@ -76,6 +76,12 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
         ('preset = "safe"', "", ":3: live.mode: preset safe: the guard needs live values, and they are off"),
         ('preset = "balanced"', 'mode = "shadow"', ":4: live.mode: preset balanced: the guard needs live values"),
         ('preset = "order"', "", ":3: live.mode: preset order: the guard needs live values"),
+        ('preset = "balanced"', "slack = 60", ":3: live.mode: preset balanced: the guard and slack need live values"),
+        (
+            'preset = "safe"',
+            'mode = "on"\nslack = 60',
+            ":4: live.mode: preset safe: slack in [live] has no effect: jobs keep the order of the queue",
+        ),
         ('mode = "on"\nwaiting = "v1"', "guard = 60", "live.mode: the policy: the guard needs live values"),
         ('preset = "safe"\nsteer = 0.1', 'guard = "off"', "preset safe: steering needs live values"),
         ('preset = "safe"', 'mode = "on"\nguard = "off"', "preset safe: the guard is off"),

@@ -119,3 +119,12 @@ def test_every_package_is_in_the_extra_that_the_message_names() -> None:
         assert any(requirement.startswith(f"{package}>=") for requirement in named), package
         assert not any(requirement.startswith(package) for requirement in project["dependencies"]), package
     assert "pbs-softwalltime[measure]" in project["optional-dependencies"]["report"]
+
+
+def test_a_slack_says_what_to_install() -> None:
+    done = without_extras("""
+        from softwalltime.live.options import inert, read_policy
+        print(inert(*read_policy({"preset": "balanced"}, {"mode": "on", "slack": 60})))
+    """)
+    assert done.returncode == 0, done.stderr
+    assert "slack in [live] has no effect: numpy is missing: run pip install 'pbs-softwalltime[measure]'" in done.stdout

@@ -52,3 +52,16 @@ class Promise:
     def late_seconds(self) -> int:
         """Start minus first promise; negative if the job started earlier.  Only for promises with a start."""
         return 0 if self.started is None else self.started - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class LatestStart:
+    """By when a waiting job should start (``latest``), set at ``set_at``; both in epoch seconds.
+
+    ``terms`` is a digest of the job's attributes at that time; empty once they have changed.
+    """
+
+    job_id: str
+    set_at: int
+    latest: int
+    terms: str

@@ -63,6 +63,7 @@ BEGIN
             ('malformed_dropped', 'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_lines',   'SELECT, INSERT, DELETE',         'SELECT, INSERT, DELETE',         NULL),
             ('job_scripts',       'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
+            ('latest_starts',     'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),
             ('live_states',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('predictions',       'SELECT, INSERT, DELETE',         NULL,                             NULL),
             ('promises',          'SELECT, INSERT, UPDATE, DELETE', NULL,                             NULL),

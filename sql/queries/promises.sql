@@ -1,4 +1,4 @@
--- Promised starts of jobs, and the state of guard and steering.  See store/promises.py.
+-- Promised and latest starts of jobs, and the state of guard and steering.  See store/promises.py.
 
 -- name: withdraw_earlier_promises
 -- Close what is open of a job under an earlier promise.
@@ -31,6 +31,24 @@ FROM unnest(cast(:job_ids AS text []), cast(:servers AS text [])) AS asked (job_
 JOIN softwalltime.completed_jobs AS job ON job.job_id = asked.job_id AND job.server = asked.server
 WHERE job.start_time IS NOT NULL
 ORDER BY job.start_time, job.job_id;
+
+-- name: store_latest_start
+-- Insert or replace the latest start of a waiting job.
+INSERT INTO softwalltime.latest_starts (set_at, latest_start, server, job_id, terms)
+VALUES (:set_at, :latest_start, :server, :job_id, :terms)
+ON CONFLICT (job_id, server) DO UPDATE
+SET set_at = excluded.set_at, latest_start = excluded.latest_start, terms = excluded.terms;
+
+-- name: delete_latest_start
+-- Delete the latest start of a job that waits no more.
+DELETE FROM softwalltime.latest_starts WHERE job_id = :job_id AND server = :server;
+
+-- name: latest_starts
+-- Return the latest starts of a server's waiting jobs; of all servers if its name is empty.
+SELECT job_id, set_at, latest_start, terms
+FROM softwalltime.latest_starts
+WHERE server = :server OR :server = ''
+ORDER BY set_at, job_id;
 
 -- name: store_live_state
 -- Append a state of guard and steering.

@@ -18,7 +18,7 @@ from tests.samples import RECORDED_LOG
 @pytest.fixture(scope="module")
 def accounting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated") / "accounting"
-    assert run(["generate", str(folder), "--jobs", "3000", "--seed", "3"]) == 0
+    assert run(["generate", str(folder), "--jobs", "1500", "--seed", "3"]) == 0
     return folder
 
 
@@ -32,7 +32,7 @@ def test_report_writes_the_page_and_prints_the_recommendation(
     captured = capsys.readouterr()
     assert captured.err == ""
     head, sentence = captured.out.splitlines()
-    assert re.fullmatch(rf"{re.escape(str(output))}: 3,000 jobs, [12],\d+ scored", head)
+    assert re.fullmatch(rf"{re.escape(str(output))}: 1,500 jobs, [\d,]+ scored", head)
     page = Elements(output.read_text())
     assert page.text.count(sentence) == 2
     assert f"read from {accounting}." in page.text

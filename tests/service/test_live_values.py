@@ -96,6 +96,41 @@ def test_an_ordering_value_that_a_job_has_outgrown_is_raised_and_never_lowered(s
     assert site.counts.altered == 1
 
 
+def test_a_job_whose_latest_start_is_near_comes_first_unless_its_owner_changes_it(site: Site) -> None:
+    site.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", ordering="v1"), clock=lambda: NOW)
+    site.predictions.ready = True
+    site.learn(20_000)
+    resources = {"Resource_List__predicted": "20000", "Resource_List__soft_walltime": "20000"}
+    site.server.add("1.pbs1", job_state="R", stime=str(NOW), exec_vnode="(n1:ncpus=16)", Resource_List__ncpus="16")
+    for job in ("2.pbs1", "3.pbs1", "4[].pbs1"):
+        site.server.add(job, Resource_List__ncpus="16", **resources)
+    values = site.values(slack=600, slack_share=0, raise_lead=60, guard=3600)
+
+    def first(now: int) -> list[str]:
+        values.look(now)
+        jobs = site.server.all()
+        return [job for job in jobs if jobs[job].get("Resource_List.predicted") == "1"]
+
+    # Each is planned for 10 h.
+    assert first(NOW) == []
+    assert first(NOW + 36_539) == []
+    assert first(NOW + 36_540) == ["2.pbs1"]
+    # PBS plans no start of it.
+    assert not site.predictions.guarded
+    site.server.add("2.pbs1", estimated__start_time=str(NOW + 36_600))
+    assert first(NOW + 36_540) == ["2.pbs1"]
+    assert site.predictions.guarded
+    # Now it is planned behind the other one, which waited then.
+    site.server.add("2.pbs1", Resource_List__walltime="11:00:00", **resources)
+    assert first(NOW + 36_600) == []
+    site.server.add("3.pbs1", job_state="H")
+    assert first(NOW + 72_540) == []
+    site.server.add("3.pbs1", job_state="Q", etime=str(NOW + 72_600))
+    assert first(NOW + 72_600) == []
+    assert first(NOW + 73_140) == []
+    assert first(NOW + 73_141) == ["2.pbs1"]
+
+
 def test_a_promised_job_keeps_its_place_and_its_prediction_is_scored(site: Site) -> None:
     site.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", ordering="v1"), clock=lambda: NOW)
     site.predictions.ready = True

@@ -102,6 +102,30 @@ def test_a_start_that_was_not_stored_is_counted_by_the_next_process(engine: Engi
     assert found(engine, "SELECT DISTINCT outcome FROM softwalltime.promises") == [("late",)]
 
 
+def test_a_latest_start_outlives_the_process_and_not_the_wait(engine: Engine) -> None:
+    options, policy = LiveOptions(mode="on", slack=600, raise_lead=60), SitePolicy(mode="on", ordering="v1")
+
+    def raised(process: Process, planned: int, now: int, *jobs: ServerJob) -> list[str]:
+        process.watch.look(jobs, now, options, policy, 0, lambda _, wanted: dict.fromkeys(wanted, planned))
+        process.store.exchange(engine)
+        return sorted(process.watch.kept)
+
+    assert raised(Process(engine), NOW + 100, NOW, waits(1), waits(2)) == []
+    # A process that would plan them anew, later.
+    assert raised(Process(engine), NOW + 9000, NOW + 640, waits(1), waits(2)) == ["1.pbs1", "2.pbs1"]
+    altered = replace(waits(2), submission=replace(waits(2).submission, walltime=72_000))
+    assert raised(Process(engine), NOW, NOW + 650, waits(1), altered) == ["1.pbs1", "2.pbs1"]
+    assert raised(Process(engine), NOW + 9000, NOW + 660, waits(1), waits(2)) == ["1.pbs1"]
+    assert raised(Process(engine), NOW, NOW + 670, runs(1, NOW + 665), waits(2)) == []
+    assert found(engine, "SELECT job_id, server, set_at FROM softwalltime.latest_starts") == [
+        ("2.pbs1", "pbs1", NOW + 660)
+    ]
+    # What is not wanted any more is forgotten.
+    options = LiveOptions(mode="on")
+    assert raised(Process(engine), NOW, NOW + 9000, waits(2)) == []
+    assert found(engine, "SELECT * FROM softwalltime.latest_starts") == []
+
+
 @pytest.mark.parametrize(
     ("options", "policy"),
     [

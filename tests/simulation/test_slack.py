@@ -105,6 +105,28 @@ def test_a_bound_changes_no_schedule_where_it_is_only_measured(jobs: Jobs) -> No
         assert np.array_equal(simulate(jobs, 64, policy).start, simulate(jobs, 64, replace(policy, slack=60)).start)
 
 
+@pytest.mark.parametrize(("lead", "starts"), [(3, [0, 110, 100]), (4, [0, 100, 600])])
+def test_a_job_whose_bound_is_near_comes_first(lead: int, starts: list[int]) -> None:
+    policy = SchedulerPolicy(backfill="pbs", order="sjf", slack=4, slack_share=0, raise_lead=lead)
+    assert simulate(overtaking(), 4, policy).start.tolist() == starts
+
+
+@pytest.mark.parametrize(("lead", "starts"), [(None, [0, 231, 20, 101]), (1000, [0, 170, 20, 670])])
+def test_the_guard_counts_a_job_whose_bound_is_near_as_late(lead: int | None, starts: list[int]) -> None:
+    records = [
+        job("runs", submitted=0, runtime=100, walltime=100, ncpus=2),
+        job("wide", submitted=1, runtime=500, walltime=500, ncpus=4),
+        job("narrow", submitted=20, runtime=150, walltime=150, ncpus=2),
+        job("narrow", submitted=101, runtime=130, walltime=130, ncpus=2),
+    ]
+    # A lead longer than the slack counts as the slack: at 20 no bound is near.
+    policy = SchedulerPolicy(
+        backfill="pbs", order="ljf", waiting="factor:0.5", minimum=1, guard=1000, slack=10, slack_share=0,
+        raise_lead=lead,
+    )  # fmt: skip
+    assert simulate(jobs_of(records), 4, policy).start.tolist() == starts
+
+
 def test_a_job_behind_the_depth_gets_its_bound_later() -> None:
     records = [job("u", submitted=time, runtime=50, walltime=100, ncpus=1) for time in range(4)]
     outcome = simulate(jobs_of(records), 1, SchedulerPolicy(backfill="slack", depth=2, slack=0, slack_share=0))
@@ -176,6 +198,9 @@ def test_bounds_are_of_processors_only() -> None:
         (SchedulerPolicy(slack_share=1), "a slack_share is for a slack, or the backfilling slack, and it is easy"),
         (SchedulerPolicy(guard=1, backfill="slack"), "a guard needs a top job"),
         (SchedulerPolicy(keep_promises=0, backfill="slack"), "keep_promises is for backfillings"),
+        (SchedulerPolicy(raise_lead=0, backfill="pbs"), "raise_lead is for a slack"),
+        (SchedulerPolicy(raise_lead=0, slack=0, backfill="slack"), "that the backfilling slack only measures"),
+        (SchedulerPolicy(raise_lead=0, slack=0), "raise_lead is for an order other than fcfs"),
     ],
 )
 def test_a_setting_that_would_do_nothing_is_refused(policy: SchedulerPolicy, message: str) -> None:
@@ -188,3 +213,4 @@ def test_the_file_of_bounds_can_be_simulated() -> None:
     for policy in policies.values():
         check(policy)
     assert policies["balanced"] == replace(preset_policies()["balanced"], slack=14_400)
+    assert policies["raised"] == replace(policies["balanced"], raise_lead=3600)

@@ -103,6 +103,9 @@ class PolicyOptions:
     slack_share: float | None = option(
         "Bound by a share of that planned wait too, the later of both.  Default: 0.25.", least=0, metavar="SHARE"
     )
+    raise_lead: int | None = option(
+        "Put a job first in the order from so long before its bound on.", least=0, metavar="SECONDS"
+    )
     live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
     age: int | None = option("Of order xf.  Default: 3600.", least=1, metavar="SECONDS")
 

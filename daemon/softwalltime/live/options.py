@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from softwalltime.extras import what_to_install
 from softwalltime.policy.presets import PRESETS, guard_of
 from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
 from softwalltime.validation import validate
@@ -39,6 +40,15 @@ class LiveOptions(BaseModel):
         description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
         "off: never; default: 3600 with the presets safe, balanced and order, else off",
     )  # fmt: skip
+    slack: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+        default=None, ge=0,
+        description="seconds, at least, from the start that order of arrival and walltimes would give a job at its "
+        "submission to its latest start, near which it comes first in the queue; off: never; default: off",
+    )  # fmt: skip
+    slack_share: float = Field(default=0.25, ge=0, le=100, description="the same, as a share of that planned wait")
+    raise_lead: int = Field(
+        default=3600, ge=0, description="a job comes first that many seconds before its latest start, at most slack"
+    )
 
     @property
     def alters_per_look(self) -> int:
@@ -66,6 +76,7 @@ def inert(policy: SitePolicy, live: LiveOptions) -> str:
         return ""
     wanted = ["the guard"] if live.guard is not None else []
     wanted += ["steering"] if policy.steer is not None else []
+    wanted += ["slack"] if live.slack is not None else []
     if wanted and live.mode != "on":
         effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
         otherwise = ', or guard = "off" where no guard is wanted' if live.guard is not None else ""
@@ -73,11 +84,23 @@ def inert(policy: SitePolicy, live: LiveOptions) -> str:
             f"{_named(policy)}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they "
             f'are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md{otherwise}'
         )
+    if live.slack is not None and (without := _slack_without(policy)):
+        return f'{_named(policy)}: slack in [live] has no effect: {without}, or set slack = "off"'
     if unguarded(policy, live) and PRESETS[policy.preset].order is None:
         return (
             f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes, and nothing "
             'changes: set mode = "on" in [live], without guard = "off"'
         )
+    return ""
+
+
+def _slack_without(policy: SitePolicy) -> str:
+    if policy.ordering is None:
+        return "jobs keep the order of the queue; choose the preset balanced or order"
+    try:
+        import numpy  # noqa: F401  # the plan by order of arrival is simulated
+    except ImportError as error:
+        return what_to_install(error)
     return ""
 
 

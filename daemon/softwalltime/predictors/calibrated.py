@@ -26,12 +26,12 @@ from softwalltime.predictors.learned.distribution import (
 )  # fmt: skip
 from softwalltime.predictors.learned.evidence import Evidence
 from softwalltime.predictors.learned.known import Estimate, Known
-from softwalltime.predictors.learned.levels import Levels
 from softwalltime.predictors.learned.network import Weights, load
 from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
 from softwalltime.predictors.learned.price import Price, critical_cell
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
+from softwalltime.predictors.learned.situations import Situations
 from softwalltime.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -148,7 +148,7 @@ class Calibrated(Predictor):
         self._newest = 0
         first = first_log_price(options.objective, options.target)
         self._prices = (Price(options.target, first), Price(options.target, first, LATER_GAIN))
-        self._levels = Levels()
+        self._situations = Situations()
         self._recent = RecentShare()
         self._settled = 0
         self._day = 0
@@ -215,8 +215,12 @@ class Calibrated(Predictor):
         shares, least = estimate.shares, 0.0
         if elapsed > 0:
             shares, least = remaining(shares, math.log(elapsed / walltime)), (elapsed + 1) / walltime
-        quantiles = Quantiles(shares, least, self._levels.corrected_levels)
-        log_price = self._prices[LATER if now - submission.submitted > SUBMISSION_WINDOW_S else AT_SUBMISSION].log
+        later = now - submission.submitted > SUBMISSION_WINDOW_S
+        situations = self._situations
+        after = later or elapsed > 0
+        levels = situations.running(elapsed, walltime) if after else situations.submitted(known.ended.shape[1])
+        quantiles = Quantiles(shares, least, levels.corrected_levels)
+        log_price = self._prices[LATER if later else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
         seconds = max(number, self._minimum, float(elapsed))
         mine = known.asked[SCRIPT]
@@ -305,17 +309,17 @@ class Calibrated(Predictor):
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by the one that the job would have needed, as known by its end.
-
-        Correct the quantiles by the bin in which the job ended.
-        """
-        row = job[3]
+        """Adjust the price by the one that the job would have needed, and the quantiles by where it ended."""
+        row, walltime = job[3], job[5][2]
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
-        shares = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
-        if shares is None:
+        adjusted = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
+        if adjusted is None:
             return
-        weight = self._recent.discount(job[4], self._day, per_sample)
-        self._levels.learn(shares, row[RUNTIME] - row[WALLTIME], job[5][2], self._settled, per_sample, weight)
+        shares, user_jobs = adjusted
+        weight, log_share = self._recent.discount(job[4], self._day, per_sample), row[RUNTIME] - row[WALLTIME]
+        self._situations.submitted(user_jobs).learn(shares, log_share, walltime, per_sample, weight)
+        if not waited(row, SUBMISSION_WINDOW_S):
+            self._situations.learn_running(shares, log_share, walltime, per_sample, weight)
         sampled = max(self._settled - UNSAMPLED_JOBS, 0) // JOBS_PER_SAMPLE
         number = min(self._settled, UNSAMPLED_JOBS) + sampled
         weight = max(1 / number, 1 / 2048)
@@ -323,12 +327,21 @@ class Calibrated(Predictor):
         self._everybody[int(row[SHARE])] += weight
 
     def _adjust_later(self, job: Pending) -> None:
-        """Adjust the price of answers after the submission by what was known at the start of a job that waited."""
-        if waited(job[3], SUBMISSION_WINDOW_S):
-            self._adjust_price(job, int(job[3][START]), LATER, JOBS_PER_LATER_SAMPLE)
+        """Adjust what answers after the submission need by what was known at the start of a job that waited."""
+        row, walltime = job[3], job[5][2]
+        if not waited(row, SUBMISSION_WINDOW_S):
+            return
+        per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_LATER_SAMPLE
+        adjusted = self._adjust_price(job, int(row[START]), LATER, JOBS_PER_LATER_SAMPLE)
+        if adjusted is not None:
+            weight = self._recent.peek(job[4])
+            self._situations.learn_started(adjusted[0], row[RUNTIME] - row[WALLTIME], walltime, per_sample, weight)
 
-    def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> Floats | None:
-        """Adjust one of the prices; return the distribution at the time ``now``, none if what was known is not kept.
+    def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> tuple[Floats, int] | None:
+        """Adjust one of the prices.
+
+        Return the distribution at the time ``now`` and how many of the user's jobs had ended; none if what was known
+        is not kept.
 
         :param per_sample: one of so many jobs adjusts this price.
         """
@@ -353,7 +366,7 @@ class Calibrated(Predictor):
         price.add(end, critical_cell(missed), late, count)
         if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)
-        return shares
+        return shares, known.ended.shape[1]
 
     def _known_then(self, jobs: UserJobs, now: int, until: int, row: Row, key: Key, without: str | None) -> Known:
         """Return what was known about a job of these at an earlier time: see :func:`.sequence.look_back`."""

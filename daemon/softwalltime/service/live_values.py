@@ -5,9 +5,10 @@ In mode shadow the same is recorded and nothing altered.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.agent import ORDERING_RESOURCE
@@ -21,6 +22,9 @@ from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
+
+if TYPE_CHECKING:
+    from softwalltime.service.snapshot_source import SnapshotSource
 
 PREDICTIONS_IN_A_ROW = 10
 PAUSE = 0.002
@@ -67,6 +71,7 @@ class LiveValues:
         self._options = options
         self._connection = connection
         self._server_jobs = ServerJobs(connection)
+        self._snapshots: SnapshotSource | None = None
         self._predictions = predictions
         self._record = record
         self._counts = counts
@@ -87,10 +92,10 @@ class LiveValues:
         jobs = self._server_jobs.look(now)
         counts, predictions = self._counts, self._predictions()
         counts.looks += 1
-        counted = [job for job in jobs if job.waits or job.runs]
-        counts.jobs = len(counted)
+        counts.jobs = sum(job.waits or job.runs for job in jobs)
         promises, policy = self._promises, predictions.policy
-        promises.look(counted, now, self._options, policy, longest_cycle(self._connection.objects("schedulers")))
+        cycle = longest_cycle(self._connection.objects("schedulers"))
+        promises.look(jobs, now, self._options, policy, cycle, partial(self._planned_starts, now))
         # In mode shadow neither changes what the hook is answered.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
@@ -117,6 +122,16 @@ class LiveValues:
             if stopping():
                 return
             self._alter(change, now)
+
+    def _planned_starts(self, now: int, arrivals: Mapping[str, int], jobs: Collection[str]) -> Mapping[str, int]:
+        try:
+            from softwalltime.forecast.arrival_plan import planned_starts
+            from softwalltime.service.snapshot_source import SnapshotSource
+        except ImportError:
+            # Without numpy; the status says so (live.options.inert).
+            return {}
+        self._snapshots = self._snapshots or SnapshotSource(self._connection)
+        return planned_starts(self._snapshots.take(now), arrivals, jobs)
 
     def _is_foreign(self, job: ServerJob) -> bool:
         """Return whether another user replaced the daemon's soft walltime, or the hook kept a manager's value.

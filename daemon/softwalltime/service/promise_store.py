@@ -6,14 +6,24 @@ counts each promise once: its successor finds the promise open, and sees the sta
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from threading import Event
 from time import monotonic
 
 from sqlalchemy import Engine
 
-from softwalltime.promises import Promise
+from softwalltime.promises import LatestStart, Promise
 from softwalltime.store.connections import rejects_data
-from softwalltime.store.promises import LiveState, last_states, open_promises, starts_of, store_promises, store_state
+from softwalltime.store.promises import (
+    LiveState,
+    known_latest_starts,
+    last_states,
+    open_promises,
+    starts_of,
+    store_latest_starts,
+    store_promises,
+    store_state,
+)
 
 MAX_WAITING_LOOKS = 10_000
 """Looks whose changes wait for the store at most; then the oldest are dropped."""
@@ -35,21 +45,28 @@ class PromiseStore:
         """Set once the store has been read."""
         self.promises: list[Promise] = []
         """The promises that were open."""
+        self.latest: list[LatestStart] = []
+        """The latest starts of jobs that waited."""
         self.states: dict[str, LiveState] = {}
         """The last state of each server."""
         self.gone: frozenset[str] = frozenset()
         """Jobs whose starts the log may have; set by the live thread."""
-        self._changes: deque[tuple[list[Promise], LiveState | None]] = deque(maxlen=MAX_WAITING_LOOKS)
+        self._changes: deque[tuple[list[Promise], LiveState | None, Mapping[str, LatestStart | None]]] = deque(
+            maxlen=MAX_WAITING_LOOKS
+        )
         self._found: deque[tuple[str, int]] = deque()
         self._told: frozenset[str] = frozenset()
         """Gone jobs whose starts were found already."""
         self._searched: frozenset[str] = frozenset()
         self._next_search = 0.0
 
-    def add(self, promises: list[Promise], state: LiveState | None) -> None:
-        """Queue the changes that one reading of PBS's queue has shown."""
-        if promises or state is not None:
-            self._changes.append((promises, state))
+    def add(self, promises: list[Promise], state: LiveState | None, latest: Mapping[str, LatestStart | None]) -> None:
+        """Queue the changes that one reading of PBS's queue has shown.
+
+        :param latest: changed latest starts by job id; ``None`` of a job that waits no more.
+        """
+        if promises or state is not None or latest:
+            self._changes.append((promises, state, latest))
 
     def take_found(self) -> list[tuple[str, int]]:
         """Return the starts that were found in the log since: job id and epoch seconds."""
@@ -70,13 +87,15 @@ class PromiseStore:
         if not self.restored.is_set():
             with engine.connect() as connection:
                 self.promises = list(open_promises(connection, self.server))
+                self.latest = list(known_latest_starts(connection, self.server))
                 self.states = last_states(connection)
             self.restored.set()
         while self._changes:
-            promises, state = change = self._changes[0]
+            promises, state, latest = change = self._changes[0]
             try:
                 with engine.begin() as connection:
                     store_promises(connection, self.server, promises)
+                    store_latest_starts(connection, self.server, latest)
                     if state is not None:
                         store_state(connection, state)
             except Exception as error:

@@ -1,11 +1,12 @@
-"""Guard and steering: compare promised starts with PBS's queue, and adapt the values of waiting jobs."""
+"""Guard, steering and latest starts: compare them with PBS's queue, and adapt the values of waiting jobs."""
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.kept_places import KeptPlaces
 from softwalltime.live.options import LiveOptions
+from softwalltime.policy.latest_starts import HELD, LatestStarts, terms_of
 from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
 from softwalltime.policy.site import SitePolicy
 from softwalltime.policy.steering import Steering
@@ -16,11 +17,18 @@ from softwalltime.store.promises import LiveState, host_of
 _LARGE = 2**31
 """More processors than the store can count."""
 
+Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
+"""Plans jobs in order of arrival: (arrivals of known jobs, ids of jobs to plan) to planned starts, epoch seconds."""
+
 log = logging.getLogger(__name__)
 
 
+def _no_plan(_arrivals: Mapping[str, int], _jobs: Collection[str]) -> Mapping[str, int]:
+    return {}
+
+
 class PromiseWatch:
-    """Track promised starts, switch the guard, and update the factor of steering.
+    """Track promised and latest starts, switch the guard, and update the factor of steering.
 
     :param store: where it is remembered across restarts.
     """
@@ -33,6 +41,11 @@ class PromiseWatch:
         self.store = store
         self._ledger = PromiseLedger()
         self._places = KeptPlaces()
+        self._latest = LatestStarts()
+        self._raised: list[str] = []
+        """The waiting jobs whose latest start is near, the most urgent first."""
+        self._planned: set[str] = set()
+        """The waiting jobs to which PBS gives an estimated start."""
         self._theta: float | None = None
         """``None`` until the store has been read."""
         self._read = False
@@ -47,16 +60,22 @@ class PromiseWatch:
         """Theta of steering; 0 until the store has been read."""
         return self._theta or 0.0
 
-    def look(self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int) -> None:
-        """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised starts.
+    def look(
+        self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int,
+        plan: Plan = _no_plan,
+    ) -> None:  # fmt: skip
+        """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised and latest starts.
 
         :param cycle: see :meth:`.kept_places.KeptPlaces.look`.
+        :raises IflError: if ``plan`` does.
         """
         self._places.look(jobs, now, cycle)
-        queued = [_queued(job) for job in jobs]
+        queued = [_queued(job) for job in jobs if job.waits or job.runs]
         if not self._server and queued:
             self._server = host_of(queued[0].job_id)
         self._restore()
+        acts = options.mode == "on" and policy.mode == "on"
+        self._set_latest(jobs if acts and policy.ordering is not None else (), now, options, plan)
         changed = self._ledger.look(queued, now)
         changed += [
             promise
@@ -67,7 +86,6 @@ class PromiseWatch:
         for promise in changed:
             self.counts[promise.outcome] += 1
         self.counts[Outcome.OPEN] = len(self._ledger.waiting)
-        acts = options.mode == "on" and policy.mode == "on"
         if acts and policy.steer is not None and self._theta is not None:
             self._steer(policy.steer, changed)
         self._guard(options.guard, now)
@@ -75,8 +93,11 @@ class PromiseWatch:
 
     @property
     def kept(self) -> Collection[str]:
-        """The ids of the waiting jobs that keep their place, because PBS has promised them, as they are, a start."""
-        return self._places.among(self._ledger.waiting.keys())
+        """The ids of the waiting jobs that come first.
+
+        PBS has promised them, as they are, a start, or their latest start is near.
+        """
+        return self._places.among(self._ledger.waiting.keys()).union(self._raised)
 
     def guard_off(self, now: int) -> None:
         """Switch the guard off, because PBS's queue is not being read."""
@@ -87,23 +108,35 @@ class PromiseWatch:
         """Factor by which this policy multiplies waiting values."""
         return 1.0 if policy.steer is None else Steering(policy.steer, self.theta).factor
 
+    def _set_latest(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, plan: Plan) -> None:
+        slack = options.slack
+        # An array would bring all its subjobs to the front.
+        waiting = [job for job in jobs if slack is not None and not job.runs and "[" not in job.job_id]
+        wanted = self._latest.look({job.job_id: terms_of(job.submission) if job.waits else HELD for job in waiting})
+        if wanted and slack is not None:
+            self._latest.set(plan(self._latest.arrivals(now), wanted), now, slack, options.slack_share)
+        before, self._raised = self._raised, self._latest.near(now + min(options.raise_lead, slack or 0))
+        for job_id in sorted(set(self._raised).difference(before)):
+            log.info("live values: %s is near its latest start and comes first", job_id)
+        self._planned = {job.job_id for job in waiting if job.promised is not None}
+
     def _restore(self) -> None:
         """Restore the state of the previous process, once the store has been read and the server is known."""
         if not self.store.restored.is_set():
             return
         if not self._read and self._server:
             self._read = True
-            self._ledger.restore(
-                promise
-                for promise in self.store.promises
-                if self.store.server or host_of(promise.job_id) == self._server
-            )
+            self._ledger.restore(promise for promise in self.store.promises if self._is_ours(promise.job_id))
+            self._latest.restore(start for start in self.store.latest if self._is_ours(start.job_id))
         states = self.store.states
         # Without a job in the queue the server is not known yet, and its theta must hold for the next submission.
         server = self._server or (next(iter(states)) if len(states) == 1 else "")
         if server != self._adopted:
             state = states.get(server, LiveState(server, 0, 0.0, ""))
             self._theta, self._recorded, self._adopted = state.theta, (state.theta, state.late_job), server
+
+    def _is_ours(self, job_id: str) -> bool:
+        return bool(self.store.server) or host_of(job_id) == self._server
 
     def _steer(self, target: float, changed: Iterable[Promise]) -> None:
         steering = Steering(target, self.theta)
@@ -114,16 +147,23 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds)
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job()
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
+
+    def _near_top_job(self) -> str:
+        """Return the most urgent job near its latest start that PBS plans; empty: none.
+
+        One that cannot start, whatever is backfilled, must not keep the guard on.
+        """
+        return next((job_id for job_id in self._raised if job_id in self._planned), "")
 
     def _record(self, changed: list[Promise], now: int) -> None:
         state = None
         if self._theta is not None and self._server and (self._theta, self.late_job) != self._recorded:
             self._recorded = (self._theta, self.late_job)
             state = LiveState(self._server, now, self._theta, self.late_job)
-        self.store.add(changed, state)
+        self.store.add(changed, state, self._latest.take_changes())
 
 
 def _queued(job: ServerJob) -> QueuedJob:

@@ -66,6 +66,7 @@ class Engine:
         if self._bounded and policy.backfill != "slack":
             self._bounds = Bounds(self.system, policy)
             self._schedule = self._schedule_with_bounds
+        self._raise_lead = None if policy.raise_lead is None else min(policy.raise_lead, policy.slack or 0)
         self._live = policy.live
         self._running_already = 0
         self._begin = jobs.submitted[0] if len(jobs) else 0
@@ -86,6 +87,8 @@ class Engine:
 
     def _schedule_with_bounds(self, now: int, arrived: int) -> None:
         self._bounds.set(now)
+        if self._raise_lead is not None:
+            self.system.raise_near(now + self._raise_lead)
         self._discipline.schedule(now, arrived)
 
     def _estimate_anew(self, now: int) -> None:
@@ -192,6 +195,10 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
         raise OptionError(f"a slack_share is for a slack, or the backfilling slack, and it is {policy.backfill}")
     if policy.guard is not None and policy.backfill in ("none", "conservative", "slack"):
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
+    if policy.raise_lead is not None and (policy.slack is None or policy.backfill in ("none", "conservative", "slack")):
+        raise OptionError(f"raise_lead is for a slack that the backfilling {policy.backfill} only measures")
+    if policy.raise_lead is not None and policy.order == "fcfs":
+        raise OptionError("raise_lead is for an order other than fcfs")
     if policy.keep_promises is not None and policy.backfill in ("none", "conservative", "slack"):
         raise OptionError(f"keep_promises is for backfillings that promise a few jobs a start, not {policy.backfill}")
 

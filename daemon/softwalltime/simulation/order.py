@@ -36,34 +36,38 @@ class Order(ABC):
         """Note the end of a job."""
 
 
-class PromisedFirst(Order):
-    """Another order, in which the jobs with a promised start come first, of several the one submitted first.
+class PlacesFirst(Order):
+    """Another order, in which the jobs that have a place come first, of several the one submitted first.
 
-    A planned start counts if it is the first one or differs from the one before, as in
-    :mod:`softwalltime.live.kept_places`.
+    A job has a place from a planned start on that is the first one or differs from the one before, as in
+    :mod:`softwalltime.live.kept_places`, or once its bound is near.
 
-    :param least_age: seconds since the submission before which a planned start does not count.
+    :param jobs: number of simulated jobs.
+    :param least_age: seconds since the submission before which a planned start does not count; ``None``: none counts.
     """
 
-    def __init__(self, order: Order, least_age: int) -> None:
+    def __init__(self, order: Order, jobs: int, least_age: int | None) -> None:
         self._order = order
         self.changes_on_start = order.changes_on_start
         self._least_age = least_age
         self._planned: dict[int, int] = {}
-        self._kept: set[int] = set()
+        self._placed = np.zeros(jobs, np.bool_)
 
     def plan(self, job: int, start: int, age: int) -> None:
         """Note that a job that was submitted ``age`` seconds ago is planned to start at ``start``."""
-        if self._planned.get(job) != start:
+        if self._least_age is not None and self._planned.get(job) != start:
             self._planned[job] = start
             if age >= self._least_age:
-                self._kept.add(job)
+                self.take(job)
+
+    def take(self, job: int) -> None:
+        """Give a job a place until it starts."""
+        self._placed[job] = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The priorities of the other order, infinite for a job with a promise."""
+        """The priorities of the other order, infinite for a job that has a place."""
         priorities = self._order.priorities(waiting, now)
-        for job in self._kept:
-            priorities[waiting == job] = np.inf
+        priorities[self._placed[waiting]] = np.inf
         return priorities
 
     def started(self, job: int, now: int) -> None:
@@ -73,7 +77,6 @@ class PromisedFirst(Order):
     def leave(self, job: int) -> None:
         """Forget a job that starts."""
         self._planned.pop(job, None)
-        self._kept.discard(job)
 
     def ended(self, job: int, now: int) -> None:
         """Note the end of a job."""

@@ -63,6 +63,9 @@ class SchedulerPolicy:
     keeps and other backfillings measure; null: 14400 of slack, no bounds of others."""
     slack_share: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.25
     """The slack is at least this share of that planned wait."""
+    raise_lead: Annotated[int, Field(ge=0)] | None = None
+    """Seconds before its bound, at most the slack, from which a job comes first in the queue, and the guard counts it
+    as late; null: never."""
     live: Annotated[int, Field(ge=1)] | None = None
     """Seconds between two estimates of a job; null: one estimate."""
     age: Annotated[int, Field(ge=1)] = 3600

@@ -15,7 +15,7 @@ from softwalltime.promises import is_foreseen
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.machine import Machine
-from softwalltime.simulation.order import Order, PromisedFirst, best_first
+from softwalltime.simulation.order import Order, PlacesFirst, best_first
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.queue import RankedQueue, WaitingQueue
@@ -35,7 +35,7 @@ class SystemState:
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_promised_first", "_steering", "_usage", "backfilled", "bound",
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_steering", "_usage", "backfilled", "bound",
         "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
@@ -68,9 +68,10 @@ class SystemState:
         self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
-        self._promised_first: PromisedFirst | None = None
-        if self.order is not None and policy.keep_promises is not None:
-            self.order = self._promised_first = PromisedFirst(self.order, policy.keep_promises)
+        self._places: PlacesFirst | None = None
+        self._raised: set[int] = set()
+        if self.order is not None and (policy.keep_promises is not None or policy.raise_lead is not None):
+            self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
             self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
@@ -105,8 +106,8 @@ class SystemState:
     def start(self, job: int, now: int) -> None:
         """Start a waiting job that fits."""
         self.queue.remove(job)
-        if self._promised_first is not None:
-            self._promised_first.leave(job)
+        if self._places is not None:
+            self._places.leave(job)
         if self.ranked is not None and self.ranked is not self.queue:
             self.ranked.remove(job)
         self.machine.allocate(job)
@@ -129,14 +130,24 @@ class SystemState:
         """
         if not is_foreseen(start, now):
             return
-        if self._promised_first is not None:
-            self._promised_first.plan(job, start, now - self.jobs.submitted[job])
+        if self._places is not None:
+            self._places.plan(job, start, now - self.jobs.submitted[job])
         if settled and self.promise[job] < 0:
             self.promise[job] = start
 
+    def raise_near(self, by: int) -> None:
+        """Let the waiting jobs come first whose bounds are at ``by`` (epoch seconds) or before."""
+        for job in self.queue.jobs:
+            if self._places is not None and 0 <= self.bound[job] <= by:
+                self._raised.add(job)
+                self._places.take(job)
+
     def is_late(self, job: int, now: int, seconds: int | None) -> bool:
-        """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``."""
-        return seconds is not None and 0 <= self.promise[job] < now - seconds
+        """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``.
+
+        A raised job counts as late.
+        """
+        return seconds is not None and (0 <= self.promise[job] < now - seconds or job in self._raised)
 
     def end(self, job: int, now: int) -> None:
         """End a running job; predictors learn it elsewhere."""

@@ -1,6 +1,6 @@
-"""Promised starts and what became of them, and the state of guard and steering, in the store."""
+"""Promised starts and what became of them, latest starts, and the state of guard and steering, in the store."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -17,7 +17,7 @@ from sqlalchemy import (
     select,
 )
 
-from softwalltime.promises import Outcome, Promise
+from softwalltime.promises import LatestStart, Outcome, Promise
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.queries import query
 from softwalltime.store.tables import enum_type, key_column, metadata, seconds_column, text_column
@@ -43,6 +43,18 @@ promises = Table(
 Index("promises_by_time", promises.c.promised_at)
 # The open ones are read at each start of the daemon.
 Index("promises_open", promises.c.job_id, postgresql_where=promises.c.outcome == Outcome.OPEN.value)
+
+latest_starts = Table(
+    "latest_starts",
+    metadata,
+    seconds_column("set_at", "time at which the daemon set it, epoch seconds", known=True),
+    seconds_column("latest_start", "latest start, epoch seconds", known=True),
+    key_column("server", "PBS server"),
+    key_column("job_id", "job id"),
+    text_column("terms", "digest of the job's attributes; empty once they have changed"),
+    PrimaryKeyConstraint("job_id", "server"),
+    comment="By when waiting jobs should start: order of arrival and walltimes, and a slack.",
+)
 
 live_states = Table(
     "live_states",
@@ -122,6 +134,29 @@ def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> lis
         "servers": [storable_text(server or host_of(job)) for job in jobs],
     }
     return [(row.job_id, row.start_time) for row in connection.execute(query("starts_of_promised"), values)]
+
+
+def store_latest_starts(connection: Connection, server: str, starts: Mapping[str, LatestStart | None]) -> None:
+    """Replace the latest starts of these jobs, by id, and delete those that are ``None``.
+
+    :param server: name of the PBS server; empty: the host part of each job id.
+    """
+    for job_id, start in starts.items():
+        key = {"job_id": storable_text(job_id), "server": storable_text(server or host_of(job_id))}
+        if start is None:
+            connection.execute(query("delete_latest_start"), key)
+        else:
+            values = {"set_at": start.set_at, "latest_start": start.latest, "terms": start.terms}
+            connection.execute(query("store_latest_start"), key | values)
+
+
+def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestStart]:
+    """Yield the latest starts of waiting jobs as far as the store knows.
+
+    :param server: name of the PBS server; empty: of all servers.
+    """
+    for row in connection.execute(query("latest_starts"), {"server": server}):
+        yield LatestStart(row.job_id, row.set_at, row.latest_start, row.terms)
 
 
 def store_state(connection: Connection, state: LiveState) -> None:

@@ -35,15 +35,21 @@ class RecentShare:
         :param day: number of the day on which it ended, ascending.
         """
         self._weight /= 1.0 - jobs / MEMORY
-        before = self._jobs.get(user, 0.0)
-        self._jobs[user] = before + jobs * self._weight
-        factor = min(1.0, MAX_USER_JOBS / (1.0 + before / self._weight))
+        factor = self._factor(user)
+        self._jobs[user] = self._jobs.get(user, 0.0) + jobs * self._weight
         if day != self._day:
             self._close_day(day)
         self._sum, self._of_day = self._sum + factor, self._of_day + 1
         if self._weight > _LARGEST or len(self._jobs) > USERS:
             self._forget()
         return min(1.0, factor / self._usual)
+
+    def peek(self, user: str) -> float:
+        """Return the factor of a job of this user, which was or will be counted otherwise."""
+        return min(1.0, self._factor(user) / self._usual)
+
+    def _factor(self, user: str) -> float:
+        return min(1.0, MAX_USER_JOBS / (1.0 + self._jobs.get(user, 0.0) / self._weight))
 
     def _close_day(self, day: int) -> None:
         """Let the mean of the day that has ended count for a day's share, however many jobs it had."""

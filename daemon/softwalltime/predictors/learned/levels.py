@@ -43,28 +43,34 @@ _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95
 class Levels:
     """The level of each knot; for knots that are learnt by loss, also the usual width of the distributions there."""
 
-    __slots__ = ("_learnt", "_of_knot", "_usual", "corrected_levels")
+    __slots__ = ("_first", "_jobs", "_learnt", "_of_knot", "_usual", "corrected_levels")
 
-    def __init__(self) -> None:
+    def __init__(self, first: float = FIRST) -> None:
+        """Begin with no correction.
+
+        :param first: the step of the first job.
+        """
+        self._first = first
+        self._jobs = 0
         self._of_knot = KNOTS.tolist()
         self._usual = [0.0] * len(_BY_LOSS)
         self._learnt = 0
         self.corrected_levels: Floats = KNOTS
         """The levels of :data:`KNOTS`, ascending."""
 
-    def learn(self, shares: Floats, log_share: float, walltime: float, settled: int, jobs: int, weight: float) -> None:
+    def learn(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
         """Move the levels by a job that ended.
 
         :param shares: the distribution of the job.
         :param log_share: the logarithm of its runtime / walltime.
         :param walltime: in seconds.
-        :param settled: jobs until now.
         :param jobs: number of jobs for which this one stands.
         :param weight: of its loss, from 0 to 1.  In a share of the jobs each one counts.
         """
         below = shares.cumsum()
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
-        levels, first = self._of_knot, FIRST / (1 + settled / HALF_STEP_JOBS)
+        levels, first = self._of_knot, self._first / (1 + self._jobs / HALF_STEP_JOBS)
+        self._jobs += jobs
         step = first + STEP * jobs
         above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is within a range whose upper end is the walltime.
