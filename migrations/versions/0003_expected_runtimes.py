@@ -4,8 +4,8 @@ from alembic import op
 
 from softwalltime.store.connections import run_script
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
