@@ -24,6 +24,12 @@ Serve = Callable[[bytes], Path]
 NOW = int(time.time())
 
 
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is NOW in every test, however long the tests before it took."""
+    monkeypatch.setattr(time, "time", lambda: float(NOW))
+
+
 def waiting(number: str = "1.srv", wait: int | None = HOUR, **more: Any) -> dict[str, Any]:
     start = None if wait is None else NOW + wait
     ranges = {} if start is None else {"range50": [start - 600, start + 600], "range90": [start - HOUR, start + HOUR]}
