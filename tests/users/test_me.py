@@ -21,12 +21,12 @@ from tests.documented import documented, documented_rows
 from tests.users.site import HOUR
 
 Serve = Callable[[bytes], Path]
-NOW = int(time.time())
+NOW = 1_795_610_000
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is NOW in every test, however long the tests before it took."""
+    """It is NOW in every test: names of tests contain it, and must be the same in every process of pytest-xdist."""
     monkeypatch.setattr(time, "time", lambda: float(NOW))
 
 
