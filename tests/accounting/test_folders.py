@@ -97,7 +97,7 @@ def test_what_cannot_be_read_in_a_folder_is_an_error(tmp_path: Path) -> None:
         (b"1337_4|alice|debug|2026-01-01T00:00:00|COMPLETED|0:0\n", "sacct"),
         (b"JobId=7 UserId=alice(1000) GroupId=chem(100) Name=x JobState=COMPLETED\n", "completion log of Slurm"),
         (tar(), "tar archive"),
-        (gzip.compress(tar()), "tar archive"),
+        (gzip.compress(tar(), mtime=0), "tar archive"),
         (b"PK\x03\x04" + bytes(100), "zip archive"),
         (b"\x1f\x9d\x90" + bytes(100), "lz4, compress or 7z"),
     ],
