@@ -26,7 +26,7 @@ _NAMED: Final = {
     "attention.md": "daemon/softwalltime/predictors/learned/ATTENTION.md",
     "simulator.md": "daemon/softwalltime/simulation/SIMULATOR.md",
     "start-times.md": "daemon/softwalltime/forecast/START_TIMES.md",
-    "forecast-model.md": "daemon/softwalltime/forecast/STARTS.md",
+    "forecast-model.md": "daemon/softwalltime/forecast/PBS_MODEL.md",
     "experiments.md": "daemon/softwalltime/experiments/RESULTS.md",
     "install.md": "deploy/GUIDE.md",
     "hook.md": "hooks/README.md",
