@@ -31,6 +31,7 @@ _NAMED: Final = {
     "install.md": "deploy/GUIDE.md",
     "hook.md": "hooks/README.md",
     "policies.md": "deploy/POLICIES.md",
+    "waits.md": "deploy/WAITS.md",
     "live.md": "deploy/LIVE.md",
     "publish-starts.md": "deploy/STARTS.md",
     "users.md": "deploy/USERS.md",
