@@ -28,10 +28,8 @@ FAILING = {
     "status": ("status", *NO_DAEMON),
     "top": ("top", "--once", *NO_DAEMON),
     "me": ("me", *NO_DAEMON),
-    "predict": ("predict", "--user", "alice", "--walltime", "60", *NO_DAEMON),
     "explain": ("explain", "--user", "alice", "--walltime", "60", *NO_DAEMON),
     "db upgrade": ("db", "upgrade", *NO_STORE),
-    "db current": ("db", "current", *NO_STORE),
     "db check": ("db", "check", *NO_STORE),
     "db prune": ("db", "prune", *NO_STORE),
     "db downgrade": ("db", "downgrade", "0001", *NO_STORE),
@@ -86,7 +84,7 @@ def command(*arguments: str) -> list[str]:
 def test_a_command_that_a_signal_ends_exits_with_1(number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         dsn = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/none"
-        with subprocess.Popen(command("db", "current", "--dsn", dsn), stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command("db", "check", "--dsn", dsn), stderr=subprocess.PIPE, text=True) as process:
             silent.settimeout(PATIENT)
             connection, _ = silent.accept()
             process.send_signal(number)

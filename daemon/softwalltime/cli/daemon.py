@@ -107,7 +107,7 @@ def status(options: StatusOptions) -> Result["Status"]:
     socket = options.daemon.socket
     if options.output.form == "table":
         found = ask_status(socket)
-        return Result(found, _text, 0 if found.working else 1)
+        return Result(found, print_status, 0 if found.working else 1)
     # Programs get what the daemon says, whatever its version.
     response: dict[str, Any] = ask(socket, {"op": "status"})
     response.pop("v", None)
@@ -133,7 +133,8 @@ def ask_status(socket: Path) -> "Status":
     return Status.from_json(response)
 
 
-def _text(output: Output, status: "Status") -> None:
+def print_status(output: Output, status: "Status") -> None:
+    """Print the problems and figures as text."""
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(status))

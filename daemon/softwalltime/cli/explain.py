@@ -1,4 +1,4 @@
-"""``softwalltime predict`` and ``explain``: ask the daemon about a job that is not submitted."""
+"""``softwalltime explain``: ask the daemon about a job that is not submitted."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -97,28 +97,6 @@ class JobOptions:
         answer = ask(self.daemon.socket, {"op": "explain", "event": event, "job": job})
         values: dict[str, Any] = {field.name: answer.get(field.name) for field in fields(Explanation)}
         return Explanation(**values | {"walltime": walltime})
-
-
-@command("the job")
-def predict(options: JobOptions) -> Result[Explanation]:
-    """Print the soft walltime of such a job, in seconds.
-
-    Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
-
-    \b
-    Example:
-      softwalltime predict --user user069 --walltime 24:00:00 --config softwalltime.toml
-      softwalltime predict --user alice --walltime 24:00:00 --queue long
-    """
-    explanation = options.explained(options.walltime)
-    return Result(explanation, _seconds, 1 if explanation.soft_walltime is None else 0)
-
-
-def _seconds(output: Output, explanation: Explanation) -> None:
-    if explanation.soft_walltime is None:
-        click.echo(f"no soft walltime: {explanation.basis}", err=True)
-    else:
-        output.line(str(explanation.soft_walltime))
 
 
 @command("the job, then each other walltime")

@@ -14,7 +14,7 @@ from softwalltime.errors import SourceError
 
 _FAILURE = (
     "Failure: PostgreSQL, PBS or the daemon does not answer, a file is damaged, a check found a problem or an error, "
-    "predict has no prediction, or a signal interrupted the command."
+    "or a signal interrupted the command."
 )
 STATUSES = (
     (0, "Success.  serve, ingest --follow and top also exit with 0 when they are stopped."),

@@ -1,14 +1,12 @@
 """PBS through qmgr, and the files that say where it is installed."""
 
 import os
-import pwd
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.pbs_conf import USUAL, conf_file, parse_conf
@@ -132,13 +130,11 @@ def parse(printed: str) -> QmgrObjects:
 def run(
     command: Iterable[str],
     seconds: float = TIMEOUT,
-    user: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> str:
     """Run a command of PBS and return its output.
 
-    :param user: who runs it, in the folder / and with little environment; empty: this user.
-    :param environment: variables to set beside this process's own, where this user runs it.
+    :param environment: variables to set beside this process's own.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
@@ -153,7 +149,7 @@ def run(
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
-            **(_as_user(user) if user else {"env": {**os.environ, **(environment or {})}}),
+            env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as error:
         raise PbsError(
@@ -167,24 +163,6 @@ def run(
         return str(done.stdout)
     message = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
     raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(message)}")
-
-
-def _as_user(name: str) -> dict[str, Any]:
-    """Return the options of a process that another user runs.
-
-    :raises PbsError: if there is no such user.
-    """
-    try:
-        account = pwd.getpwnam(name)
-    except KeyError:
-        raise PbsError(f"no user is called {name}: name an ordinary user of this host") from None
-    environment = {"HOME": account.pw_dir, "USER": name, "LOGNAME": name, "PATH": os.defpath}
-    if conf := os.environ.get("PBS_CONF_FILE"):
-        environment["PBS_CONF_FILE"] = conf
-    groups = os.getgrouplist(name, account.pw_gid)
-    return {
-        "user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups, "cwd": "/", "env": environment,
-    }  # fmt: skip
 
 
 def _advice(message: str) -> str:
