@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.check_hook import check_folder, check_hook, check_transport
-from softwalltime.deployment.check_pbs import check_queues, check_scheduler
+from softwalltime.deployment.check_pbs import check_folder, check_hook, check_queues, check_scheduler, check_transport
 from softwalltime.deployment.finding import Finding
 from softwalltime.deployment.hook import transport
 from softwalltime.deployment.qmgr import QmgrObjects, parse

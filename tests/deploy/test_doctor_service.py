@@ -26,11 +26,12 @@ from softwalltime.deployment.probes import (
     LogProbe,
     StoredPosition,
     StoreProbe,
+    SubprocessError,
+    call_in_subprocess,
     probe_daemon,
     probe_logs,
     probe_store,
 )
-from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs

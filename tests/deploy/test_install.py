@@ -6,7 +6,6 @@ import pytest
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, expected, transport
-from softwalltime.deployment.installation_plan import InstallOptions
 from softwalltime.errors import UsageError
 from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
 
@@ -116,13 +115,13 @@ def test_a_disabled_hook_stays_disabled_without_the_option() -> None:
     off = present(enabled="false", script="an older one")
     assert "enabled = true" not in statements(plan(off))
     assert "the hook is disabled in PBS and stays disabled; --enable enables it" in plan(off).notes
-    assert statements(plan(off, choices=InstallOptions(enable=True)))[-1] == "enabled = true"
+    assert statements(plan(off, choices={"enable": True}))[-1] == "enabled = true"
 
 
 def test_order_and_alarm_are_kept_without_the_options() -> None:
     moved = present(order=7, alarm=9)
     assert statements(plan(moved)) == []
-    assert statements(plan(moved, choices=InstallOptions(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
+    assert statements(plan(moved, choices={"order": 1000, "alarm": 6})) == ["order = 1000", "alarm = 6"]
 
 
 def test_the_alarm_is_later_than_the_deadline() -> None:

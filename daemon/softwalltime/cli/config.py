@@ -18,7 +18,7 @@ from softwalltime.formatting import plural
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.effective import EffectiveValue
+    from softwalltime.deployment.check_configuration import EffectiveValue
 
 _COLUMNS = (
     TextColumn("key", left=True),
@@ -118,8 +118,7 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     Example:
       softwalltime config show
     """
-    from softwalltime.deployment.check_configuration import check_file
-    from softwalltime.deployment.effective import effective_values
+    from softwalltime.deployment.check_configuration import check_file, effective_values
     from softwalltime.settings import load_settings, settings_files
 
     files = settings_files(options.file)

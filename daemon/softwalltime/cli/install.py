@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.installation_plan import InstallationPlan
+    from softwalltime.deployment.hook import InstallationPlan
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.settings import Settings
 
@@ -109,8 +110,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     """
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import read_own
-    from softwalltime.deployment.installation import Installation, inspect_pbs
-    from softwalltime.deployment.installation_plan import InstallOptions
+    from softwalltime.deployment.installation import apply, inspect_pbs, make_plan
     from softwalltime.deployment.preset_setup import preset_of
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
@@ -120,9 +120,11 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     asked = options.preset or preset_of(settings)
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
-    installation = Installation(
-        folder, str(settings.socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
-    )
+    own = read_own(folder)
+    planned = partial(
+        make_plan, folder, str(settings.socket), own=own, order=options.order, alarm=options.alarm,
+        enable=options.enable,
+    )  # fmt: skip
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
@@ -137,12 +139,11 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
     elif pbs is not None and not options.files_only:
-        own = installation.own or hook.configuration_of(present)
-        configured = _configure(changes, options, pbs, settings, asked, own)
-    plan = installation.plan(present, supported)
+        configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
+    plan = planned(supported, present)
     _write_files(changes, options, plan)
     if pbs is not None and options.do and plan.steps:
-        for step in installation.apply(pbs, plan, supported):
+        for step in apply(pbs, folder, planned, supported, present):
             changes.line(f"done: {step.statement}  # {step.why}")
     else:
         _list_steps(changes, options, plan, problem, configured=configured)
@@ -161,8 +162,7 @@ def _configure(
     :param own: the hook's configuration.
     """
     from softwalltime.cli.presets import PresetChanges, set_up
-    from softwalltime.deployment.check_setup import shows_starts
-    from softwalltime.deployment.preset_setup import resource_of
+    from softwalltime.deployment.preset_setup import resource_of, shows_starts
 
     starts = shows_starts(settings)
     if not preset and not starts:
@@ -191,7 +191,7 @@ def _list_steps(
     :param problem: why PBS is not known here; empty: it is.
     :param configured: whether settings of PBS change.
     """
-    from softwalltime.deployment.installation_plan import STATEMENTS
+    from softwalltime.deployment.hook import STATEMENTS
 
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"

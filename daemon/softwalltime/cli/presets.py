@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softwalltime.cli.changes import ChangeLog
-from softwalltime.deployment.check_setup import SHOWN_START
-from softwalltime.deployment.preset_setup import requirements
+from softwalltime.deployment.preset_setup import SHOWN_START, requirements
 from softwalltime.deployment.qmgr import Qmgr
-from softwalltime.deployment.read_settings import read_settings
-from softwalltime.deployment.scheduler_setup import unreadable
+from softwalltime.deployment.scheduler_setup import read_settings, unreadable
 from softwalltime.deployment.setup_plan import Setup, plan_setup
 
 

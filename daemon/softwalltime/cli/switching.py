@@ -9,7 +9,6 @@ from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
 from softwalltime.deployment import configuration
-from softwalltime.deployment.check_setup import shows_starts
 from softwalltime.deployment.live_setup import (
     account_of,
     agent_change,
@@ -18,7 +17,7 @@ from softwalltime.deployment.live_setup import (
     remaining_rights,
     usual_agent,
 )
-from softwalltime.deployment.preset_setup import setup_of
+from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find
 from softwalltime.deployment.reload_daemon import reload_daemon
 from softwalltime.deployment.sched_config import refuse_open, rewrite

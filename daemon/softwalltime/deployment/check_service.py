@@ -3,6 +3,7 @@
 import os
 import pwd
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 from softwalltime.accounting.values import clock
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, socket_mode
-from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, socket_mode
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.status import OK, Status
+from softwalltime.users.client import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -200,3 +201,31 @@ def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> It
     seconds = answer["soft_walltime"]
     what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)}"
     yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")
+
+
+CHECK = "softwalltime me"
+OLD = 3600
+"""Seconds after which the newest forecast is old."""
+LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
+
+
+def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
+    """Ask as this user; yield nothing where the site does not offer it."""
+    if not socket.is_socket():
+        return
+    try:
+        found = ask_own_jobs(socket)
+    except NoOwnJobsError as error:
+        yield problem(CHECK, str(error), LOG)
+        return
+    made = max((forecast.forecast_at for forecast in found.forecasts), default=None)
+    if found.problem:
+        yield problem(CHECK, found.problem, LOG)
+    elif made is None:
+        text = "answers, without expected starts and ends: there is no forecast"
+        yield warning(CHECK, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
+    elif time.time() - made > OLD:
+        text = f"answers with forecasts that are {(time.time() - made) / 3600:.1f} hours old"
+        yield warning(CHECK, text, "root: softwalltime status says why the daemon makes none")
+    else:
+        yield ok(CHECK, "answers users")

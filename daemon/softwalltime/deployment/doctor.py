@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from softwalltime.deployment import configuration, probes
 from softwalltime.deployment import hook as hooks
-from softwalltime.deployment.check_hook import check_hook
-from softwalltime.deployment.check_pbs import check_queues, check_scheduler
+from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
 from softwalltime.deployment.check_service import (
     check_daemon,
     check_lag,
@@ -19,17 +18,23 @@ from softwalltime.deployment.check_service import (
     check_socket,
     check_store,
     check_trial,
+    check_users,
 )
-from softwalltime.deployment.check_setup import check_setup, check_shown_starts, shows_starts
-from softwalltime.deployment.check_users import check_users
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.preset_setup import RESOURCE, requirements, resource_of, setup_of
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
+from softwalltime.deployment.preset_setup import (
+    RESOURCE,
+    check_setup,
+    check_shown_starts,
+    requirements,
+    resource_of,
+    setup_of,
+    shows_starts,
+)
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
-from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.installation_plan import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
+from softwalltime.deployment.hook import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.errors import SourceError, UsageError
 

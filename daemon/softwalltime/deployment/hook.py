@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime import resources
 from softwalltime.deployment import configuration
@@ -12,6 +13,9 @@ from softwalltime.deployment.qmgr import PbsError, Qmgr, year_of
 from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
+SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.json", "softwalltime.qmgr"
+TRANSPORT = "softwalltime_postgres.py"
+"""The hook loads it from the folder, if its configuration has the transport postgres."""
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 ORDER = 900
 """After the hooks that set walltimes, queues or projects: PBS runs hooks in ascending order, 1 to 1000."""
@@ -20,6 +24,21 @@ ALARM = 5
 SCRIPT_TYPE = "application/x-python"
 CONFIGURATION_TYPE = "application/x-config"
 _FIRST_WITH_POSTQUEUEJOB = 2023
+
+
+class Step(NamedTuple):
+    """A statement for qmgr and its reason."""
+
+    statement: str
+    why: str
+
+
+class InstallationPlan(NamedTuple):
+    """The files with their contents, the steps in PBS, and notes for the administrator."""
+
+    files: dict[str, str]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
 
 
 def own_files(home: Path) -> list[Path]:

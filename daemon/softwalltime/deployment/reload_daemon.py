@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from softwalltime.deployment import probes
-from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.deployment.probes import SubprocessError
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.status import OK
 

@@ -1,12 +1,14 @@
 """Settings of PBS and its schedulers that something needs: pure data, with the reason and the change that gives it."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from softwalltime.deployment import sched_config
-from softwalltime.deployment.qmgr import QmgrObject
+from softwalltime.deployment import probes, sched_config
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
 """Where a change is made: a server attribute, a custom resource, or a switch or a list in a sched_config."""
@@ -214,3 +216,49 @@ def unreadable(settings: PbsSettings, needs: Iterable[Requirement]) -> list[str]
     if not any(isinstance(each, Switch | ListMember) for each in needs):
         return []
     return [file for file, text in settings.files.items() if text is None]
+
+
+def read_settings(pbs: Qmgr) -> PbsSettings:
+    """Return the settings of PBS.
+
+    :raises PbsError: if PBS cannot be reached.
+    """
+    schedulers = {name: found for (kind, name), found in pbs.objects("sched").items() if kind == "sched"}
+    return PbsSettings(
+        pbs.objects("server").get(("server", ""), QmgrObject()),
+        resources_of(pbs.execute("list resource")),
+        sched_configs(pbs),
+        schedulers,
+    )
+
+
+def resources_of(listed: str) -> Mapping[str, Mapping[str, str]]:
+    """Return type and flag of the custom resources that ``list resource`` prints.
+
+    >>> resources_of("Resource ngpus" + chr(10) + "    type = long" + chr(10) + "    flag = hn")
+    {'ngpus': {'type': 'long', 'flag': 'hn'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    name = ""
+    for line in listed.splitlines():
+        if match := re.match(r"Resource (\S+)", line):
+            name = match[1]
+            found[name] = {}
+        elif name and (match := re.match(r"\s+(type|flag) = (\S+)", line)):
+            found[name][match[1]] = match[2]
+    return found
+
+
+def sched_configs(pbs: Qmgr) -> dict[str, str | None]:
+    """Return the sched_config of each scheduler, ``None`` where it cannot be read."""
+    try:
+        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.objects("sched").items() if kind == "sched"]
+    except PbsError:
+        folders = []
+    usual = pbs.home / "sched_priv"
+    named = [Path(folder) for folder in folders if folder] or [usual]
+    found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
+    # After PBS_HOME was moved, the server still names the old folder, but the scheduler reads the new one.
+    if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
+        return {str(usual / "sched_config"): text}
+    return found
