@@ -1,6 +1,6 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes
+from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes, set_up
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_policy
 from softwalltime.cli.options import CONFIG, share
@@ -18,7 +18,7 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.hook import InstallationPlan
+    from softwalltime.deployment.hook import Step
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.settings import Settings
 
@@ -109,13 +109,13 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
     """
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import read_own
+    from softwalltime.deployment.files import outdated, read_own, write
     from softwalltime.deployment.installation import apply, inspect_pbs, make_plan
     from softwalltime.deployment.preset_setup import preset_of
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
 
-    folder = options.folder.absolute()
+    folder, writes = options.folder.absolute(), options.do or options.files_only
     settings = load_settings(options.config)
     asked = options.preset or preset_of(settings)
     if options.formula and asked not in ("balanced", "order"):
@@ -141,50 +141,42 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     elif pbs is not None and not options.files_only:
         configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
     plan = planned(supported, present)
-    _write_files(changes, options, plan)
-    if pbs is not None and options.do and plan.steps:
-        for step in apply(pbs, folder, planned, supported, present):
-            changes.line(f"done: {step.statement}  # {step.why}")
-    else:
-        _list_steps(changes, options, plan, problem, configured=configured)
-
-
-def _configure(
-    changes: ChangeLog,
-    options: HookOptions,
-    pbs: "Qmgr",
-    settings: "Settings",
-    preset: str,
-    own: "Mapping[str, Any] | None",
-) -> bool:
-    """Configure PBS for a preset, or list what that needs; return whether there is anything.
-
-    :param own: the hook's configuration.
-    """
-    from softwalltime.cli.presets import PresetChanges, set_up
-    from softwalltime.deployment.preset_setup import resource_of, shows_starts
-
-    starts = shows_starts(settings)
-    if not preset and not starts:
-        return False
-    promises = _reads_promises(settings, preset) if options.promises is None else options.promises
-    wanted = PresetChanges(preset, resource_of(own), options.formula, promises=promises, starts=starts)
-    return set_up(changes, pbs, options.folder.absolute(), wanted, do=options.do)
-
-
-def _write_files(changes: ChangeLog, options: HookOptions, plan: "InstallationPlan") -> None:
-    """Write the files, or list those that are to be written; say what else is to be known."""
-    from softwalltime.deployment.files import outdated, write
-
-    writes, folder = options.do or options.files_only, options.folder.absolute()
     for file in write(plan, folder) if writes else outdated(plan, folder):
         changes.line(f"{'written' if writes else 'to write'}: {file}")
     for note in plan.notes:
         changes.line(note)
+    if pbs is not None and options.do and plan.steps:
+        for step in apply(pbs, folder, planned, supported, present):
+            changes.line(f"done: {step.statement}  # {step.why}")
+    else:
+        _list_steps(changes, options, plan.steps, problem, configured=configured)
+
+
+def _configure(
+    changes: ChangeLog, options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str,
+    own: "Mapping[str, Any] | None",
+) -> bool:  # fmt: skip
+    """Configure PBS for a preset, or list what that needs; return whether there is anything.
+
+    :param own: the hook's configuration.
+    :raises UsageError: if the settings are wrong.
+    """
+    from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
+    from softwalltime.live.options import read_policy, reads_promises
+
+    starts, promises = shows_starts(settings), options.promises
+    if not preset and not starts:
+        return False
+    if promises is None:
+        policy = {**settings.policy, "preset": preset}
+        promises = bool(settings.live) and preset != "none" and reads_promises(*read_policy(policy, settings.live))
+    needs = requirements(preset, resource_of(own), options.formula, promises=promises)
+    needs += (SHOWN_START,) if starts else ()
+    return set_up(changes, pbs, options.folder.absolute(), preset, needs, do=options.do)
 
 
 def _list_steps(
-    changes: ChangeLog, options: HookOptions, plan: "InstallationPlan", problem: str, *, configured: bool
+    changes: ChangeLog, options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool
 ) -> None:
     """List what is to be done in PBS, and say how.
 
@@ -195,32 +187,18 @@ def _list_steps(
 
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
-    if not plan.steps:
+    if not steps:
         changes.line("PBS has the hook of this version")
         if configured and not options.do:
             click.echo(nothing, err=True)
         return
-    for step in plan.steps:
+    for step in steps:
         changes.line(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
     if options.files_only:
-        statements = options.folder.absolute() / STATEMENTS
-        click.echo(f"nothing was changed in PBS; run: qmgr < {statements}", err=True)
-    else:
-        click.echo(nothing, err=True)
-
-
-def _reads_promises(settings: "Settings", preset: str) -> bool:
-    """Return whether guard, steering or the order reads promised starts under a preset with these settings.
-
-    :raises UsageError: if they are wrong.
-    """
-    from softwalltime.live.options import read_policy, reads_promises
-
-    if not settings.live or preset == "none":
-        return False
-    return reads_promises(*read_policy({**settings.policy, "preset": preset}, settings.live))
+        nothing = f"nothing was changed in PBS; run: qmgr < {options.folder.absolute() / STATEMENTS}"
+    click.echo(nothing, err=True)
 
 
 @options
@@ -243,7 +221,6 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
       softwalltime uninstall
       softwalltime uninstall --apply
     """
-    from softwalltime.cli.presets import PresetChanges, set_up
     from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.live_setup import remaining_rights
@@ -261,7 +238,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
         else:
             changes.line("PBS does not have the hook")
         # After the hook, which sets the custom resource that is deleted here.
-        set_up(changes, pbs, folder, PresetChanges("none"), do=do)
+        set_up(changes, pbs, folder, "none", (), do=do)
         accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
         for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
             changes.line(f"note: uninstall does not run: qmgr -c '{right}'  # the manager right for live values")

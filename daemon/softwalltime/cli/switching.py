@@ -1,14 +1,18 @@
 """Switch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
-from softwalltime.deployment import configuration
+from softwalltime.deployment import configuration, probes
 from softwalltime.deployment.live_setup import (
     account_of,
     agent_change,
@@ -18,8 +22,8 @@ from softwalltime.deployment.live_setup import (
     usual_agent,
 )
 from softwalltime.deployment.preset_setup import setup_of, shows_starts
+from softwalltime.deployment.probes import SubprocessError
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find
-from softwalltime.deployment.reload_daemon import reload_daemon
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
 from softwalltime.errors import UsageError
@@ -27,7 +31,12 @@ from softwalltime.live.options import LiveOptions, inert, read_policy, reads_pro
 from softwalltime.policy.plan_file import Plan, read_plan
 from softwalltime.policy.presets import PRESETS, UNDO, PresetName
 from softwalltime.policy.site import SitePolicy
+from softwalltime.service.status import OK
 from softwalltime.settings import Settings, load_settings
+
+PATIENCE = 10.0
+"""Seconds until the daemon must have the new policy."""
+_BY_HAND = "to do: systemctl reload softwalltime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,31 +150,27 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
             ),
         )  # fmt: skip
 
-    def change_settings() -> None:
+    def change_settings() -> Iterator[str]:
         lines = changed_values(before, switch.values, str(file))
         if options.do and after != before:
             rewrite(file, before, after)
-        for line in lines:
-            changes.line(f"{'done' if options.do else 'to do'}: {file}: {line}")
+        yield from (f"{'done' if options.do else 'to do'}: {file}: {line}" for line in lines)
         if not lines:
-            changes.line(f'{file} has preset = "{switch.policy.preset}"')
+            yield f'{file} has preset = "{switch.policy.preset}"'
         if options.do:
-            changes.line(reload_daemon(load_settings(config).socket, switch.policy))
+            yield _reload_daemon(load_settings(config).socket, switch.policy)
         elif lines:
-            changes.line("to do: systemctl reload softwalltime")
-
-    def allow_live() -> None:
-        for line in _allow_live(switch, settings, do=options.do):
-            changes.line(line)
-
-    def withdraw_live() -> None:
-        for line in _withdraw_live(switch, settings, do=options.do):
-            changes.line(line)
+            yield "to do: systemctl reload softwalltime"
 
     # The custom resource must exist as long as the daemon gives it a value, and the right as long as it alters jobs.
-    steps = (set_up, allow_live, change_settings) if switch.ordered else (allow_live, change_settings, set_up)
-    for step in (*steps, withdraw_live):
-        step()
+    if switch.ordered:
+        set_up()
+    for line in chain(_allow_live(switch, settings, do=options.do), change_settings()):
+        changes.line(line)
+    if not switch.ordered:
+        set_up()
+    for line in _withdraw_live(switch, settings, do=options.do):
+        changes.line(line)
     for note in _notes(switch, options):
         changes.line(f"note: {note}")
 
@@ -237,3 +242,28 @@ def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:
         if required:
             raise
         return None
+
+
+def _reload_daemon(socket: Path, policy: SitePolicy) -> str:
+    """Send the daemon SIGHUP and wait until it has the policy; return one line: what was done, or is to be done."""
+    wanted = policy.model_dump(mode="json")
+    try:
+        status = probes.probe_daemon(socket).status
+        if b"softwalltime" not in Path("/proc", str(status.pid), "cmdline").read_bytes():
+            return f"{_BY_HAND}  # process {status.pid} is no softwalltime here"
+        os.kill(status.pid, signal.SIGHUP)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            status = probes.probe_daemon(socket).status
+            # A daemon of another version may know other keys.
+            same = all(status.policy[key] == value for key, value in wanted.items() if key in status.policy)
+            if same and status.settings == OK:
+                return f"done: the daemon has the preset {policy.preset}"
+            time.sleep(0.2)
+    except SubprocessError as error:
+        return f"to do: systemctl start softwalltime  # {error}"
+    except OSError as error:
+        return f"{_BY_HAND}  # {error.strerror}"
+    if status.settings == OK:
+        return "done: SIGHUP to the daemon  # it learns for the new policy; softwalltime status shows when it has it"
+    return f"{_BY_HAND}  # the daemon's settings: {status.settings}"
