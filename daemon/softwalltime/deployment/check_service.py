@@ -11,7 +11,7 @@ from typing import Any
 from softwalltime.accounting.values import clock
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, socket_mode
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.status import OK, Status
 from softwalltime.users.client import SOCKET, NoOwnJobsError, ask_own_jobs
@@ -30,10 +30,14 @@ def check_socket(socket: Path) -> Iterator[Finding]:
     """Check that only root and the daemon's user can connect."""
     check = "socket permissions"
     try:
-        owner, mode = socket_mode(socket)
-    except SubprocessError as error:
-        yield problem(check, str(error), _start())
+        status = socket.stat()
+    except OSError as error:
+        yield problem(check, f"{socket}: {error.strerror}", _start())
         return
+    if not stat.S_ISSOCK(status.st_mode):
+        yield problem(check, f"{socket}: not a socket", _start())
+        return
+    owner, mode = status.st_uid, stat.S_IMODE(status.st_mode)
     try:
         name = pwd.getpwuid(owner).pw_name
     except KeyError:
@@ -178,16 +182,17 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if not logs.size:
         yield ok(check, f"{logs.path} is empty")
         return
-    read = store.read_of(logs)
-    behind = logs.size - (read or 0)
-    if read is None:
+    positions = store.of_log(logs)
+    behind = logs.size - max((each.offset for each in positions), default=0)
+    if not positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
-    if len(servers := store.servers_of(logs)) > 1:
+    # A log has no server as long as it has no job.
+    if len(servers := sorted({each.server for each in positions if each.server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 

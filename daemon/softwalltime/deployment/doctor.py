@@ -32,12 +32,13 @@ from softwalltime.deployment.preset_setup import (
     setup_of,
     shows_starts,
 )
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy
+from softwalltime.service.client import ask
 from softwalltime.service.start_options import start_options
 from softwalltime.service.status import OK
 from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
@@ -77,9 +78,12 @@ class Doctor:
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
         store = yield from self._store(settings, daemon)
-        yield from _lag(settings, store)
+        logs: LogProbe | str = "no accounting folder in the settings"
+        if (accounting := settings.accounting) is not None:
+            logs = _or_why(lambda: probes.probe_logs(accounting))
+        yield from check_lag(logs, store, time.time())
         if self.asks_daemon:
-            yield from _trial(settings, daemon, store)
+            yield from self._trial(settings, daemon, store)
         yield from check_users()
         if self.alters is not None:
             server, agent = self.alters
@@ -130,7 +134,10 @@ class Doctor:
         yield from self._hook(pbs, settings, version)
         yield from self._scheduler(pbs, settings, server)
         if shows_starts(settings):
-            yield _shown_starts(pbs)
+            try:
+                yield check_shown_starts(read_settings(pbs))
+            except PbsError as error:
+                yield skipped("expected starts", str(error))
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
@@ -199,13 +206,16 @@ class Doctor:
         yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
-
-def _shown_starts(pbs: Qmgr) -> Finding:
-    """Check the resource that shows expected starts on the jobs."""
-    try:
-        return check_shown_starts(read_settings(pbs))
-    except PbsError as error:
-        return skipped("expected starts", str(error))
+    def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
+        """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
+        job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
+        if isinstance(store, StoreProbe) and store.user:
+            job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}
+        request = {"op": "explain", "event": "queuejob", "job": job}
+        answer: dict[str, Any] | str = "the daemon does not answer"
+        if isinstance(daemon, DaemonProbe):
+            answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
+        yield from check_trial(answer, job["user"], job["walltime"])
 
 
 def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
@@ -217,25 +227,6 @@ def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
     if general.verdict in ("advice", "warning", "problem"):
         return any(finding.verdict != "ok" for finding in same)
     return general.verdict == "skipped" or bool(same)
-
-
-def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:
-    logs: LogProbe | str = "no accounting folder in the settings"
-    if (accounting := settings.accounting) is not None:
-        logs = _or_why(lambda: probes.probe_logs(accounting))
-    yield from check_lag(logs, store, time.time())
-
-
-def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-    """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
-    known = store if isinstance(store, StoreProbe) else None
-    user = known.user if known and known.user else "root"
-    walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME
-    project = known.project if known else ""
-    answer: dict[str, Any] | str = "the daemon does not answer"
-    if isinstance(daemon, DaemonProbe):
-        answer = _or_why(lambda: probes.trial(settings.socket, user, walltime, project))
-    yield from check_trial(answer, user, walltime)
 
 
 def _or_why(work: Callable[[], T]) -> T | str:

@@ -5,13 +5,13 @@ import os
 import pwd
 import select
 import signal
-import stat
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.log_file import opened
@@ -27,20 +27,12 @@ SLOW = 10.0
 """Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPosition:
+class StoredPosition(NamedTuple):
     """Position of a log in the store: server, bytes read, and the beginning of the log."""
 
     server: str
     offset: int
     head: LogDigest
-
-    def is_of(self, log: "LogProbe") -> bool:
-        """Return whether it is the position of this log.
-
-        The path is not enough: another server that shares the store may have the same.
-        """
-        return self.head.length > 0 and self.head.matches(log.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +54,9 @@ class StoreProbe:
     retention: str = ""
     """Why retention deletes nothing; empty if it may delete."""
 
-    def read_of(self, log: "LogProbe") -> int | None:
-        """Return how many bytes of this log were read; ``None`` if none."""
-        return max((each.offset for each in self.positions if each.is_of(log)), default=None)
-
-    def servers_of(self, log: "LogProbe") -> list[str]:
-        """Return the servers that this log was read for; none as long as it has no job."""
-        return sorted({each.server for each in self.positions if each.server and each.is_of(log)})
+    def of_log(self, log: "LogProbe") -> list[StoredPosition]:
+        """Return the positions of this log; another server that shares the store may have a log of the same path."""
+        return [each for each in self.positions if each.head.length > 0 and each.head.matches(log.first)]
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:
@@ -76,12 +64,12 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
 
     :raises SubprocessError: if it cannot be reached in time.
     """
-    found = call_in_subprocess(lambda: _store(settings), SLOW, user)
-    revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
+    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), SLOW, user)
     read = (
-        StoredPosition(name, offset, LogDigest(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
+        StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
+        for server, offset, size, digest in positions
     )
-    return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
+    return StoreProbe(revision, newest, ahead, tuple(read), *others)
 
 
 def _store(settings: Settings) -> list[Any]:
@@ -101,8 +89,8 @@ def _store(settings: Settings) -> list[Any]:
             if revision != head():
                 return [revision, head(), ahead, [], False, "", None, "", ""]
             positions = [
-                [each.server, each.offset, each.head.length, each.head.digest.hex()]
-                for each in read_positions(connection)
+                [stored.server, stored.offset, stored.head.length, stored.head.digest.hex()]
+                for stored in read_positions(connection)
             ]
             newest = newest_job(connection)
             refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
@@ -138,17 +126,6 @@ def _daemon(socket: Path, timeout: float) -> list[Any]:
     return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
 
 
-def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any]:
-    """Return the prediction for a job of this user and project; it is not recorded.
-
-    :raises SubprocessError: if the daemon does not answer in time.
-    """
-    job = {"user": user, "walltime": walltime, "project": project}
-    request = {"op": "explain", "event": "queuejob", "job": job}
-    found: dict[str, Any] = call_in_subprocess(lambda: ask(socket, request, 2.0), 5.0)
-    return found
-
-
 def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
     """Try as the daemon's user whether the account that alters jobs is a manager of PBS; return its name too.
 
@@ -158,11 +135,8 @@ def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str
     """
 
     def manager() -> list[Any]:
-        connection = PbsConnection(server, agent, SLOW)
-        try:
+        with closing(PbsConnection(server, agent, SLOW)) as connection:
             return list(connection.manager())
-        finally:
-            connection.close()
 
     is_manager, account = call_in_subprocess(manager, SLOW + 1, user)
     return is_manager, account
@@ -194,20 +168,6 @@ def probe_logs(accounting: Path) -> LogProbe:
 
     path, size, written, first = call_in_subprocess(newest, 5.0)
     return LogProbe(path, size, written, bytes.fromhex(first))
-
-
-def socket_mode(socket: Path) -> tuple[int, int]:
-    """Return owner and permissions of the socket.
-
-    :raises SubprocessError: if it does not exist or cannot be examined.
-    """
-    try:
-        status = socket.stat()
-    except OSError as error:
-        raise SubprocessError(f"{socket}: {error.strerror}") from error
-    if not stat.S_ISSOCK(status.st_mode):
-        raise SubprocessError(f"{socket}: not a socket")
-    return status.st_uid, stat.S_IMODE(status.st_mode)
 
 
 def read_text(path: Path) -> str | None:
