@@ -49,7 +49,6 @@ class SortFormula(Requirement):
         return _formulas(self.resource)[self.preset or RECOMMENDED]
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the formula of the server, else of a scheduler."""
         return settings.server.get(self.name) or next(
             (found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), ""
         )
@@ -64,7 +63,6 @@ class SortFormula(Requirement):
         return formula != self.own and formula in _formulas(self.resource).values()
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change where there is no formula, or another one was asked for."""
         now = settings.server.get(self.name)
         replaced = now and (self.chosen or self._another_presets(now))
         if self._holds(settings) or (self.now(settings) and not replaced):
@@ -72,7 +70,6 @@ class SortFormula(Requirement):
         return (Change("server", self.name, now, self.chosen or self.own, self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to put the prediction into the site's formula."""
         now = self.now(settings)
         if not now or self._holds(settings) or self.missing(settings):
             return ""
@@ -81,7 +78,7 @@ class SortFormula(Requirement):
                 f"a scheduler has the formula {now}: multiply it by {self.own} with qmgr -c "
                 f"'set sched NAME {self.name} = ...'"
             )
-        both = f"({now}) * {_factor(self.own)}"
+        both = f"({now}) * " + (f"({self.own})" if " if " in self.own else self.own)
         return (
             f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of the "
             f"preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
@@ -90,10 +87,6 @@ class SortFormula(Requirement):
 
 def _formulas(resource: str) -> dict[str, str]:
     return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
-
-
-def _factor(formula: str) -> str:
-    return f"({formula})" if " if " in formula else formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +98,9 @@ class NoThreshold(Requirement):
     decisive: bool = False
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the threshold of the first scheduler that has one."""
         return next((found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), "")
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return nothing: the site has set it for a reason."""
         return ()
 
     def by_hand(self, settings: PbsSettings) -> str:
@@ -209,14 +200,15 @@ def check_setup(
     :param on: whether the policy is on; before that, an unmet requirement is a warning.
     """
     unmet = problem if on else warning
-    for file in unreadable(settings, needs):
+    hidden = unreadable(settings, needs)
+    for file in hidden:
         yield skipped(f"preset {preset}", f"{file} cannot be read from here")
     for need in needs:
         now = need.now(settings)
         missing = bool(need.missing(settings))
         hand = "" if missing else need.by_hand(settings)
         if not missing and not hand:
-            if need.readable(settings):
+            if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
                 yield ok(need.name, f"{now or 'not set'}, as the preset {preset} needs it")
         else:
             act = hand or f"softwalltime install --preset {setup or preset} --apply"

@@ -50,13 +50,7 @@ class Change:
         return self.place, self.file, self.name
 
     def __str__(self) -> str:
-        """Return the change as text: setting, value before and after."""
-        what = {
-            "server": f"server {self.name}",
-            "resource": f"resource {self.name}",
-            "switch": f"{self.file}: {self.name}",
-            "member": f"{self.file}: {self.name}",
-        }[self.place]
+        what = f"{self.file}: {self.name}" if self.file else f"{self.place} {self.name}"
         missing = "no such resource" if self.place == "resource" else "not set"
         before = "without it" if self.place == "member" and not self.before else self.before or missing
         return f"{what}: {before} -> {self.after or missing}"
@@ -83,9 +77,6 @@ class Requirement(ABC):
     def by_hand(self, settings: PbsSettings) -> str:
         """Return what only the site can decide, as a sentence with the command; empty: nothing."""
         return ""
-
-    def readable(self, settings: PbsSettings) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +107,11 @@ class Switch(Requirement):
     on: bool
     why: str
 
-    def readable(self, settings: PbsSettings) -> bool:
-        return any(text is not None for text in settings.files.values())
-
     def now(self, settings: PbsSettings) -> str:
         found = (sched_config.values_of(text, self.name) for text in settings.files.values() if text is not None)
         return ", ".join(dict.fromkeys(value for values in found for value in values))
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change of each file in which the switch has another value."""
         changes = []
         for file, text in settings.files.items():
             if text is not None and sched_config.switched(text, self.name) != {self.on}:
@@ -143,15 +130,11 @@ class ListMember(Requirement):
     why: str
     decisive: bool = True
 
-    def readable(self, settings: PbsSettings) -> bool:
-        return any(text is not None for text in settings.files.values())
-
     def now(self, settings: PbsSettings) -> str:
-        texts = [text for text in settings.files.values() if text is not None]
-        return ", ".join(sched_config.members(texts[0], self.name)) if texts else ""
+        text = next((text for text in settings.files.values() if text is not None), "")
+        return ", ".join(sched_config.members(text, self.name))
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change of each file whose list lacks the member."""
         return tuple(
             Change("member", self.name, "", self.member, self.why, file)
             for file, text in settings.files.items()
@@ -160,7 +143,7 @@ class ListMember(Requirement):
         )
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return what to do in a file without the list: a new one would restrict the resources that are checked."""
+        # A new list would restrict the resources that are checked.
         for file, text in settings.files.items():
             if text is not None and not sched_config.lines_of(text, self.name):
                 return (
@@ -195,7 +178,6 @@ class CustomResource(Requirement):
         return (Change("resource", self.name, definition(found), definition(after), self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return what to do where a resource of that name and another type exists."""
         found = settings.resources.get(self.name)
         if found is None or found.get("type") == self.type:
             return ""
