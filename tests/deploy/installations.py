@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from softwalltime.deployment import configuration, hook
-from softwalltime.deployment.hook import EVENTS, Hook, InstallationPlan
-from softwalltime.deployment.installation import make_plan
+from softwalltime.deployment.hook import EVENTS, Hook, InstallationPlan, make_plan
 
 FOLDER = Path("/etc/softwalltime/hook")
 SOCKET = "/run/softwalltime/hook.sock"

@@ -1,6 +1,6 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.hook import Step
+    from softwalltime.deployment.hook import Hook, InstallationPlan, Step
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.settings import Settings
 
@@ -110,7 +110,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     """
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import outdated, read_own, write
-    from softwalltime.deployment.installation import apply, inspect_pbs, make_plan
+    from softwalltime.deployment.hook import inspect_pbs, make_plan
     from softwalltime.deployment.preset_setup import preset_of
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
@@ -146,7 +146,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     for note in plan.notes:
         changes.line(note)
     if pbs is not None and options.do and plan.steps:
-        for step in apply(pbs, folder, planned, supported, present):
+        for step in _apply(pbs, folder, planned, supported, present):
             changes.line(f"done: {step.statement}  # {step.why}")
     else:
         _list_steps(changes, options, plan.steps, problem, configured=configured)
@@ -173,6 +173,31 @@ def _configure(
     needs = requirements(preset, resource_of(own), options.formula, promises=promises)
     needs += (SHOWN_START,) if starts else ()
     return set_up(changes, pbs, options.folder.absolute(), preset, needs, do=options.do)
+
+
+def _apply(
+    pbs: "Qmgr", folder: Path, planned: "Callable[[frozenset[str], Hook | None], InstallationPlan]",
+    supported: frozenset[str], present: "Hook | None",
+) -> "Iterator[Step]":  # fmt: skip
+    """Make the planned changes in PBS, and yield each step that was done.
+
+    PBS names its events only once the hook exists; if the version of PBS led to a wrong plan, the rest is planned anew.
+
+    :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
+    """
+    from softwalltime.deployment.files import write
+    from softwalltime.deployment.hook import NAME
+    from softwalltime.deployment.hook import supported as supported_events
+
+    steps = list(planned(supported, present).steps)
+    while steps:
+        step = steps.pop(0)
+        pbs.execute(step.statement)
+        yield step
+        if step.statement == f"create hook {NAME}" and (actual := supported_events(pbs)) != supported:
+            plan = planned(actual, None)
+            write(plan, folder)
+            steps = list(plan.steps[1:])
 
 
 def _list_steps(
