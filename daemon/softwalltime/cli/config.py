@@ -126,14 +126,14 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     if wrong:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
     values = list(effective_values(load_settings(options.file), files))
-    return Result(values, _values)
 
+    def text(output: Output, document: "list[EffectiveValue]") -> None:
+        rows: list[list[Cell | str]] = []
+        for value in document:
+            shown = value.value if isinstance(value.value, str) else json.dumps(value.value)
+            changed = value.source != "default"
+            row = Cell(value.key, "strong" if changed else ""), "-" if value.value is None else shown
+            rows.append([*row, Cell(value.source, "" if changed else "faint")])
+        output.table(TextTable.of(_COLUMNS, rows))
 
-def _values(output: Output, values: "list[EffectiveValue]") -> None:
-    output.table(TextTable.of(_COLUMNS, [_row(value) for value in values]))
-
-
-def _row(value: "EffectiveValue") -> list[Cell | str]:
-    shown = value.value if isinstance(value.value, str) else "-" if value.value is None else json.dumps(value.value)
-    changed = value.source != "default"
-    return [Cell(value.key, "strong" if changed else ""), shown, Cell(value.source, "" if changed else "faint")]
+    return Result(values, text)

@@ -176,7 +176,11 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
 
     def result(refused: tuple[str, ...] = (), failure: str | None = None) -> Result[PruneDocument]:
         document = PruneDocument(dict(deleted), refused, failure)
-        return Result(document, _pruned, 1 if refused else 0, refused)
+        return Result(document, text, 1 if refused else 0, refused)
+
+    def text(output: Output, document: PruneDocument) -> None:
+        for table, rows in document.deleted.items():
+            output.line(f"{table:<20}{rows:>12,} rows deleted")
 
     try:
         with open_store(given) as engine:
@@ -191,11 +195,6 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
             result(failure=failure).print(options.output, PruneDocument.COLUMNS)
         raise
     return result(refused)
-
-
-def _pruned(output: Output, document: PruneDocument) -> None:
-    for table, rows in document.deleted.items():
-        output.line(f"{table:<20}{rows:>12,} rows deleted")
 
 
 def _revision(revision: str) -> Result[RevisionDocument]:

@@ -1,9 +1,8 @@
 """The daemon's status as text: problems and figures."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import exp
-from typing import Any
 
 from softwalltime.formatting import percent, plural, size
 from softwalltime.service.latency import Histogram
@@ -103,16 +102,25 @@ def span(seconds: float) -> str:
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     """Return the figures in groups, by name."""
     policy = status.policy
+    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
+    share = f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else ""
+    rules = f" ({plural(len(policy['rules']), 'exception')})" if policy["rules"] else ""
+    behind = "nothing" if status.logs_read else "unknown until the logs have been read"
+    if status.behind_bytes or status.behind_seconds:
+        behind = f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
+    # A reload loads the history anew, so that the number of jobs may fall.
+    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
+    learnt = f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
     groups = {
         "predictions": {
             "preset": policy.get("preset", "custom"),
-            "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
-            "ready": _ready(status, now) if status.ready else "no",
+            "mode": f"{policy['mode']}: {MODES[policy['mode']]}{share}{rules}",
+            "ready": learnt if status.ready else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
             **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
             "minimum": f"{policy['minimum']} s",
-            **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
+            **({"shadows": ", ".join(policy["shadows"]) + skipped} if policy.get("shadows") else {}),
             **{
                 f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
                 for failure in status.failures
@@ -144,7 +152,7 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             **(
                 {
                     "read": f"{plural(status.lines, 'line')}, {plural(status.stored, 'job')} stored",
-                    "behind": _behind(status),
+                    "behind": behind,
                     "malformed": f"{status.malformed:,}",
                 }
                 if status.followed
@@ -192,11 +200,6 @@ def _live(live: LiveStatus) -> dict[str, str]:
     }
 
 
-def _shadows(status: Status) -> str:
-    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
-    return ", ".join(status.policy["shadows"]) + skipped
-
-
 def promises(live: LiveStatus) -> str:
     """Format the promised starts since the start of the daemon: ``12 kept, 3 broken, 1 open``."""
     counts = live.promises
@@ -216,28 +219,6 @@ def steering(live: LiveStatus) -> str:
         return "none"
     acts = "" if live.mode == "on" else ", once live values are on"
     return f"theta {live.theta:+.2f}: waiting values times {exp(live.theta):.2f}{acts}; target {live.steer:.0%} broken"
-
-
-def _exceptions(policy: Mapping[str, Any]) -> str:
-    rules = len(policy["rules"])
-    return "".join(
-        (
-            f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else "",
-            f" ({plural(rules, 'exception')})" if rules else "",
-        )
-    )
-
-
-def _ready(status: Status, now: float) -> str:
-    """Split the jobs learned: a reload loads the history anew, so that their number may fall."""
-    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
-    return f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
-
-
-def _behind(status: Status) -> str:
-    if status.behind_bytes or status.behind_seconds:
-        return f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
-    return "nothing" if status.logs_read else "unknown until the logs have been read"
 
 
 def _decisions(decisions: Sequence[DecisionCount]) -> Iterator[tuple[str, str]]:

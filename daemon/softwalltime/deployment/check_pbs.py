@@ -99,8 +99,7 @@ def check_transport(name: str) -> Iterator[Finding]:
 
 
 def _wrong_in(file: Path) -> list[str] | None:
-    found = file_writable_by_others(file)
-    if found is not None:
+    if (found := file_writable_by_others(file)) is not None:
         return [f"{found.path} {found.reason}, and the hook runs it as root", f"root: {found.remedy}"]
     if file.read_text(encoding="utf-8") != transport():
         return [f"{file} has another version, or was altered", INSTALL]
@@ -114,7 +113,7 @@ def check_folder(name: str) -> Iterator[Finding]:
         yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
         return
     try:
-        found = call_in_subprocess(lambda: _writable_in(Path(name)), SLOW)
+        found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), SLOW)
     except SubprocessError as error:
         yield problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
         return
@@ -123,12 +122,6 @@ def check_folder(name: str) -> Iterator[Finding]:
         yield problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
     else:
         yield ok(check, f"only root can change {name}")
-
-
-def _writable_in(folder: Path) -> list[str] | None:
-    """Return path, reason and remedy of the first path in the folder that others can change."""
-    found = writable_by_others_below(folder)
-    return None if found is None else [str(found.path), found.reason, found.remedy]
 
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:

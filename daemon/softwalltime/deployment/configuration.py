@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal, cast
 
@@ -117,10 +116,7 @@ def hook_module() -> ModuleType:
 
     :raises UsageError: if it cannot be loaded.
     """
-    return _load(resources.hook())
-
-
-def _load(path: Path) -> ModuleType:
+    path = resources.hook()
     specification = importlib.util.spec_from_file_location("softwalltime_hook", path)
     if specification is None or specification.loader is None:
         raise UsageError(f"{path}: cannot be loaded; install softwalltime again")

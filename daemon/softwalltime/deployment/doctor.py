@@ -101,7 +101,8 @@ class Doctor:
             self.unknown = f"{hidden} permission denied: run this as root"
             yield skipped("settings", self.unknown)
             return settings
-        if (found := settings_writable_by_others(self.config, _owners())) is not None:
+        owners = {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
+        if (found := settings_writable_by_others(self.config, owners)) is not None:
             text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
             yield problem("settings", text, f"root: {found.remedy}")
         try:
@@ -235,8 +236,3 @@ def _or_why(work: Callable[[], T]) -> T | str:
         return work()
     except SubprocessError as error:
         return str(error)
-
-
-def _owners() -> set[int]:
-    """Return who may own the settings: root, this user, and the daemon's."""
-    return {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}

@@ -3,16 +3,15 @@
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime.settings import settings_files
 
 ROOT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WritableByOthers:
+class WritableByOthers(NamedTuple):
     """A path that other users can change, the reason, and the command that corrects it."""
 
     path: Path

@@ -183,7 +183,7 @@ class SubprocessError(SoftwalltimeError):
 
 
 def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") -> Any:
-    """Call ``work`` as ``user`` (empty: this user) and return its result, of JSON types, within ``seconds``.
+    """Call ``work`` as ``user`` (empty: this user) and return its result, as JSON has it, within ``seconds``.
 
     :raises SubprocessError: if it failed or took longer; the message is that of the error, in one line.
     """
@@ -220,7 +220,7 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
             os.setuid(account.pw_uid)
             os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
         outcome = {"value": work()}
-        line = json.dumps(outcome)
+        line = json.dumps(outcome, default=str)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
     # A check that fails, for whatever reason, must not end in a traceback.
