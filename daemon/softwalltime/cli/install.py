@@ -43,12 +43,7 @@ class HookOptions:
 
     folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
     do: bool = option("Write the files and change PBS.", "--apply")
-    files_only: bool = option("Write the files only; then run qmgr yourself.")
     enable: bool = option("Enable the hook if it is disabled in PBS.")
-    order: int | None = option(
-        "Order of the hook.  Default: as in PBS, else 900.", "--hook-order", type=click.IntRange(1, 1000)
-    )
-    alarm: int | None = option("Alarm of the hook in seconds.  Default: as in PBS, else 5.", least=1)
     preset: str | None = option(
         "Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
         type=click.Choice(["safe", "balanced", "order", "none"]),
@@ -84,9 +79,9 @@ class SwitchOptions:
 def install(options: HookOptions) -> Result[ChangesDocument]:
     """Install or update the hook in PBS.
 
-    Without --apply the command prints the necessary changes only.  With --apply it writes the hook, its configuration
-    and the statements for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  To change the hook's
-    configuration, edit it in FOLDER and run this command again.
+    Without --apply the command prints the necessary changes only.  With --apply it writes the hook and its
+    configuration to FOLDER (/etc/softwalltime/hook) and imports them.  To change the hook's configuration, edit it in
+    FOLDER and run this command again.
 
     A preset, from --preset or the settings, needs settings of PBS and its scheduler.  The command changes these too,
     prints each one before and after with the reason, and stores the old values in FOLDER.  Another preset, --preset
@@ -115,16 +110,13 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
 
-    folder, writes = options.folder.absolute(), options.do or options.files_only
+    folder = options.folder.absolute()
     settings = load_settings(options.config)
     asked = options.preset or preset_of(settings)
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)
-    planned = partial(
-        make_plan, folder, str(settings.socket), own=own, order=options.order, alarm=options.alarm,
-        enable=options.enable,
-    )  # fmt: skip
+    planned = partial(make_plan, folder, str(settings.socket), own=own, enable=options.enable)
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
@@ -138,11 +130,11 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif pbs is not None and not options.files_only:
+    elif pbs is not None:
         configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
     plan = planned(supported, present)
-    for file in write(plan, folder) if writes else outdated(plan, folder):
-        changes.line(f"{'written' if writes else 'to write'}: {file}")
+    for file in write(plan, folder) if options.do else outdated(plan, folder):
+        changes.line(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
         changes.line(note)
     if pbs is not None and options.do and plan.steps:
@@ -208,8 +200,6 @@ def _list_steps(
     :param problem: why PBS is not known here; empty: it is.
     :param configured: whether settings of PBS change.
     """
-    from softwalltime.deployment.hook import STATEMENTS
-
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:
@@ -221,8 +211,6 @@ def _list_steps(
         changes.line(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-    if options.files_only:
-        nothing = f"nothing was changed in PBS; run: qmgr < {options.folder.absolute() / STATEMENTS}"
     click.echo(nothing, err=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.hook import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
+from softwalltime.deployment.hook import CONFIGURATION, SCRIPT, TRANSPORT, InstallationPlan
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.errors import SourceError, UsageError
 
@@ -166,7 +166,8 @@ def _remove_empty(folder: Path) -> None:
 
 def files_in(folder: Path) -> list[Path]:
     """Return those of our files that exist, also half written ones and dangling links."""
-    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, STATEMENTS)]
+    # Earlier versions wrote statements for qmgr too.
+    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, "softwalltime.qmgr")]
     try:
         present = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):  # Another command may remove it at the same moment.

@@ -14,7 +14,7 @@ from softwalltime.deployment.qmgr import PbsError, Qmgr, year_of
 from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
-SCRIPT, CONFIGURATION, STATEMENTS = "softwalltime_hook.py", "softwalltime_hook.json", "softwalltime.qmgr"
+SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"
 TRANSPORT = "softwalltime_postgres.py"
 """The hook loads it from the folder, if its configuration has the transport postgres."""
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
@@ -150,7 +150,7 @@ def alarm_for(values: Values) -> int:
 
 def make_plan(
     folder: Path, socket: str, supported: frozenset[str], present: Hook | None, own: Values | None, *,
-    order: int | None = None, alarm: int | None = None, enable: bool = False,
+    enable: bool = False,
 ) -> InstallationPlan:  # fmt: skip
     """Return the plan that gives PBS the hook of this version with the administrator's configuration.
 
@@ -158,7 +158,7 @@ def make_plan(
 
     :param supported: events that PBS has.
     :param own: the configuration in the folder.
-    :param order: of the hook, as ``alarm`` in seconds; ``None``: keep the value in PBS, else the default.
+    :param enable: the hook if it is disabled in PBS.
     :raises UsageError: if the configuration is invalid.
     """
     notes = []
@@ -182,14 +182,8 @@ def make_plan(
     if present is not None and present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
     wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
-    attributes = _attributes(values, wanted, present, order, alarm, enable=enable)
-    steps = (*_contents(folder, values, present, there), *attributes)
-    statements = [f"# {step.why}\n{step.statement}" for step in steps] or ["# PBS has the hook of this version."]
-    files = {
-        SCRIPT: script(),
-        CONFIGURATION: configuration.written(values),
-        STATEMENTS: "# For qmgr, as root on the host of the PBS server.\n" + "\n".join(statements) + "\n",
-    }
+    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, enable=enable))
+    files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":
         files = {TRANSPORT: transport(), **files}
     return InstallationPlan(files, steps, tuple(notes))
@@ -212,23 +206,20 @@ def _contents(folder: Path, values: Values, present: Hook | None, there: Values 
         )
 
 
-def _attributes(
-    values: Values, wanted: frozenset[str], present: Hook | None, order: int | None, alarm: int | None, *, enable: bool
-) -> Iterator[Step]:
+def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, *, enable: bool) -> Iterator[Step]:
     fresh = present is None or not present.complete
     if present is None or present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
         before = ", ".join(sorted(present.events)) if present is not None else ""
         yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
     attributes = present.attributes if present is not None else {}
-    # Keep what an administrator has set, unless an option overrides it.
-    for name, default, chosen, why in (
-        ("order", ORDER, order, "after hooks that set walltimes, queues or projects"),
-        ("alarm", alarm_for(values), alarm, "seconds until PBS interrupts it; its own deadline is shorter"),
+    # Keep what an administrator has set.
+    for name, default, why in (
+        ("order", ORDER, "after hooks that set walltimes, queues or projects"),
+        ("alarm", alarm_for(values), "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
-        target = str(chosen if chosen is not None else default if fresh else attributes[name])
-        if attributes.get(name) != target:
-            yield Step(f"set hook {NAME} {name} = {target}", why)
+        if fresh and attributes.get(name) != str(default):
+            yield Step(f"set hook {NAME} {name} = {default}", why)
     if attributes.get("debug") != "false":
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
     if fresh or (enable and present is not None and not present.enabled):
