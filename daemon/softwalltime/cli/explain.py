@@ -60,17 +60,12 @@ class ExplainDocument(Explanation):
         yield from map(asdict, (self, *self.other_walltimes))
 
 
-class DurationParameter(click.ParamType[int]):
-    """A duration in any of PBS's formats, converted to seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the seconds, or fail with a usage error."""
-        try:
-            return duration(str(value))
-        except ValueError:
-            return self.fail(f"{value!r} is not a duration such as 02:00:00 or 7200", param, ctx)
+def _duration(text: str) -> int:
+    """Return the seconds of a duration in any of PBS's formats, or fail with a usage error."""
+    try:
+        return duration(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a duration such as 02:00:00 or 7200") from None
 
 
 @options
@@ -78,7 +73,7 @@ class JobOptions:
     """A job that is not submitted, and the daemon that is asked about it."""
 
     user: str = option("Owner of the job.")
-    walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=DurationParameter(), metavar="DURATION")
+    walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=_duration, metavar="DURATION")
     queue: str = option("Queue of the job.", default="")
     project: str = option("Project of the job.", default=DEFAULT_PROJECT)
     group: str = option("Group of the job.", default="")

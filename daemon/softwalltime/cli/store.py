@@ -12,7 +12,7 @@ from softwalltime.accounting.log_file import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import Interruption, ending_normally
-from softwalltime.cli.options import LOG_FORMAT, ServerName, StoreOptions
+from softwalltime.cli.options import LOG_FORMAT, StoreOptions, server_name
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import problems
@@ -94,7 +94,7 @@ class MalformedDocument:
 class IngestOptions:
     paths: tuple[Path, ...] = argument("PATH...", type=click.Path(exists=True, path_type=Path), nargs=-1)
     server: str | None = option(
-        "Name of the PBS server.  Default: from the settings, else from the job ids.", type=ServerName()
+        "Name of the PBS server.  Default: from the settings, else from the job ids.", type=server_name, metavar="NAME"
     )
     again: bool = option("Read the logs again from their start.")
     follow: bool = option("Follow the logs until interrupted.  One PATH, or the accounting folder of the settings.")
