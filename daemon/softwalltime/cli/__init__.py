@@ -79,11 +79,9 @@ class LazyGroup(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
         self._outline.format_commands(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
-        """Complete the name of a command, or an option of the group."""
         commands = self._outline.shell_complete(click.Context(self._outline), incomplete)
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 

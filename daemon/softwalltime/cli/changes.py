@@ -56,7 +56,6 @@ class ChangesDocument:
     """Changes and notes in their order."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each change or note."""
         yield from map(asdict, self.changes)
 
 

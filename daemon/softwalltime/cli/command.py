@@ -34,7 +34,6 @@ class Result(Generic[D]):
     then: Callable[[Output], None] | None = None
 
     def print(self, output: Output, columns: Sequence[str]) -> int:
-        """Print the result in the wanted format; return the exit status."""
         if output.form == "json":
             output.document(self.document)
         elif output.form == "csv":
@@ -62,7 +61,6 @@ class Shape:
     rows: str
 
     def type(self) -> Any:
-        """Return the type of the JSON document."""
         return _document_types(self.function)[self.index]
 
     def header(self) -> Sequence[str]:
@@ -128,7 +126,6 @@ def command(
 
 
 def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
-    """Yield the shapes of all commands in their order, by command: ``policy compare``, ``ingest --malformed``."""
     for name, made in group.commands.items():
         if isinstance(made, click.Group):
             yield from shapes(made, f"{path}{name} ")

@@ -18,12 +18,10 @@ POLICIES = ("off", "shadow", "safe", "balanced", "order")
 
 
 def complete_source(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a source: ``store`` or a path."""
     return _word_or_file((STORE,) if incomplete else (), incomplete)
 
 
 def complete_policy(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a policy, or the path of a plan file."""
     return _word_or_file(POLICIES, incomplete)
 
 
@@ -35,7 +33,6 @@ def _word_or_file(words: Sequence[str], incomplete: str) -> list[CompletionItem]
 
 
 def _begins_a_file(text: str) -> bool:
-    """Return whether a file here has a name that begins so."""
     try:
         return any(entry.name.startswith(text) for entry in os.scandir())
     except OSError:

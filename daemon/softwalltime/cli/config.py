@@ -40,7 +40,6 @@ class ConfigCheckDocument:
     """The errors and notes."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each error or note."""
         yield from map(asdict, self.problems)
 
 

@@ -74,14 +74,11 @@ def _require_own_settings(config: Path | None) -> None:
 
 @options
 class DaemonOptions:
-    """Which daemon to ask."""
-
     given_socket: Path | None = option("Socket of the daemon.", "--socket")
     config: Path | None = option("Settings file.")
 
     @property
     def socket(self) -> Path:
-        """The daemon's socket, as the options or the settings name it."""
         from softwalltime.settings import load_settings
 
         return load_settings(self.config, socket=self.given_socket).socket
@@ -134,7 +131,6 @@ def ask_status(socket: Path) -> "Status":
 
 
 def print_status(output: Output, status: "Status") -> None:
-    """Print the problems and figures as text."""
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(status))

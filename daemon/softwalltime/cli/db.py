@@ -39,7 +39,6 @@ class CheckDocument:
     """What is missing, in excess or different, a sentence each."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each difference."""
         yield from ({"difference": difference} for difference in self.differences)
 
 
@@ -57,7 +56,6 @@ class PruneDocument:
     """What stopped it before its end; null: nothing did."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each table."""
         yield from ({"table": table, "rows": rows} for table, rows in self.deleted.items())
 
 

@@ -56,7 +56,6 @@ class ExplainDocument(Explanation):
     """What the job would get with other walltimes."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for the job, then for each other walltime."""
         yield from map(asdict, (self, *self.other_walltimes))
 
 
@@ -70,8 +69,6 @@ def _duration(text: str) -> int:
 
 @options
 class JobOptions:
-    """A job that is not submitted, and the daemon that is asked about it."""
-
     user: str = option("Owner of the job.")
     walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=_duration, metavar="DURATION")
     queue: str = option("Queue of the job.", default="")
@@ -85,7 +82,6 @@ class JobOptions:
     daemon: DaemonOptions
 
     def explained(self, walltime: int | None) -> Explanation:
-        """Return what the job would get with this walltime in seconds."""
         job = {name: getattr(self, name) for name in ("user", "queue", "project", "group", "job_name", "ncpus")}
         job |= {"script_path": str(Path(self.script).absolute()) if self.script else None, "walltime": walltime}
         event = "runjob" if self.at_start else "queuejob"

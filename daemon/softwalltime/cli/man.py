@@ -54,7 +54,6 @@ def man(options: ManOptions) -> None:
 
 
 def pages(root: click.Command) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each page."""
     for context in _contexts(click.Context(root, info_name="softwalltime", **root.context_settings)):
         yield f"{context.command_path.replace(' ', '-')}.1", command_page(context)
     yield "swt.1", ".so man1/softwalltime.1\n"
@@ -62,7 +61,6 @@ def pages(root: click.Command) -> Iterator[tuple[str, str]]:
 
 
 def command_page(context: click.Context) -> str:
-    """Return the page of a command."""
     command = context.command
     name = context.command_path.replace(" ", "-")
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
@@ -120,7 +118,6 @@ def settings() -> Iterator[tuple[str, list[Setting]]]:
 
 
 def settings_page() -> str:
-    """Return the page of the settings file."""
     from softwalltime.policy.site import Rule
     from softwalltime.settings import SYSTEM_FILE
 
@@ -143,7 +140,6 @@ def settings_page() -> str:
 
 
 def _value(value: object) -> str:
-    """Return a default as it is written in a settings file, without quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(_value, value)) if isinstance(value, tuple | list | frozenset) else str(value)
@@ -175,6 +171,5 @@ def _item(term: str, text: str) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    """Escape a line for troff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -46,7 +46,6 @@ class Seeds(click.ParamType[tuple[int, ...]]):
     name = "seeds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The seeds, each once, or a usage error."""
         if isinstance(value, tuple):
             return value
         found: dict[int, None] = {}
@@ -119,22 +118,18 @@ def _of_snapshot(path: Path) -> dict[str, int]:
 
 
 def share(text: str) -> Any:
-    """Return the option for the share of the users; ``text`` is its help."""
     return option(text, type=click.FloatRange(0, 1, min_open=True), metavar="SHARE")
 
 
 def predictors(text: str) -> Any:
-    """Return the option ``--predictors``; ``text`` is its help."""
     return option(text, "--predictors", metavar="LIST", shell_complete=complete_predictor)
 
 
 def predictor(text: str) -> Any:
-    """Return the option ``--predictor``; ``text`` is its help."""
     return option(text, "--predictor", metavar="SPEC", shell_complete=complete_predictor)
 
 
 def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
-    """Return the predictors that --predictors and --predictor name, in this order."""
     from softwalltime.predictors.registry import split_specs
 
     return (split_specs(listed) if listed is not None else []) + list(single)
@@ -142,8 +137,6 @@ def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
 
 @options
 class PredictorOptions:
-    """Predictors to measure."""
-
     listed: str | None = predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.")
     single: tuple[str, ...] = predictor("One predictor; repeatable.")
 
@@ -178,7 +171,6 @@ class StoreOptions:
     )
 
     def __call__(self, **more: object) -> "Settings":
-        """Return the settings, with further overrides."""
         from softwalltime.settings import load_settings
 
         loaded = load_settings(self.config, dsn=self.dsn, data_dir=self.data_dir, **more)

@@ -81,7 +81,6 @@ def latency(times: Histogram) -> str:
 
 
 def milliseconds(microseconds: float) -> str:
-    """Format a time with two significant digits."""
     value = microseconds / 1000
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
 
@@ -100,7 +99,6 @@ def span(seconds: float) -> str:
 
 
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
-    """Return the figures in groups, by name."""
     policy = status.policy
     skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
     share = f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else ""
@@ -207,7 +205,6 @@ def promises(live: LiveStatus) -> str:
 
 
 def guard(live: LiveStatus) -> str:
-    """Format the state of the guard."""
     if live.late_job:
         return f"on, {live.late_job} is late"
     return "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
@@ -222,7 +219,6 @@ def steering(live: LiveStatus) -> str:
 
 
 def _decisions(decisions: Sequence[DecisionCount]) -> Iterator[tuple[str, str]]:
-    """Return the number of decisions by event and action."""
     for event in dict.fromkeys(decision.event for decision in decisions):
         counts: Counter[str] = Counter()
         for decision in decisions:

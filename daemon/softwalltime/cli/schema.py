@@ -69,7 +69,6 @@ def schema(options: SchemaOptions) -> None:
 
 
 def _json_schema(shape: Shape) -> dict[str, Any]:
-    """Return the JSON Schema of a document, with the descriptions of its fields."""
     from pydantic import TypeAdapter
 
     described = TypeAdapter(shape.type()).json_schema(mode="serialization")
@@ -85,7 +84,6 @@ def _json_schema(shape: Shape) -> dict[str, Any]:
 
 
 def _markdown(shapes: Mapping[str, Shape]) -> str:
-    """Return the document that describes the shapes of commands."""
     parts = [_INTRODUCTION]
     shown: dict[str, type] = {}
     for name, shape in shapes.items():
@@ -128,7 +126,6 @@ def _table(kind: type) -> str:
 
 
 def _type(hint: Any) -> str:
-    """Return the name of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(_type(each) for each in arguments)

@@ -27,7 +27,6 @@ class Instant(click.ParamType[int]):
         self._end = end
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The epoch second, or a usage error."""
         if isinstance(value, int):
             return value
         text = str(value)
@@ -47,7 +46,6 @@ class Period(click.ParamType[tuple[int, int]]):
     name = "period"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """The bounds, or a usage error."""
         if isinstance(value, tuple):
             return value
         first, dots, last = str(value).partition("..")
@@ -88,7 +86,6 @@ class JobSelection:
         return ", ".join(parts)
 
     def label(self, sources: Sequence[str]) -> str:
-        """Name the sources and what is selected of them."""
         return f"{' '.join(sources)} ({self})" if self else " ".join(sources)
 
     def renamed(self, rename: Callable[[str, str], str]) -> "JobSelection":

@@ -86,7 +86,6 @@ class MalformedDocument:
     """The lines, newest first."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each line."""
         yield from map(asdict, self.lines)
 
 

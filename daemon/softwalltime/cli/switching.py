@@ -55,7 +55,6 @@ class PolicySwitch:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of the queue depends on predictions."""
         return self.setup in ("balanced", "order")
 
 
@@ -210,7 +209,6 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
 
 
 def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> str:
-    """Run a command of qmgr or systemd if wanted; return a line about it."""
     if do:
         run(command)
     return f"{'done' if do else 'to do'}: {command}  # {why}"

@@ -130,7 +130,6 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
 
 
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Yield path and reason of each error in settings."""
     try:
         settings_from((), values, environment=False)
     except (ValidationError, ValueError) as error:
@@ -158,7 +157,6 @@ def _reasons(error: ValueError, model: type[BaseModel] = Settings) -> Iterator[t
 
 
 def _line(message: str) -> int | None:
-    """Return the line that a parser's message names."""
     match = re.search(r"line (\d+)", message)
     return None if match is None else int(match[1])
 
@@ -241,8 +239,6 @@ class EffectiveValue:
 
 
 class _Sources:
-    """Which file or variable gives a key."""
-
     def __init__(self, files: list[Path]) -> None:
         texts = {file: file.read_text(encoding="utf-8") for file in files}
         self._files = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}

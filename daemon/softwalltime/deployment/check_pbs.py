@@ -82,7 +82,6 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
 
 
 def check_transport(name: str) -> Iterator[Finding]:
-    """Check the file that the hook loads for the transport postgres."""
     check = "transport"
     if not name:
         yield problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
@@ -183,7 +182,6 @@ def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Ite
 
 
 def _ordering(file: str, text: str) -> Finding:
-    """Check whether the scheduler plans ahead with this sched_config."""
     check = "strict ordering"
     if True not in switched(text, "strict_ordering"):
         # strict_ordering also changes the order of the jobs, so it is for the site to decide.

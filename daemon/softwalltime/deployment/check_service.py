@@ -124,7 +124,6 @@ def _learning(status: Status) -> Iterator[Finding]:
 
 
 def check_policy(status: Status, policy: SitePolicy | None, version: str) -> Iterator[Finding]:
-    """Check that the daemon uses the policy of the settings, if that is valid."""
     if policy is not None and status.version == version and status.policy != policy.model_dump(mode="json"):
         text = "the daemon uses another [policy] than the settings have now"
         yield warning("policy", text, "root: systemctl reload softwalltime")
@@ -198,7 +197,6 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
 
 
 def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    """Report the prediction for a job of a user with stored jobs."""
     check = "trial prediction"
     if isinstance(answer, str):
         yield skipped(check, answer)

@@ -33,7 +33,6 @@ class Difference:
     after: str | None
 
     def __str__(self) -> str:
-        """Return the change as text."""
         if self.before is None:
             return f"{self.key}: new, {self.after}"
         return f"{self.key}: {self.before}, will be {self.after}" if self.after is not None else f"{self.key}: removed"
@@ -58,7 +57,6 @@ def read(text: str, where: str) -> Values:
 
 
 def written(values: Values) -> str:
-    """Return a configuration as text."""
     return json.dumps(values, indent=2) + "\n"
 
 
@@ -82,7 +80,6 @@ def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Dif
 
 
 def errors(values: Values) -> list[str]:
-    """Return the errors in a configuration, each with its key."""
     return [f"{written_place(place)}: {reason}" for place, reason in problems_in(values)]
 
 
@@ -148,8 +145,6 @@ class _Table(BaseModel):
 
 
 class HookEvents(_Table):
-    """The events that the hook handles."""
-
     queuejob: bool = True
     postqueuejob: bool = False
     modifyjob: bool = True
@@ -168,8 +163,6 @@ class PostgresTransport(_Table):
 
 
 class HookSettings(_Table):
-    """The hook's configuration."""
-
     transport: Literal["daemon", "postgres"] = "daemon"
     socket: Annotated[str, AfterValidator(_absolute)] = "/run/softwalltime/hook.sock"
     deadline_ms: int = Field(50, ge=1, le=5000)
@@ -191,7 +184,6 @@ class HookSettings(_Table):
 
 
 def problems_in(values: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Yield place and reason of each error in a configuration."""
     try:
         HookSettings.model_validate(values)
     except ValidationError as error:

@@ -231,7 +231,6 @@ def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
 
 
 def _or_why(work: Callable[[], T]) -> T | str:
-    """Return the result of a probe, or the reason that there is none."""
     try:
         return work()
     except SubprocessError as error:

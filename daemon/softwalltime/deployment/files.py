@@ -112,7 +112,6 @@ def _mode(name: str) -> int:
 
 
 def _current(file: Path, content: str) -> bool:
-    """Whether the file has that content and no other user can change it."""
     return _closed(file, _mode(file.name)) and file.read_text(encoding="utf-8") == content
 
 

@@ -28,8 +28,6 @@ _FIRST_WITH_POSTQUEUEJOB = 2023
 
 
 class Step(NamedTuple):
-    """A statement for qmgr and its reason."""
-
     statement: str
     why: str
 
@@ -51,8 +49,6 @@ def own_files(home: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook as PBS has it."""
-
     script: str
     configuration: str
     events: frozenset[str] = frozenset()
@@ -123,7 +119,6 @@ def configuration_of(present: Hook | None) -> Values | None:
 
 
 def transport() -> str:
-    """Return the file of this version that the hook loads for the transport postgres."""
     return resources.hook_transport().read_text(encoding="utf-8")
 
 

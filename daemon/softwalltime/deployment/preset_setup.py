@@ -187,7 +187,6 @@ def setup_of(policy: SitePolicy | None) -> str:
 
 
 def resource_of(hook: Mapping[str, object] | None) -> str:
-    """Return the name of the custom resource with the prediction, from the configuration of the hook."""
     return str((hook or {}).get("ordering") or RESOURCE)
 
 

@@ -171,7 +171,6 @@ def probe_logs(accounting: Path) -> LogProbe:
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a file, ``None`` if it cannot be read."""
     try:
         return str(call_in_subprocess(lambda: path.read_text(errors="replace"), 5.0))
     except SubprocessError:

@@ -47,8 +47,6 @@ QmgrObjects = Mapping[tuple[str, str], QmgrObject]
 
 @dataclass(frozen=True, slots=True)
 class Qmgr:
-    """qmgr of this host, for its PBS server."""
-
     qmgr: Path
     home: Path = Path("/var/spool/pbs")
 

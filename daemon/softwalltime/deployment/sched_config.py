@@ -35,7 +35,6 @@ class OptionLine:
 
 
 def lines_of(text: str, option: str) -> list[OptionLine]:
-    """Return the lines of an option in their order."""
     pattern = re.compile(
         rf"^[ \t]*{re.escape(option)}(?::[ \t]*|[ \t]+)"
         r"""(?:"(?P<double>(?:\\\n|[^"\n])*)"|'(?P<single>(?:\\\n|[^'\n])*)'|(?P<plain>[^\s"'#]\S*))"""
@@ -52,7 +51,6 @@ def lines_of(text: str, option: str) -> list[OptionLine]:
 
 
 def values_of(text: str, option: str) -> tuple[str, ...]:
-    """Return the values of an option, one for each line."""
     return tuple(line.value for line in lines_of(text, option))
 
 

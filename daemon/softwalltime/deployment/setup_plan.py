@@ -93,7 +93,6 @@ def _uses(formula: str, name: str) -> bool:
 
 
 def value_now(change: Change, settings: PbsSettings) -> str:
-    """Return the present value of the setting that a change is about."""
     text = settings.files.get(change.file) or ""
     match change.place:
         case "server":
@@ -197,7 +196,6 @@ class Setup:
 
 
 def edited(text: str, change: Change) -> str:
-    """Return the text of a sched_config after a change of a switch or a list."""
     if change.place == "member" and change.after:
         return sched_config.with_member(text, change.name, change.after)
     if change.place == "member":
