@@ -16,14 +16,13 @@ from softwalltime.deployment import configuration, probes
 from softwalltime.deployment.live_setup import (
     account_of,
     agent_change,
-    change_agent,
     missing_right,
     remaining_rights,
     usual_agent,
 )
 from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.probes import SubprocessError
-from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
 from softwalltime.errors import UsageError
@@ -189,7 +188,7 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterat
     elif statement := missing_right(server[1], account):
         yield _line(server[0].execute, statement, why, do=do)
     if command := agent_change(switch.live, wanted=True):
-        yield _line(change_agent, command, "it talks to PBS for the daemon", do=do)
+        yield _line(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
 
 
 def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
@@ -205,7 +204,7 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
         for statement in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
             yield _line(server[0].execute, statement, "the manager right was for live values", do=do)
     if command := agent_change(switch.live, wanted=False):
-        yield _line(change_agent, command, "nothing is altered any more", do=do)
+        yield _line(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
 
 
 def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> str:

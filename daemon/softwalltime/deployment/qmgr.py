@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.pbs_conf import USUAL, conf_file, parse_conf
+from softwalltime.pbs_conf import USUAL, conf_file, read_conf
 
 TIMEOUT = 20.0
 """Seconds that a command of PBS may take; while its hooks run, the server does not answer."""
@@ -100,14 +100,6 @@ def year_of(version: str) -> int | None:
     """Return the year of a version of PBS, its first number (2022.1.4, 23.06.06, 19.1.3); ``None``: no number."""
     number = re.match(r"\d+", version)
     return None if number is None else int(number[0]) % 2000 + 2000
-
-
-def read_conf(file: Path) -> dict[str, str]:
-    """Return the variables of /etc/pbs.conf; none if it cannot be read."""
-    try:
-        return parse_conf(file.read_text(errors="replace"))
-    except OSError:
-        return {}
 
 
 def parse(printed: str) -> QmgrObjects:
