@@ -68,7 +68,7 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
     if errors:
         yield problem(check, "; ".join(errors), f"correct it, then {INSTALL}")
     else:
-        changed = [str(each.key) for each in configuration.differences(configuration.shipped(), values)]
+        changed = [key for key, _ in configuration.differences(configuration.shipped(), values)]
         yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")
     effective = configuration.effective(values)
     if effective["transport"] == "postgres":

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Annotated, Any, Literal, cast
@@ -18,24 +17,7 @@ from softwalltime.validation import Place, problems
 from softwalltime.validation import written as written_place
 
 Values = dict[str, Any]
-_MISSING = object()
-_UNSHOWN = "dsn"
-"""The key whose value is not shown, because it may contain a password."""
 _REMEDY = "correct it, or move it away to start with the defaults"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A key with another value; ``None``: the key is missing."""
-
-    key: str
-    before: str | None
-    after: str | None
-
-    def __str__(self) -> str:
-        if self.before is None:
-            return f"{self.key}: new, {self.after}"
-        return f"{self.key}: {self.before}, will be {self.after}" if self.after is not None else f"{self.key}: removed"
 
 
 def shipped() -> Values:
@@ -69,14 +51,23 @@ def merged(own: Values, defaults: Values) -> Values:
     return {**result, **{key: value for key, value in own.items() if key not in defaults}}
 
 
-def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Difference]:
+def differences(before: Values, after: Values, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each key with another value, and the change as text."""
     for key in {**before, **after}:
-        old, new = before.get(key, _MISSING), after.get(key, _MISSING)
+        old, new, name = before.get(key), after.get(key), prefix + key
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from differences(old, new, f"{prefix}{key}.")
+            yield from differences(old, new, f"{name}.")
+            continue
+        # The DSN may contain a password.
+        old_text, new_text = (
+            ("(not shown)" if value else "none") if key == "dsn" else json.dumps(value) for value in (old, new)
+        )
+        if key not in before:
+            yield name, f"{name}: new, {new_text}"
+        elif key not in after:
+            yield name, f"{name}: removed"
         elif old != new or type(old) is not type(new):
-            shown = _hidden if key == _UNSHOWN else _shown
-            yield Difference(prefix + key, shown(old), shown(new))
+            yield name, f"{name}: {old_text}, will be {new_text}"
 
 
 def errors(values: Values) -> list[str]:
@@ -90,14 +81,6 @@ def effective(values: Values) -> Values:
 
 def events(values: Values) -> Mapping[str, bool]:
     return cast("Mapping[str, bool]", effective(values)["events"])
-
-
-def _shown(value: object) -> str | None:
-    return None if value is _MISSING else json.dumps(value)
-
-
-def _hidden(value: object) -> str | None:
-    return None if value is _MISSING else "(not shown)" if value else "none"
 
 
 _BUILT_IN = re.compile(

@@ -3,7 +3,7 @@
 import os
 import pwd
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -155,7 +155,12 @@ class Doctor:
             return
         on = self.policy is None or self.policy.mode == "on"
         specific = list(check_setup(preset, needs, found, on=on, setup=setup))
-        yield from (finding for finding in general if not repeated(finding, specific))
+        verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
+        for finding in general:
+            verdict = verdicts.get(finding.check.replace("_", " "), "")
+            # Where the requirement is met, what is to be done is about something else, such as the depth of a queue.
+            if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
+                yield finding
         yield from specific
 
     def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
@@ -217,17 +222,6 @@ class Doctor:
         if isinstance(daemon, DaemonProbe):
             answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
         yield from check_trial(answer, job["user"], job["walltime"])
-
-
-def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
-    """Return whether the findings about the preset say what a general finding about the scheduler says.
-
-    Where the requirement is met, the general finding is about something else, such as the depth of a queue.
-    """
-    same = [finding for finding in specific if finding.check.replace("_", " ") == general.check.replace("_", " ")]
-    if general.verdict in ("advice", "warning", "problem"):
-        return any(finding.verdict != "ok" for finding in same)
-    return general.verdict == "skipped" or bool(same)
 
 
 def _or_why(work: Callable[[], T]) -> T | str:

@@ -171,9 +171,9 @@ def make_plan(
         where = f"correct {place}" if own is not None else f"write a correct one to {place}"
         raise UsageError(f"{error}; {where}") from None
     if base is not None:
-        notes += [f"hook configuration: {change}" for change in configuration.differences(base, values)]
+        notes += [f"hook configuration: {change}" for _, change in configuration.differences(base, values)]
     if there is not None and base is not there:
-        notes += [f"in PBS: {change}" for change in configuration.differences(there, values)]
+        notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
     if present is not None and present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
     wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
