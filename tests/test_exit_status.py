@@ -106,8 +106,8 @@ def test_a_service_that_is_stopped_while_it_starts_has_not_failed(service: list[
 
 def test_before_its_command_is_loaded_a_process_dies_of_the_signal() -> None:
     signalled = (
-        "import os, signal; from softwalltime.cli import lazy, main; "
-        "lazy.LazyGroup.get_command = lambda *_: os.kill(os.getpid(), signal.SIGTERM); main(['serve'])"
+        "import os, signal; from softwalltime.cli import LazyGroup, main; "
+        "LazyGroup.get_command = lambda *_: os.kill(os.getpid(), signal.SIGTERM); main(['serve'])"
     )
     done = subprocess.run([sys.executable, "-c", signalled], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")

@@ -74,9 +74,9 @@ def command_page(context: click.Context) -> str:
         lines += [".PP"] * bool(index) + [_escape(f"{text[:-1]}." if text.endswith(":") else text)]
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
-        for child in _children(context):
-            summary = inspect.cleandoc(child.command.help or "").split("\n\n")[0]
-            lines += _item(child.command_path, " ".join(summary.split()))
+        for name, child in sorted(command.commands.items()):
+            summary = inspect.cleandoc(child.help or "").split("\n\n")[0]
+            lines += _item(f"{context.command_path} {name}", summary)
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
     records = [record for option in options if (record := option.get_help_record(context))]
     lines.append(".SH OPTIONS")
@@ -147,17 +147,9 @@ def _value(value: object) -> str:
 
 def _contexts(context: click.Context) -> Iterator[click.Context]:
     yield context
-    for child in _children(context):
-        yield from _contexts(child)
-
-
-def _children(context: click.Context) -> Iterator[click.Context]:
-    command = context.command
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None and not child.hidden:
-                yield click.Context(child, info_name=name, parent=context)
+    if isinstance(context.command, click.Group):
+        for name, child in sorted(context.command.commands.items()):
+            yield from _contexts(click.Context(child, info_name=name, parent=context))
 
 
 def _header(name: str, section: int, summary: str) -> list[str]:

@@ -62,7 +62,12 @@ def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
 
     :raises UsageError: if it is neither, or would change nothing.
     """
-    plan = None if options.target in POLICIES else _plan(options.target)
+    plan = None
+    if options.target not in POLICIES:
+        if not Path(options.target).exists():
+            text = f"no policy ({', '.join(POLICIES)}), and there is no plan file of this name"
+            raise UsageError(f"{options.target}: {text}")
+        plan = read_plan(Path(options.target))
     values = _preset_values(options, settings) if plan is None else _plan_values(plan, options, settings)
     policy, live = read_policy({**settings.policy, **values["policy"]}, {**settings.live, **values["live"]})
     setup, formula = setup_of(policy) or "none", options.formula
@@ -75,13 +80,6 @@ def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
             "order alone"
         )
     return switch
-
-
-def _plan(target: str) -> Plan:
-    file = Path(target)
-    if not file.exists():
-        raise UsageError(f"{target}: no policy ({', '.join(POLICIES)}), and there is no plan file of this name")
-    return read_plan(file)
 
 
 def _preset_values(options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
