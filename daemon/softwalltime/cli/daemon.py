@@ -59,10 +59,7 @@ def serve(options: ServeOptions) -> None:
 
 
 def _require_own_settings(config: Path | None) -> None:
-    """Refuse settings that another user could change, where the daemon runs as root.
-
-    :raises UsageError: names the path and the command that corrects it.
-    """
+    """Refuse settings that another user could change, where the daemon runs as root."""
     from softwalltime.deployment.ownership import settings_writable_by_others
 
     if os.geteuid() == 0 and (found := settings_writable_by_others(config)) is not None:

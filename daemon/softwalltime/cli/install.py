@@ -104,8 +104,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
     """
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import outdated, read_own, write
-    from softwalltime.deployment.hook import inspect_pbs, make_plan
+    from softwalltime.deployment.files import read_own, write
     from softwalltime.deployment.preset_setup import preset_of
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
@@ -116,11 +115,12 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)
-    planned = partial(make_plan, folder, str(settings.socket), own=own, enable=options.enable)
+    planned = partial(hook.make_plan, folder, str(settings.socket), own=own, enable=options.enable)
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
-        version, present, supported = inspect_pbs(pbs)
+        version, present = pbs.version(), hook.installed(pbs)
+        supported = hook.expected(version) if present is None else hook.supported(pbs)
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if options.do:
@@ -133,7 +133,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     elif pbs is not None:
         configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
     plan = planned(supported, present)
-    for file in write(plan, folder) if options.do else outdated(plan, folder):
+    for file in write(plan, folder, do=options.do):
         changes.line(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
         changes.line(note)
@@ -148,11 +148,7 @@ def _configure(
     changes: ChangeLog, options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str,
     own: "Mapping[str, Any] | None",
 ) -> bool:  # fmt: skip
-    """Configure PBS for a preset, or list what that needs; return whether there is anything.
-
-    :param own: the hook's configuration.
-    :raises UsageError: if the settings are wrong.
-    """
+    """Configure PBS for a preset, or list what that needs; return whether there is anything."""
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
     from softwalltime.live.options import read_policy, reads_promises
 
@@ -195,11 +191,7 @@ def _apply(
 def _list_steps(
     changes: ChangeLog, options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool
 ) -> None:
-    """List what is to be done in PBS, and say how.
-
-    :param problem: why PBS is not known here; empty: it is.
-    :param configured: whether settings of PBS change.
-    """
+    """List what is to be done in PBS, and say how; ``problem``: why PBS is not known; ``configured``: it changes too."""
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:

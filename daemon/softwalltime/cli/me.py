@@ -93,10 +93,7 @@ def me(options: MeOptions) -> Result[OwnJobs]:
 
 
 def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
-    """What a job waits for, or why there is no forecast of it.
-
-    :param forecast_at: time of the newest forecast, epoch seconds; ``None`` if none is known.
-    """
+    """What a job waits for, or why there is no forecast of it."""
     if job.waits_for or job.expected is not None:
         return job.waits_for
     if forecast_at is None:

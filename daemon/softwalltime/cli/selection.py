@@ -95,10 +95,7 @@ class JobSelection:
         return replace(self, queues=queues, users=users, projects=projects)
 
     def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
-        """Return the selected jobs.
-
-        :raises SourceError: if there is none.
-        """
+        """Return the selected jobs; a SourceError says that there is none."""
         if not self:
             return jobs
         # The help of a command does not need numpy, which takes long to import.

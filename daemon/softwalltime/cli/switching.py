@@ -123,10 +123,7 @@ def _own_formula(plan: Plan | None, setup: str) -> str:
 
 
 def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
-    """List the changes that a switch needs, and make them if wanted.
-
-    :raises SoftwalltimeError: if an option or a setting is wrong, or a change is refused.
-    """
+    """List the changes that a switch needs, and make them if wanted, until a SoftwalltimeError says what is wrong."""
     file, config = policy_file(options.config), options.config
     before = read(file)
     # The daemon refuses wrong settings, so nothing is changed before they are correct.
@@ -172,10 +169,7 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
 
 
 def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield what live values need beside their settings, and give it if wanted.
-
-    :raises PbsError: if PBS or systemd refuses.
-    """
+    """Yield what live values need beside their settings, and give it if wanted."""
     if switch.live.mode != "on" or switch.policy.mode != "on":
         return
     account = account_of(settings, switch.live)
@@ -193,8 +187,6 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
     """Yield what off takes back of what live values needed, and take it if wanted.
 
     Expected starts on the jobs need the same, so it stays where they are shown.
-
-    :raises PbsError: if PBS or systemd refuses.
     """
     if switch.policy.preset != "off" or shows_starts(settings):
         return

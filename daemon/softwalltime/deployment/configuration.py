@@ -92,10 +92,7 @@ _BUILT_IN = re.compile(
 
 @cache
 def hook_module() -> ModuleType:
-    """Return the hook file as a module: outside pbs_server it only has definitions.
-
-    :raises UsageError: if it cannot be loaded.
-    """
+    """Return the hook file as a module: outside pbs_server it only has definitions."""
     path = resources.hook()
     specification = importlib.util.spec_from_file_location("softwalltime_hook", path)
     if specification is None or specification.loader is None:

@@ -32,21 +32,15 @@ def read_own(folder: Path) -> Values | None:
     return None
 
 
-def outdated(plan: InstallationPlan, folder: Path) -> list[Path]:
-    """Return the files that are not there as they should be, which :func:`write` would write.
-
-    :raises SourceError: if one cannot be read.
-    """
-    with _named_failure(folder):
-        return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
-
-
-def write(plan: InstallationPlan, folder: Path) -> list[Path]:
-    """Write the files that are missing or differ; return those that were written.
+def write(plan: InstallationPlan, folder: Path, *, do: bool = True) -> list[Path]:
+    """Return the files that are missing or differ, and write them if wanted.
 
     :param folder: absolute.
     :raises SourceError: if that is impossible, or other users could change what root imports.
     """
+    if not do:
+        with _named_failure(folder):
+            return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
     if not str(folder).isprintable() or set(str(folder)) & set(" \t\"'"):
         raise UsageError(f"{folder}: qmgr cannot read files from a path with blanks or quotes; give another FOLDER")
     changed = []

@@ -70,10 +70,7 @@ def script() -> str:
 
 
 def installed(pbs: Qmgr) -> Hook | None:
-    """Return the hook that PBS has.
-
-    :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
-    """
+    """Return the hook that PBS has; HooksHiddenError: PBS does not show it here."""
     thing = pbs.objects("hook").get(("hook", NAME))
     if thing is None:
         return None
@@ -219,13 +216,3 @@ def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, *,
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
     if fresh or (enable and present is not None and not present.enabled):
         yield Step(f"set hook {NAME} enabled = true", "PBS runs it from now on")
-
-
-def inspect_pbs(pbs: Qmgr) -> tuple[str, Hook | None, frozenset[str]]:
-    """Return the version of PBS, the hook that it has, and those of our events that it supports.
-
-    :raises PbsError: names who must do what.
-    """
-    version = pbs.version()
-    present = installed(pbs)
-    return version, present, expected(version) if present is None else supported(pbs)

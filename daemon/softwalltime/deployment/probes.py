@@ -1,4 +1,4 @@
-"""Probes of what may hang: each runs in a subprocess with a timeout and returns plain values."""
+"""Probes of what may hang: each runs in a subprocess with a timeout; SubprocessError says why it failed."""
 
 import json
 import os
@@ -60,10 +60,7 @@ class StoreProbe:
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:
-    """Probe the store as the daemon's user.
-
-    :raises SubprocessError: if it cannot be reached in time.
-    """
+    """Probe the store as the daemon's user."""
     revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), SLOW, user)
     read = (
         StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
@@ -106,10 +103,7 @@ class DaemonProbe:
 
 
 def probe_daemon(socket: Path, timeout: float = 2.0) -> DaemonProbe:
-    """Probe the daemon as the hook uses it.
-
-    :raises SubprocessError: if it does not answer in time.
-    """
+    """Probe the daemon as the hook uses it."""
     median, response = call_in_subprocess(lambda: _daemon(socket, timeout), PINGS * timeout)
     try:
         return DaemonProbe(median, Status.from_json(response))
@@ -131,7 +125,6 @@ def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str
 
     :param server: host of the PBS server; empty: that of /etc/pbs.conf.
     :param agent: socket of the process that alters jobs; ``None``: one is started.
-    :raises SubprocessError: if PBS cannot be reached in time.
     """
 
     def manager() -> list[Any]:
@@ -153,10 +146,7 @@ class LogProbe:
 
 
 def probe_logs(accounting: Path) -> LogProbe:
-    """Probe the newest accounting log.
-
-    :raises SubprocessError: if the folder cannot be read, has no log, or hangs, as NFS may.
-    """
+    """Probe the newest accounting log, in a folder that may hang, as NFS does."""
 
     def newest() -> list[Any]:
         files = sorted(log_files(accounting), key=lambda file: file.stat().st_mtime)

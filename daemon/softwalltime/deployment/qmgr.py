@@ -47,21 +47,17 @@ QmgrObjects = Mapping[tuple[str, str], QmgrObject]
 
 @dataclass(frozen=True, slots=True)
 class Qmgr:
+    """qmgr of this host, for its PBS server; each method raises a PbsError that names who must do what."""
+
     qmgr: Path
     home: Path = Path("/var/spool/pbs")
 
     def execute(self, statement: str) -> str:
-        """Execute a statement and return the output of qmgr.
-
-        :raises PbsError: names who must do what.
-        """
+        """Execute a statement and return the output of qmgr."""
         return run([str(self.qmgr), "-c", statement])
 
     def version(self) -> str:
-        """Return the version of the server, as ``23.06.06``.
-
-        :raises PbsError: if it cannot be reached.
-        """
+        """Return the version of the server, as ``23.06.06``."""
         found = re.search(r"pbs_version = (\S+)", self.execute("list server pbs_version"))
         return found[1] if found else ""
 
@@ -69,7 +65,6 @@ class Qmgr:
         """Return the objects that ``print server`` (with its queues), ``print sched`` or ``print hook`` prints.
 
         :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
-        :raises PbsError: if it cannot be reached.
         """
         # Without hooks, qmgr fails to print them.
         if kind == "hook" and not self.execute("list hook").strip():

@@ -201,10 +201,7 @@ def unreadable(settings: PbsSettings, needs: Iterable[Requirement]) -> list[str]
 
 
 def read_settings(pbs: Qmgr) -> PbsSettings:
-    """Return the settings of PBS.
-
-    :raises PbsError: if PBS cannot be reached.
-    """
+    """Return the settings of PBS."""
     schedulers = {name: found for (kind, name), found in pbs.objects("sched").items() if kind == "sched"}
     return PbsSettings(
         pbs.objects("server").get(("server", ""), QmgrObject()),

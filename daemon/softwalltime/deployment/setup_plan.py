@@ -66,10 +66,8 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
 
 
 def _formula_in_the_way(change: Change, changes: Sequence[Change], settings: PbsSettings) -> str:
-    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does.
-
-    PBS does not check this.  All jobs would have the value 0.
-    """
+    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does."""
+    # PBS does not check this.  All jobs would have the value 0.
     used = change.name if change.place == "resource" and not change.after else _FORMULA_NEEDS.get(change.name)
     if used is None:
         return ""
@@ -124,10 +122,7 @@ class Setup:
     folder: Path
 
     def kept(self) -> list[Change]:
-        """Return the changes made earlier, oldest first.
-
-        :raises UsageError: if the file cannot be read.
-        """
+        """Return the changes made earlier, oldest first."""
         return changes_of(read_state(self.folder), self.folder)
 
     def apply(self, plan: SetupPlan) -> Iterator[str]:
