@@ -191,7 +191,7 @@ def _apply(
 def _list_steps(
     changes: ChangeLog, options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool
 ) -> None:
-    """List what is to be done in PBS, and say how; ``problem``: why PBS is not known; ``configured``: it changes too."""
+    """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:
