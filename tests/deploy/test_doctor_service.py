@@ -166,17 +166,17 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_socket_that_others_may_use_or_replace_is_found(listening: Path) -> None:
     listening.chmod(0o666)
-    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == [("socket permissions", "problem")]
     listening.chmod(0o600)
     listening.parent.chmod(0o777)
-    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == [("socket permissions", "problem")]
     listening.parent.chmod(stat.S_IRWXU)
     if os.geteuid() == 0:
-        assert bad(check_socket(listening)) == [("socket permissions", "warning")]
+        assert bad([check_socket(listening)]) == [("socket permissions", "warning")]
         for path in (listening, listening.parent):
             os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-    assert bad(check_socket(listening)) == []
-    assert bad(check_socket(listening.with_name("none"))) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == []
+    assert bad([check_socket(listening.with_name("none"))]) == [("socket permissions", "problem")]
 
 
 def test_a_subprocess_call_returns_the_value_or_the_error_in_one_line() -> None:

@@ -73,28 +73,25 @@ def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
     effective = configuration.effective(values)
     if effective["transport"] == "postgres":
         yield skipped("socket", "the hook queries PostgreSQL itself")
-        yield from check_transport(effective["postgres"]["transport_path"])
-        yield from check_folder(effective["postgres"]["psycopg_path"])
+        yield check_transport(effective["postgres"]["transport_path"])
+        yield check_folder(effective["postgres"]["psycopg_path"])
     elif effective["socket"] == str(socket):
         yield ok("socket", f"hook and daemon both use {socket}")
     else:
         yield problem("socket", f"the hook uses {effective['socket']}, the daemon {socket}", INSTALL)
 
 
-def check_transport(name: str) -> Iterator[Finding]:
+def check_transport(name: str) -> Finding:
     check = "transport"
     if not name:
-        yield problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
-        return
+        return problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
     try:
         found = call_in_subprocess(lambda: _wrong_in(Path(name)), SLOW)
     except SubprocessError as error:
-        yield problem(check, f"{name}: {error}", INSTALL)
-        return
+        return problem(check, f"{name}: {error}", INSTALL)
     if found is not None:
-        yield problem(check, found[0], found[1])
-    else:
-        yield ok(check, f"{name} has this version, and only root can change it")
+        return problem(check, found[0], found[1])
+    return ok(check, f"{name} has this version, and only root can change it")
 
 
 def _wrong_in(file: Path) -> list[str] | None:
@@ -105,22 +102,19 @@ def _wrong_in(file: Path) -> list[str] | None:
     return None
 
 
-def check_folder(name: str) -> Iterator[Finding]:
+def check_folder(name: str) -> Finding:
     """Check whether users other than root can change what the hook, which runs as root, loads from this folder."""
     check = "psycopg_path"
     if not name:
-        yield problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
-        return
+        return problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
     try:
         found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), SLOW)
     except SubprocessError as error:
-        yield problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
-        return
+        return problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
     if found is not None:
         path, reason, remedy = found
-        yield problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
-    else:
-        yield ok(check, f"only root can change {name}")
+        return problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
+    return ok(check, f"only root can change {name}")
 
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:

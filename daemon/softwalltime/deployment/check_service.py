@@ -26,17 +26,15 @@ MUCH = 10_000_000
 DAY = 86400
 
 
-def check_socket(socket: Path) -> Iterator[Finding]:
+def check_socket(socket: Path) -> Finding:
     """Check that only root and the daemon's user can connect."""
     check = "socket permissions"
     try:
         status = socket.stat()
     except OSError as error:
-        yield problem(check, f"{socket}: {error.strerror}", _start())
-        return
+        return problem(check, f"{socket}: {error.strerror}", _start())
     if not stat.S_ISSOCK(status.st_mode):
-        yield problem(check, f"{socket}: not a socket", _start())
-        return
+        return problem(check, f"{socket}: not a socket", _start())
     owner, mode = status.st_uid, stat.S_IMODE(status.st_mode)
     try:
         name = pwd.getpwuid(owner).pw_name
@@ -44,17 +42,14 @@ def check_socket(socket: Path) -> Iterator[Finding]:
         name = str(owner)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
-        yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
-        return
+        return problem(check, f"{socket} is {mode:04o}: others may connect", act)
     if (found := writable_by_others(socket.parent, (0, owner))) is not None:
         text = f"{found.path} {found.reason}, who could replace the socket"
-        yield problem(check, text, f"root: {found.remedy}")
-        return
+        return problem(check, text, f"root: {found.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
-        yield warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
-    else:
-        yield ok(check, f"{mode:04o}, owner {name}: root and {name} can connect")
+        return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
+    return ok(check, f"{mode:04o}, owner {name}: root and {name} can connect")
 
 
 def _start() -> str:

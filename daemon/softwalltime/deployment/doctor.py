@@ -192,7 +192,7 @@ class Doctor:
         if not self.asks_daemon:
             yield skipped("daemon", "the hook queries PostgreSQL itself")
             return "the hook does not use it"
-        yield from check_socket(settings.socket)
+        yield check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
         yield from check_daemon(daemon, self.deadline_ms, self.version)
         if isinstance(daemon, DaemonProbe):
