@@ -12,14 +12,7 @@ from typing import Any
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
-from softwalltime.deployment import configuration, probes
-from softwalltime.deployment.live_setup import (
-    account_of,
-    agent_change,
-    missing_right,
-    remaining_rights,
-    usual_agent,
-)
+from softwalltime.deployment import configuration, live_setup, probes
 from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.probes import SubprocessError
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
@@ -107,7 +100,7 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
     if live["mode"] == "off" and settings.live.get("mode", "off") != "on":
         # A site that records in shadow mode goes on.
         del live["mode"]
-    agent = usual_agent()
+    agent = live_setup.usual_agent()
     if live.get("mode") == "on" and agent is not None and "agent" not in settings.live:
         live["agent"] = str(agent)
     return {"policy": policy, "live": live}
@@ -172,14 +165,14 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterat
     """Yield what live values need beside their settings, and give it if wanted."""
     if switch.live.mode != "on" or switch.policy.mode != "on":
         return
-    account = account_of(settings, switch.live)
+    account = live_setup.account_of(settings, switch.live)
     why = f"{account} alters the soft walltimes of waiting jobs; {UNDO} names how to take the right away"
     server = _server(required=do)
     if server is None:
         yield f"to do: set server managers += {account}@*  # unless it is a manager; {why}"
-    elif statement := missing_right(server[1], account):
+    elif statement := live_setup.missing_right(server[1], account):
         yield _line(server[0].execute, statement, why, do=do)
-    if command := agent_change(switch.live, wanted=True):
+    if command := live_setup.agent_change(switch.live, wanted=True):
         yield _line(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
 
 
@@ -191,9 +184,9 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
     if switch.policy.preset != "off" or shows_starts(settings):
         return
     if (server := _server(required=False)) is not None:
-        for statement in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
+        for statement in live_setup.remaining_rights(server[1], configuration.shipped()["daemon_users"]):
             yield _line(server[0].execute, statement, "the manager right was for live values", do=do)
-    if command := agent_change(switch.live, wanted=False):
+    if command := live_setup.agent_change(switch.live, wanted=False):
         yield _line(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
 
 

@@ -8,30 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from softwalltime.deployment import configuration, probes
+from softwalltime.deployment import check_service, configuration, preset_setup, probes
 from softwalltime.deployment import hook as hooks
 from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
-from softwalltime.deployment.check_service import (
-    check_daemon,
-    check_lag,
-    check_policy,
-    check_socket,
-    check_store,
-    check_trial,
-    check_users,
-)
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.preset_setup import (
-    RESOURCE,
-    check_setup,
-    check_shown_starts,
-    requirements,
-    resource_of,
-    setup_of,
-    shows_starts,
-)
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
@@ -66,7 +48,7 @@ class Doctor:
     """Whether guard, steering or the order reads promised starts."""
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
-    resource: str = RESOURCE
+    resource: str = preset_setup.RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
     """Why the settings are unknown."""
@@ -81,10 +63,10 @@ class Doctor:
         logs: LogProbe | str = "no accounting folder in the settings"
         if (accounting := settings.accounting) is not None:
             logs = _or_why(lambda: probes.probe_logs(accounting))
-        yield from check_lag(logs, store, time.time())
+        yield from check_service.check_lag(logs, store, time.time())
         if self.asks_daemon:
             yield from self._trial(settings, daemon, store)
-        yield from check_users()
+        yield from check_service.check_users()
         if self.alters is not None:
             server, agent = self.alters
             yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))
@@ -115,7 +97,7 @@ class Doctor:
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
         if live.mode == "on":
             self.alters = live.server, live.agent
-        elif shows_starts(settings):
+        elif preset_setup.shows_starts(settings):
             self.alters = starts.server or live.server, starts.agent or live.agent
         if self.policy is not None:
             self.promises = reads_promises(self.policy, live)
@@ -134,16 +116,16 @@ class Doctor:
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
         yield from self._scheduler(pbs, settings, server)
-        if shows_starts(settings):
+        if preset_setup.shows_starts(settings):
             try:
-                yield check_shown_starts(read_settings(pbs))
+                yield preset_setup.check_shown_starts(read_settings(pbs))
             except PbsError as error:
                 yield skipped("expected starts", str(error))
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
-        preset, setup = str(settings.policy.get("preset", "custom")), setup_of(self.policy)
-        needs = requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
+        preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
+        needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
             found = read_settings(pbs) if needs else None
         except PbsError as error:
@@ -154,7 +136,7 @@ class Doctor:
             yield from general
             return
         on = self.policy is None or self.policy.mode == "on"
-        specific = list(check_setup(preset, needs, found, on=on, setup=setup))
+        specific = list(preset_setup.check_setup(preset, needs, found, on=on, setup=setup))
         verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
         for finding in general:
             verdict = verdicts.get(finding.check.replace("_", " "), "")
@@ -185,18 +167,18 @@ class Doctor:
         yield from findings
         if values is not None:
             self.deadline_ms = values["deadline_ms"]
-            self.resource = resource_of(values)
+            self.resource = preset_setup.resource_of(values)
             self.asks_daemon = values["transport"] == "daemon"
 
     def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:
         if not self.asks_daemon:
             yield skipped("daemon", "the hook queries PostgreSQL itself")
             return "the hook does not use it"
-        yield check_socket(settings.socket)
+        yield check_service.check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
-        yield from check_daemon(daemon, self.deadline_ms, self.version)
+        yield from check_service.check_daemon(daemon, self.deadline_ms, self.version)
         if isinstance(daemon, DaemonProbe):
-            yield from check_policy(daemon.status, self.policy, self.version)
+            yield from check_service.check_policy(daemon.status, self.policy, self.version)
         return daemon
 
     def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
@@ -209,7 +191,7 @@ class Doctor:
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
             # The daemon has reported it already.
             store = replace(store, retention="")
-        yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
+        yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
     def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
@@ -221,7 +203,7 @@ class Doctor:
         answer: dict[str, Any] | str = "the daemon does not answer"
         if isinstance(daemon, DaemonProbe):
             answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
-        yield from check_trial(answer, job["user"], job["walltime"])
+        yield from check_service.check_trial(answer, job["user"], job["walltime"])
 
 
 def _or_why(work: Callable[[], T]) -> T | str:
