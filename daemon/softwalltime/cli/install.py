@@ -105,13 +105,13 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     """
     from softwalltime.deployment import hook
     from softwalltime.deployment.files import read_own, write
-    from softwalltime.deployment.preset_setup import preset_of
+    from softwalltime.deployment.preset_setup import SETUPS
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
 
     folder = options.folder.absolute()
     settings = load_settings(options.config)
-    asked = options.preset or preset_of(settings)
+    asked = options.preset or next((name for name in SETUPS if name == settings.policy.get("preset")), "")
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)

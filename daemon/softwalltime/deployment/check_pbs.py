@@ -119,7 +119,7 @@ def check_folder(name: str) -> Finding:
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
     check = "hook events"
-    chosen = configuration.events(values)
+    chosen = configuration.effective(values)["events"]
     wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
     if "modifyjob" not in hook.events:
         yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)

@@ -79,10 +79,6 @@ def effective(values: Values) -> Values:
     return cast("Values", hook_module().configured(values, []))
 
 
-def events(values: Values) -> Mapping[str, bool]:
-    return cast("Mapping[str, bool]", effective(values)["events"])
-
-
 _BUILT_IN = re.compile(
     "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
     "|software|site"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.qmgr import PbsError, Qmgr, year_of
+from softwalltime.deployment.qmgr import PbsError, Qmgr
 from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
@@ -103,8 +103,10 @@ def expected(version: str) -> frozenset[str]:
 
     postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
     """
-    year = year_of(version)
-    return frozenset(EVENTS) - ({"postqueuejob"} if year is not None and year < _FIRST_WITH_POSTQUEUEJOB else set())
+    # The year is the first number: 2022.1.4, 23.06.06, 19.1.3.
+    number = re.match(r"\d+", version)
+    older = number is not None and int(number[0]) % 2000 + 2000 < _FIRST_WITH_POSTQUEUEJOB
+    return frozenset(EVENTS) - ({"postqueuejob"} if older else set())
 
 
 def configuration_of(present: Hook | None) -> Values | None:
@@ -173,7 +175,8 @@ def make_plan(
         notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
     if present is not None and present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
-    wanted = frozenset(event for event in EVENTS if configuration.events(values)[event]) & supported
+    chosen = configuration.effective(values)["events"]
+    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
     steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, enable=enable))
     files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":

@@ -162,12 +162,6 @@ def requirements(
     )
 
 
-def preset_of(settings: Settings) -> str:
-    """Return the preset in the settings for which PBS can be set up; empty if they name none of these."""
-    preset = settings.policy.get("preset")
-    return preset if preset in SETUPS else ""
-
-
 def setup_of(policy: SitePolicy | None) -> str:
     """Return the preset for which PBS must be set up under a policy; empty: for none.
 

@@ -91,12 +91,6 @@ def find(conf: Path | None = None) -> Qmgr:
     return Qmgr(Path(found), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
 
 
-def year_of(version: str) -> int | None:
-    """Return the year of a version of PBS, its first number (2022.1.4, 23.06.06, 19.1.3); ``None``: no number."""
-    number = re.match(r"\d+", version)
-    return None if number is None else int(number[0]) % 2000 + 2000
-
-
 def parse(printed: str) -> QmgrObjects:
     """Parse the statements that ``qmgr -c 'print ...'`` prints; contents of hooks are skipped."""
     found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
