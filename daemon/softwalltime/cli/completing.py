@@ -11,6 +11,12 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from softwalltime.cli.command import command
 from softwalltime.cli.parameters import argument, options
 
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+_SHORT = {
+    "bash": ("complete -o nosort -F _softwalltime_completion swt",),
+    "fish": ('complete --no-files --command swt --arguments "(_softwalltime_completion)";',),
+}
+"""What completes the command's short name too."""
 STORE = "store"
 """The source that is no file."""
 POLICIES = ("off", "shadow", "safe", "balanced", "order")
@@ -46,14 +52,6 @@ def complete_predictor(context: click.Context, _: click.Parameter, incomplete: s
     before, comma, _last = incomplete.rpartition(",")
     names = sorted(before + comma + name for entry in entries() if entry.predictor for name in entry.names)
     return [name for name in names if name.startswith(incomplete)]
-
-
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-_SHORT = {
-    "bash": ("complete -o nosort -F _softwalltime_completion swt",),
-    "fish": ('complete --no-files --command swt --arguments "(_softwalltime_completion)";',),
-}
-"""What completes the command's short name too."""
 
 
 @options

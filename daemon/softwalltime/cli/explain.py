@@ -12,10 +12,15 @@ from softwalltime.cli.command import Result, command
 from softwalltime.cli.daemon import DaemonOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
+from softwalltime.formatting import plural
 from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
+_COLUMNS = (
+    TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),
+    TextColumn("because", left=True, least=20),
+)  # fmt: skip
 TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))
 """Walltimes that explain tries, in seconds."""
 
@@ -126,25 +131,19 @@ def _text(output: Output, found: ExplainDocument) -> None:
             f"({found.walltime} s): PBS plans with the walltime."
         )
     if found.missing_jobs:
-        more = f"{found.missing_jobs} more completed job{'' if found.missing_jobs == 1 else 's'}"
+        more = plural(found.missing_jobs, "more completed job")
         output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if others and len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
+    if len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
         output.line("The same with other walltimes.")
-    elif others:
-        rows: list[list[Cell | str]] = [
-            [
-                "-" if one.walltime is None else clock(one.walltime),
-                Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
-                "-" if one.predicted is None else clock(round(one.predicted)),
-                Cell(one.basis, "faint"),
-            ]
-            for one in others
+        return
+    rows: list[list[Cell | str]] = [
+        [
+            "-" if one.walltime is None else clock(one.walltime),
+            Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
+            "-" if one.predicted is None else clock(round(one.predicted)),
+            Cell(one.basis, "faint"),
         ]
-        output.line()
-        output.line("With other walltimes:")
-        output.line()
-        columns = (
-            TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),
-            TextColumn("because", left=True, least=20),
-        )  # fmt: skip
-        output.table(TextTable.of(columns, rows))
+        for one in others
+    ]
+    output.line("\nWith other walltimes:")
+    output.section(TextTable.of(_COLUMNS, rows))

@@ -24,6 +24,9 @@ CLOCKS = 2.0
 MUCH = 10_000_000
 """Bytes of a growing log that may be unread: seconds of work."""
 DAY = 86400
+OLD = 3600
+"""Seconds after which the newest forecast is old."""
+LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
 
 
 def check_socket(socket: Path) -> Finding:
@@ -201,29 +204,24 @@ def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> It
     yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")
 
 
-CHECK = "softwalltime me"
-OLD = 3600
-"""Seconds after which the newest forecast is old."""
-LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
-
-
 def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
     """Ask as this user; yield nothing where the site does not offer it."""
+    check = "softwalltime me"
     if not socket.is_socket():
         return
     try:
         found = ask_own_jobs(socket)
     except NoOwnJobsError as error:
-        yield problem(CHECK, str(error), LOG)
+        yield problem(check, str(error), LOG)
         return
     made = max((forecast.forecast_at for forecast in found.forecasts), default=None)
     if found.problem:
-        yield problem(CHECK, found.problem, LOG)
+        yield problem(check, found.problem, LOG)
     elif made is None:
         text = "answers, without expected starts and ends: there is no forecast"
-        yield warning(CHECK, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
+        yield warning(check, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
     elif time.time() - made > OLD:
         text = f"answers with forecasts that are {(time.time() - made) / 3600:.1f} hours old"
-        yield warning(CHECK, text, "root: softwalltime status says why the daemon makes none")
+        yield warning(check, text, "root: softwalltime status says why the daemon makes none")
     else:
-        yield ok(CHECK, "answers users")
+        yield ok(check, "answers users")

@@ -17,6 +17,11 @@ from softwalltime.validation import Place, problems
 from softwalltime.validation import written as written_place
 
 Values = dict[str, Any]
+_BUILT_IN = re.compile(
+    "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
+    "|software|site"
+)
+"""Resources with a meaning in PBS, which cannot hold the ordering value."""
 _REMEDY = "correct it, or move it away to start with the defaults"
 
 
@@ -77,13 +82,6 @@ def errors(values: Values) -> list[str]:
 def effective(values: Values) -> Values:
     """Return the configuration that the hook uses: it replaces a value of another type by the default."""
     return cast("Values", hook_module().configured(values, []))
-
-
-_BUILT_IN = re.compile(
-    "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
-    "|software|site"
-)
-"""Resources with a meaning in PBS, which cannot hold the ordering value."""
 
 
 @cache

@@ -13,6 +13,11 @@ from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Require
 from softwalltime.errors import SourceError, UsageError
 
 BACK = "as it was before softwalltime"
+STAYS = (
+    "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
+    "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
+)
+"""Why a custom resource that was created is not deleted; with its name."""
 FORMULA = "job_sort_formula"
 _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 """Server attributes that a formula needs, each with the name that the formula uses."""
@@ -102,13 +107,6 @@ def value_now(change: Change, settings: PbsSettings) -> str:
         case "member":
             member = change.after or change.before
             return member if member in sched_config.members(text, change.name) else ""
-
-
-STAYS = (
-    "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
-    "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
-)
-"""Why a custom resource that was created is not deleted; with its name."""
 
 
 @dataclass(slots=True)
