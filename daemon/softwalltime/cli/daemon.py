@@ -45,8 +45,15 @@ def serve(options: ServeOptions) -> None:
     """
 
     def load() -> "Settings":
+        from softwalltime.deployment.ownership import settings_writable_by_others
+
         loaded = options.settings(socket=options.socket, accounting=options.accounting)
-        _require_own_settings(options.settings.config)
+        found = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
+        if found is not None:
+            raise UsageError(
+                f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
+                f"{found.remedy}, or run the daemon as user softwalltime"
+            )
         return loaded
 
     with ending_normally():
@@ -56,17 +63,6 @@ def serve(options: ServeOptions) -> None:
 
         set_up_logging(options.log_format)
         run(load(), load, __version__)
-
-
-def _require_own_settings(config: Path | None) -> None:
-    """Refuse settings that another user could change, where the daemon runs as root."""
-    from softwalltime.deployment.ownership import settings_writable_by_others
-
-    if os.geteuid() == 0 and (found := settings_writable_by_others(config)) is not None:
-        raise UsageError(
-            f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
-            f"{found.remedy}, or run the daemon as user softwalltime"
-        )
 
 
 @options

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softwalltime import __version__
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import CONFIG
 from softwalltime.cli.output import Output
@@ -39,22 +38,18 @@ def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
     from softwalltime.deployment.doctor import Doctor
 
     findings = []
-    for finding in Doctor(options.config, __version__).examine():
+    for finding in Doctor(options.config).examine():
         findings.append(finding)
-        if options.output.form == "table":
-            _print(options.output, finding)
+        if options.output.form == "table" and not options.output.terminal:
+            options.output.line(str(finding))
+        elif options.output.form == "table":
+            # Coloured by verdict; what to do has a line of its own.
+            verdict = options.output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
+            check = options.output.style(finding.check, "strong")
+            options.output.paragraph(f"{verdict}{check}: {finding.text}", indent=9)
+            if finding.act:
+                options.output.paragraph(f"{'':9}-> {finding.act}", indent=12)
     counts = Counter(finding.verdict for finding in findings)
     wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
     remark = f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped"
     return Result(findings, status=1 if counts["problem"] else 0, remarks=[remark])
-
-
-def _print(output: Output, finding: "Finding") -> None:
-    """Print a finding; in a terminal its verdict is coloured, and what to do has a line of its own."""
-    if not output.terminal:
-        output.line(str(finding))
-        return
-    verdict = output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
-    output.paragraph(f"{verdict}{output.style(finding.check, 'strong')}: {finding.text}", indent=9)
-    if finding.act:
-        output.paragraph(f"{'':9}-> {finding.act}", indent=12)

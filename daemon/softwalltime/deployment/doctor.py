@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from softwalltime import __version__
 from softwalltime.deployment import check_service, configuration, preset_setup, probes
 from softwalltime.deployment import hook as hooks
 from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
@@ -36,11 +37,9 @@ class Doctor:
     """One run of all checks.
 
     :param config: settings file of the daemon; ``None``: the default ones.
-    :param version: version of this package.
     """
 
     config: Path | None
-    version: str
     deadline_ms: int = 0
     asks_daemon: bool = True
     policy: SitePolicy | None = None
@@ -176,9 +175,9 @@ class Doctor:
             return "the hook does not use it"
         yield check_service.check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
-        yield from check_service.check_daemon(daemon, self.deadline_ms, self.version)
+        yield from check_service.check_daemon(daemon, self.deadline_ms, __version__)
         if isinstance(daemon, DaemonProbe):
-            yield from check_service.check_policy(daemon.status, self.policy, self.version)
+            yield from check_service.check_policy(daemon.status, self.policy, __version__)
         return daemon
 
     def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
