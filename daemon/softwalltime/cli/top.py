@@ -77,11 +77,11 @@ def top(options: TopOptions) -> Result[TopDocument] | None:
     output, loaded = options.output, options.settings(socket=options.socket)
     if output.form != "table" and not options.once:
         raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
-    before, since = ask_status(loaded.socket), time.monotonic()
-    if output.form != "table":
-        document = _document(before, loaded)
-        return Result(document, rows=document.last_decisions)
     with ending_normally():
+        before, since = ask_status(loaded.socket), time.monotonic()
+        if output.form != "table":
+            document = _document(before, loaded)
+            return Result(document, rows=document.last_decisions)
         while True:
             time.sleep(options.interval)
             try:
