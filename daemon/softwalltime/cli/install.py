@@ -119,8 +119,9 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
-        version, present = pbs.version(), hook.installed(pbs)
-        supported = hook.expected(version) if present is None else hook.supported(pbs)
+        version, found = pbs.version(), hook.installed(pbs)
+        supported = hook.expected(version) if found is None else hook.supported(pbs)
+        present = found
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if options.do:
@@ -173,16 +174,15 @@ def _apply(
 
     :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
     """
+    from softwalltime.deployment import hook
     from softwalltime.deployment.files import write
-    from softwalltime.deployment.hook import NAME
-    from softwalltime.deployment.hook import supported as supported_events
 
     steps = list(planned(supported, present).steps)
     while steps:
         step = steps.pop(0)
         pbs.execute(step.statement)
         yield step
-        if step.statement == f"create hook {NAME}" and (actual := supported_events(pbs)) != supported:
+        if step.statement == f"create hook {hook.NAME}" and (actual := hook.supported(pbs)) != supported:
             plan = planned(actual, None)
             write(plan, folder)
             steps = list(plan.steps[1:])
