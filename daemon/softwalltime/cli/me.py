@@ -25,11 +25,14 @@ LEAST_GAIN = 30
 """Seconds sooner that are worth a word."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
-_WAITING = (
+_JOB = (
     sentence_column("job"),
     sentence_column("name", 6, least=12),
     TextColumn("queue", 5, left=True, least=8),
     TextColumn("processors", 4),
+)
+_WAITING = (
+    *_JOB,
     TextColumn("walltime", 3),
     TextColumn("starts"),
     TextColumn("90% range", 1, least=14),
@@ -38,10 +41,7 @@ _WAITING = (
     sentence_column("waits for"),
 )
 _RUNNING = (
-    sentence_column("job"),
-    sentence_column("name", 6, least=12),
-    TextColumn("queue", 5, left=True, least=8),
-    TextColumn("processors", 4),
+    *_JOB,
     TextColumn("started", 3),
     TextColumn("ends"),
     TextColumn("90% range", 1, least=14),
@@ -124,8 +124,7 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     following = min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
     if following is not None:
         output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
-    if jobs.waiting:
-        lines = list(_waiting_lines(jobs.waiting, now))
+    if lines := list(_waiting_lines(jobs.waiting, now)):
         output.section(TextTable.of(_WAITING, lines[:MOST_LINES]))
         if len(lines) > MOST_LINES:
             last = max((job.expected for job in jobs.waiting if job.expected is not None), default=None)

@@ -48,13 +48,13 @@ class Seeds(click.ParamType[tuple[int, ...]]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
             return value
-        found: dict[int, None] = {}
+        seeds: list[int] = []
         for part in str(value).split(","):
             match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
             if match is None or int(match[2] or match[1]) < int(match[1]):
                 self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
-            found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
-        return tuple(found)
+            seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+        return tuple(dict.fromkeys(seeds))
 
 
 def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:

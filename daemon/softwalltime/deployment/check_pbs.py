@@ -6,12 +6,11 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, script, transport
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, configuration_of, script, transport
 from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
 from softwalltime.deployment.sched_config import switched
-from softwalltime.errors import UsageError
 
 _INSTALL = "softwalltime install --apply"
 INSTALL = f"root on the PBS server's host: {_INSTALL}"
@@ -30,8 +29,8 @@ def check_hook(
     """
     if hook is None:
         return [problem("hook", f"PBS has no hook called {NAME}", INSTALL)], None
-    found = [*_script(hook), *_configuration(hook, socket)]
-    values = _values(hook)
+    values = configuration_of(hook) if hook.configuration else {}
+    found = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
         found += [*_events(hook, supported, values), *_alarm(hook, values)]
     return [*found, *_order(hook, hooks)], None if values is None else configuration.effective(values)
@@ -51,16 +50,8 @@ def _script(hook: Hook) -> Iterator[Finding]:
         yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
 
 
-def _values(hook: Hook) -> Values | None:
-    try:
-        return configuration.read(hook.configuration or "{}", "")
-    except UsageError:
-        return None
-
-
-def _configuration(hook: Hook, socket: Path) -> Iterator[Finding]:
+def _configuration(values: Values | None, socket: Path) -> Iterator[Finding]:
     check = "hook configuration"
-    values = _values(hook)
     if values is None:
         yield problem(check, "it is not JSON, so the hook uses its defaults", f"correct it, then {INSTALL}")
         return

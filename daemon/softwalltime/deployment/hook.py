@@ -155,13 +155,9 @@ def make_plan(
     :param enable: the hook if it is disabled in PBS.
     :raises UsageError: if the configuration is invalid.
     """
-    notes = []
-    there: Values | None = None
-    if present is not None and present.configuration.strip():
-        try:
-            there = configuration.read(present.configuration, f"the configuration of the hook {NAME} in PBS")
-        except UsageError:
-            notes.append("the configuration of the hook in PBS is not JSON and is replaced")
+    notes, there = [], configuration_of(present)
+    if there is None and present is not None and present.configuration.strip():
+        notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
     try:
         values = adapted(base, socket, folder / TRANSPORT)
