@@ -103,6 +103,10 @@ def test_the_file_of_the_transport_must_be_of_this_version_and_roots(tmp_path: P
     file.write_text(transport())
     os.chown(file, 65534, 65534)
     assert "belongs to another user" in check_transport(str(file)).text
+    # A link of root's to such a file is no better.
+    link = tmp_path / "link.py"
+    link.symlink_to(file)
+    assert "belongs to another user" in check_transport(str(link)).text
 
 
 STRICT = {"sched_config": "# strict_ordering: false ALL\nstrict_ordering: true\tALL\n"}

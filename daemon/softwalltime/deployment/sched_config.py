@@ -177,7 +177,7 @@ def open_to_others(file: Path) -> WritableByOthers | None:
     if os.geteuid() != 0:
         return None
     try:
-        return file_writable_by_others(file) or file_writable_by_others(file.resolve(strict=True))
+        return file_writable_by_others(file)
     except OSError as error:
         raise SourceError(f"{error.filename or file}: {error.strerror}") from error
 
