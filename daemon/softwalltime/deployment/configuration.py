@@ -1,10 +1,10 @@
 """The hook's configuration: the default, the administrator's changes, and invalid values."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Annotated, Any, Literal, cast
 
@@ -87,12 +87,8 @@ def effective(values: Values) -> Values:
 @cache
 def hook_module() -> ModuleType:
     """Return the hook file as a module: outside pbs_server it only has definitions."""
-    path = resources.hook()
-    specification = importlib.util.spec_from_file_location("softwalltime_hook", path)
-    if specification is None or specification.loader is None:
-        raise UsageError(f"{path}: cannot be loaded; install softwalltime again")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = ModuleType("softwalltime_hook")
+    SourceFileLoader(module.__name__, str(resources.hook())).exec_module(module)
     return module
 
 
