@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -48,15 +48,12 @@ class ChangeDocument:
 class ChangesDocument:
     """The changes that a command made, or that are needed."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(ChangeDocument))
+    ROWS: ClassVar = "changes"
 
     complete: bool
     """Whether the command came to its end; false: an error stopped it after these changes."""
     changes: tuple[ChangeDocument, ...]
     """Changes and notes in their order."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from map(asdict, self.changes)
 
 
 class ChangeLog:
@@ -86,7 +83,7 @@ def printed_changes(output: Output) -> Iterator[ChangeLog]:
     except BaseException:
         done = changes.result(complete=False)
         if done.document.changes:
-            done.print(output, ChangesDocument.COLUMNS)
+            done.print(output, ("state", "text", "why"))
         raise
 
 

@@ -2,10 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -32,15 +31,12 @@ HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
 class ConfigCheckDocument:
     """Errors of configurations."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(ConfigProblem))
+    ROWS: ClassVar = "problems"
 
     files: tuple[str, ...]
     """The files that were checked."""
     problems: tuple[ConfigProblem, ...]
     """The errors and notes."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from map(asdict, self.problems)
 
 
 @click.group()

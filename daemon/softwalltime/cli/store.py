@@ -1,9 +1,8 @@
 """``softwalltime ingest``: fill the store."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -76,7 +75,7 @@ class MalformedLineDocument:
 class MalformedDocument:
     """The stored malformed lines."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(MalformedLineDocument))
+    ROWS: ClassVar = "lines"
 
     kept: int
     """Lines that are stored."""
@@ -84,9 +83,6 @@ class MalformedDocument:
     """Older lines that were deleted."""
     lines: tuple[MalformedLineDocument, ...]
     """The lines, newest first."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from map(asdict, self.lines)
 
 
 @options
