@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 comma  := ,
 DEMO   := build/demo
-EXTRAS := embedded,report,terminal
+EXTRAS := embedded,report
 # A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).
 PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
@@ -81,7 +81,7 @@ dist: $(BIN)/uv
 	rm -rf dist build/dist
 	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist
 	$(BIN)/uv venv --quiet --python $(BIN)/python build/dist
-	$(BIN)/uv pip install --quiet --python build/dist/bin/python "$$(echo dist/*.whl)[binary,report,terminal]"
+	$(BIN)/uv pip install --quiet --python build/dist/bin/python "$$(echo dist/*.whl)[binary,report]"
 	$(BIN)/uv tool run --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment --output-reproducible \
 	  --output-file dist/sbom.cdx.json build/dist
 

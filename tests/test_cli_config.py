@@ -9,7 +9,7 @@ import pytest
 
 from softwalltime import settings as settings_module
 from softwalltime.cli import run
-from softwalltime.deployment.positions import json_lines, line_of, toml_lines
+from softwalltime.deployment.check_configuration import json_lines, line_of, toml_lines
 from tests.samples import ROOT
 
 SETTINGS = """\

@@ -74,21 +74,12 @@ def test_a_table_in_a_terminal_needs_no_extra() -> None:
     assert done.stdout == "\x1b[1maccuracy\x1b[0m\n────────\n     0.5\n"
 
 
-def test_only_the_table_of_top_needs_an_extra(tmp_path: Path) -> None:
-    socket = str(tmp_path / "none.sock")
-    done = softwalltime("top", "--once", "--socket", socket)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "softwalltime: rich is missing: run pip install 'pbs-softwalltime[terminal]'\n"
-    done = softwalltime("top", "--once", "--format", "json", "--socket", socket)
-    assert f"{socket}: no daemon answers there" in done.stderr
-
-
 @pytest.mark.parametrize("wanted", ["", "python", "c"])
 def test_without_libpq_a_command_says_what_to_install(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSYCOPG_IMPL", wanted)
     drivers = ("psycopg_binary", "psycopg_c", "psycopg.pq.pq_ctypes")
     done = without_extras(
-        "from softwalltime.cli import main; main()", "db", "current", "--dsn", "dbname=none", more=drivers
+        "from softwalltime.cli import main; main()", "db", "check", "--dsn", "dbname=none", more=drivers
     )
     assert (done.returncode, done.stdout) == (1, "")
     problem = "libpq is missing: install libpq5 (Debian) or libpq (RHEL)"

@@ -10,7 +10,6 @@ from softwalltime.cli import cli
 MEANINGS = {
     "--apply": "make the changes instead of printing them",
     "--config": "the settings file",
-    "--force": "go on although a check speaks against it",
     "--formula": "job_sort_formula",
     "--group": "the jobs' group",
     "--log": "a source of recorded jobs",

@@ -210,7 +210,7 @@ def test_json_and_csv_hold_the_same_figures(
         ("doctor", ["doctor"], 1), ("predictors", ["predictors"], 0), ("config show", ["config", "show"], 0),
         ("config check", ["config", "check", "wrong.toml"], 1),
         ("experiment", ["experiment", "tang2013", "LOGS", "--limit", "100"], 0),
-        ("install", ["install", "hook"], 0), ("install", ["install", "hook", "--files-only"], 0),
+        ("install", ["install", "hook"], 0),
         ("policy set", ["policy", "set", "balanced", "--folder", "hook", "--config", "site.toml"], 0),
         ("report", ["report", "LOGS", "--no-simulation"], 0),
         ("sweep", ["sweep", "LOGS", "-o", "results.csv", "--predictors", "v1", "--processes", "1"], 0),

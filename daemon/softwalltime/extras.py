@@ -8,7 +8,6 @@ EXTRAS: Final = {
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
-    "rich": "terminal",
 }
 """The extra of pyproject.toml that contains each package.  The extra report contains the extra measure."""
 
@@ -26,8 +25,6 @@ def what_to_install(error: ImportError, extra: str = "") -> str:
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS or not isinstance(error, ModuleNotFoundError):
         return ""
-    if EXTRAS[package] == "terminal":
-        return f"{package} is missing: run {_pip('terminal')}"
     return f"{package} is missing: run {_pip(extra or EXTRAS[package])}, or install pbs-softwalltime-report"
 
 

@@ -24,10 +24,14 @@ def parse_conf(text: str) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
+def read_conf(file: Path) -> dict[str, str]:
+    """Return the variables of a file; none if it cannot be read."""
+    try:
+        return parse_conf(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return {}
+
+
 def home_of(conf: Path = CONF) -> Path:
     """Return PBS_HOME of a pbs.conf, or its usual place."""
-    try:
-        values = parse_conf(conf.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        values = {}
-    return Path(values.get("PBS_HOME") or "/var/spool/pbs")
+    return Path(read_conf(conf).get("PBS_HOME") or "/var/spool/pbs")

@@ -1,6 +1,6 @@
 """Tables of text: aligned Markdown, which people and scripts can read, and what a terminal needs to fit them.
 
-rich, which only ``softwalltime top`` needs, would add 14 MB (with pygments) to every installation.
+rich would add 14 MB (with pygments) to every installation.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,6 +7,7 @@ in the root of the checkout, with the Python of .venv.
 import fcntl
 import os
 import pty
+import re
 import shutil
 import struct
 import subprocess
@@ -14,12 +15,11 @@ import sys
 import tempfile
 import termios
 from contextlib import suppress
+from html import escape
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
-from rich.console import Console
-from rich.text import Text
 
 DEMO: Final = Path("build/demo")
 PICTURES: Final = Path("deploy/pictures")
@@ -27,6 +27,14 @@ BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTH, HEIGHT = 1280, 830
 COLORS: Final = 64
 COLUMNS: Final = 110
+STYLES: Final = {
+    "1": 'font-weight="bold"',
+    "2": 'fill="#868887"',
+    "31": 'fill="#cc555a"',
+    "32": 'fill="#98a84b"',
+    "33": 'fill="#d0b344"',
+}
+"""Attributes of SVG for the codes of bold, dim, red, green and yellow."""
 SOFTWALLTIME: Final = Path(sys.executable).parent / "softwalltime"
 
 
@@ -56,12 +64,26 @@ def _screenshot(page: Path, picture: Path) -> None:
 
 def _terminal(arguments: tuple[str, ...], picture: Path) -> None:
     output = _printed_in_a_terminal([str(SOFTWALLTIME), *arguments])
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
-        console.print(Text.from_ansi(output.strip()))
-        svg = console.export_svg(title=f"softwalltime {' '.join(arguments)}", unique_id="softwalltime")
-    # Lines without spaces at their ends, as in all files of the checkout.
-    picture.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
+    lines = [f"softwalltime {' '.join(arguments)}", "", *output.strip().splitlines()]
+    width, height = 10 * COLUMNS + 40, 22 * len(lines) + 30
+    svg = [
+        f'<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">',
+        f'<rect width="{width}" height="{height}" rx="8" fill="#292929"/>',
+        '<g font-family="monospace" font-size="16.6" fill="#c5c8c6" xml:space="preserve">',
+        *(f'<text x="20" y="{22 * row + 32}">{_styled(line)}</text>' for row, line in enumerate(lines)),
+        "</g>",
+        "</svg>",
+    ]
+    picture.write_text("\n".join(svg) + "\n", encoding="utf-8")
+
+
+def _styled(line: str) -> str:
+    """Return a line with ANSI styles as text and spans of SVG."""
+    spans = []
+    for codes, text in re.findall(r"\x1b\[([\d;]*)m([^\x1b]*)|[^\x1b]+", f"\x1b[0m{line}"):
+        style = " ".join(STYLES[code] for code in codes.split(";") if code in STYLES)
+        spans.append(f"<tspan {style}>{escape(text)}</tspan>" if style else escape(text))
+    return "".join(spans).rstrip()
 
 
 def _printed_in_a_terminal(command: list[str]) -> str:

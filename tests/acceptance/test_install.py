@@ -157,7 +157,8 @@ def test_an_administrators_changes_are_kept_and_shown(site: Site, lab: Lab) -> N
     file = site.folder / "softwalltime_hook.json"
     values: dict[str, Any] = json.loads(file.read_text())
     file.write_text(json.dumps({**values, "deadline_ms": 80, "events": {**values["events"], "queuejob": False}}))
-    said = site.install("--apply", "--hook-order", "7")
+    lab.qmgr("set hook softwalltime order = 7")
+    said = site.install("--apply")
     assert "in PBS: deadline_ms: 50, will be 80" in said
     assert site.hook()["event"] == "modifyjob,runjob"
     exported = json.loads(lab.qmgr("export hook softwalltime application/x-config default"))

@@ -1,10 +1,9 @@
-"""Presets on a real server: PBS's settings there and back, and the proof that its scheduler uses soft walltimes."""
+"""Presets on a real server: PBS's settings there and back."""
 
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -15,11 +14,10 @@ from uuid import uuid4
 import pytest
 
 from softwalltime.deployment.preset_setup import requirements
-from softwalltime.deployment.prove import CHECK, QUEUE
 from softwalltime.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.presets import PRESETS
-from tests.acceptance.lab import STRICT, Lab, until
+from tests.acceptance.lab import STRICT, Lab
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
 
@@ -55,26 +53,6 @@ class Administrator:
         done = self.lab.run(sys.executable, "-m", "softwalltime", *asked)
         return {finding["check"]: finding["verdict"] for finding in json.loads(done.output)}
 
-    def proof(self, *options: str) -> tuple[str, str]:
-        """Verdict and text of the proof."""
-        asked = (
-            "doctor",
-            "--prove",
-            "--submit-as",
-            "alice",
-            "--format",
-            "json",
-            "--config",
-            str(self.config),
-            *options,
-        )
-        done = self.lab.run(sys.executable, "-m", "softwalltime", *asked, timeout=300)
-        (found,) = [finding for finding in json.loads(done.output) if finding["check"] == CHECK]
-        assert found["verdict"] != "problem" or done.status == 1
-        assert QUEUE not in self.lab.qmgr("list queue @default"), "the proof cleans up"
-        assert not self.lab.run("qselect", "-q", QUEUE).output
-        return found["verdict"], found["text"]
-
 
 @pytest.fixture
 def administrator(lab: Lab, sched_config: Callable[[str, str], None], tmp_path: Path) -> Administrator:
@@ -87,18 +65,7 @@ def administrator(lab: Lab, sched_config: Callable[[str, str], None], tmp_path: 
     return Administrator(lab, tmp_path)
 
 
-def test_the_proof_says_what_the_scheduler_lacks(
-    administrator: Administrator, sched_config: Callable[[str, str], None]
-) -> None:
-    verdict, said = administrator.proof()
-    assert (verdict, said) == ("problem", "a blocked job gets no estimated start time: nothing is planned ahead")
-    sched_config(STRICT, "strict_ordering: true ALL")
-    verdict, said = administrator.proof()
-    assert verdict == "problem", "PBS is delivered without soft_walltime among the resources"
-    assert "60 s of soft walltime was not started" in said
-
-
-def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, lab: Lab) -> None:
+def test_a_preset_is_shown_made_and_taken_back(administrator: Administrator, lab: Lab) -> None:
     before = administrator.settings()
     had = "Resource predicted" in lab.qmgr("list resource")
 
@@ -121,13 +88,11 @@ def test_a_preset_is_shown_proven_and_taken_back(administrator: Administrator, l
         administrator.install("--preset", "safe", "--apply")
         safe = administrator.settings()
         assert safe[0] == before[0]
-        assert administrator.proof()[0] == "ok"
         said = administrator.install("--preset", "order", "--apply")
         assert "done: SIGHUP to the scheduler" in said
         assert "PBS has what the preset order needs" in administrator.install("--preset", "order")
         # Users see the resource and cannot set it.
         assert not lab.run("qsub", "-l", "predicted=5", "--", "/bin/true", user="alice").ok
-        assert administrator.proof()[0] == "ok"
         administrator.install("--preset", "safe", "--apply")
         assert administrator.settings() == safe
     finally:
@@ -151,21 +116,6 @@ def test_uninstall_leaves_the_resource_and_says_why(administrator: Administrator
         assert f"Resource {name}" in lab.qmgr("list resource")
     finally:
         lab.qmgr("unset server managers")
-
-
-def test_the_proof_refuses_a_busy_server_and_survives_an_interruption(administrator: Administrator, lab: Lab) -> None:
-    job = lab.qsub("-q", "workq", "-l", "walltime=600")
-    verdict, said = administrator.proof()
-    assert verdict == "skipped"
-    assert "the server has 1 running or waiting jobs" in said
-    lab.delete_jobs()
-    until(lambda: not lab.must("qselect", "-s", "EQRS"), 30, f"{job} is gone")
-    command = [*lab.runner, sys.executable, "-m", "softwalltime", "doctor", "--prove", "--submit-as", "alice"]
-    with subprocess.Popen([*command, "--config", str(administrator.config)], stdout=subprocess.DEVNULL) as process:
-        until(lambda: lab.run("qselect", "-q", QUEUE, "-s", "R").output, 60, "the proof has a running job")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 1
-    assert QUEUE not in lab.qmgr("list queue @default")
 
 
 def test_off_shadow_balanced_order_balanced_off_in_six_commands(

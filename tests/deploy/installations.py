@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from softwalltime.deployment import configuration, hook
-from softwalltime.deployment.hook import EVENTS, Hook
-from softwalltime.deployment.installation_plan import InstallationPlan, InstallOptions, make_plan
+from softwalltime.deployment.hook import EVENTS, Hook, InstallationPlan, make_plan
 
 FOLDER = Path("/etc/softwalltime/hook")
 SOCKET = "/run/softwalltime/hook.sock"
@@ -30,8 +29,8 @@ def plan(there: Hook | None = None, **changes: object) -> InstallationPlan:
         str(changes.get("socket", SOCKET)),
         frozenset(changes.get("supported", ALL)),
         there,
-        changes.get("choices", InstallOptions()),
         changes.get("own"),
+        **changes.get("choices", {}),
     )
 
 

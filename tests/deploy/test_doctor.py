@@ -8,7 +8,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.deployment import configuration, doctor
-from softwalltime.deployment.check_hook import check_hook
+from softwalltime.deployment.check_pbs import check_hook
 from softwalltime.deployment.qmgr import Qmgr, find
 from softwalltime.errors import SoftwalltimeError
 from tests.deploy.installations import ALL, present

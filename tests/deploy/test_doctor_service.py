@@ -26,11 +26,12 @@ from softwalltime.deployment.probes import (
     LogProbe,
     StoredPosition,
     StoreProbe,
+    SubprocessError,
+    call_in_subprocess,
     probe_daemon,
     probe_logs,
     probe_store,
 )
-from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
@@ -165,17 +166,17 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_socket_that_others_may_use_or_replace_is_found(listening: Path) -> None:
     listening.chmod(0o666)
-    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == [("socket permissions", "problem")]
     listening.chmod(0o600)
     listening.parent.chmod(0o777)
-    assert bad(check_socket(listening)) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == [("socket permissions", "problem")]
     listening.parent.chmod(stat.S_IRWXU)
     if os.geteuid() == 0:
-        assert bad(check_socket(listening)) == [("socket permissions", "warning")]
+        assert bad([check_socket(listening)]) == [("socket permissions", "warning")]
         for path in (listening, listening.parent):
             os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
-    assert bad(check_socket(listening)) == []
-    assert bad(check_socket(listening.with_name("none"))) == [("socket permissions", "problem")]
+    assert bad([check_socket(listening)]) == []
+    assert bad([check_socket(listening.with_name("none"))]) == [("socket permissions", "problem")]
 
 
 def test_a_subprocess_call_returns_the_value_or_the_error_in_one_line() -> None:
@@ -228,16 +229,20 @@ def test_the_log_of_another_server_with_the_same_path_does_not_count(
     log = tmp_path / "20261120"
     log.write_bytes(RECORDED_LOG.read_bytes())
     ingest_logs(engine, [log], Tally(), "pbs1")
-    settings = load_settings(dsn=database)
-    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) == RECORDED_LOG.stat().st_size
+
+    def read() -> list[int]:
+        store = probe_store(load_settings(dsn=database), "")
+        return [each.offset for each in store.of_log(probe_logs(tmp_path))]
+
+    assert read() == [RECORDED_LOG.stat().st_size]
     # As the other server's host sees it.
     lines = RECORDED_LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[5:20]))
-    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) is None
+    assert not read()
     ingest_logs(engine, [log], Tally(), "pbs2")
     with log.open("ab") as file:
         file.write(lines[20])
-    assert probe_store(settings, "").read_of(probe_logs(tmp_path)) == sum(map(len, lines[5:20]))
+    assert read() == [sum(map(len, lines[5:20]))]
 
 
 @pytest.mark.postgres

@@ -6,7 +6,6 @@ import pytest
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, expected, transport
-from softwalltime.deployment.installation_plan import InstallOptions
 from softwalltime.errors import UsageError
 from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
 
@@ -29,13 +28,6 @@ def test_an_installed_hook_of_this_version_needs_no_steps() -> None:
     made = plan(present())
     assert made.steps == ()
     assert made.notes == ()
-    assert "of this version" in made.files["softwalltime.qmgr"]
-
-
-def test_the_statements_for_qmgr_are_the_steps_with_their_reasons() -> None:
-    made = plan()
-    lines = made.files["softwalltime.qmgr"].splitlines()
-    assert [line for line in lines if not line.startswith("#")] == [step.statement for step in made.steps]
 
 
 def test_an_event_that_an_older_pbs_lacks_is_omitted() -> None:
@@ -116,13 +108,11 @@ def test_a_disabled_hook_stays_disabled_without_the_option() -> None:
     off = present(enabled="false", script="an older one")
     assert "enabled = true" not in statements(plan(off))
     assert "the hook is disabled in PBS and stays disabled; --enable enables it" in plan(off).notes
-    assert statements(plan(off, choices=InstallOptions(enable=True)))[-1] == "enabled = true"
+    assert statements(plan(off, choices={"enable": True}))[-1] == "enabled = true"
 
 
-def test_order_and_alarm_are_kept_without_the_options() -> None:
-    moved = present(order=7, alarm=9)
-    assert statements(plan(moved)) == []
-    assert statements(plan(moved, choices=InstallOptions(order=1000, alarm=6))) == ["order = 1000", "alarm = 6"]
+def test_order_and_alarm_are_kept() -> None:
+    assert statements(plan(present(order=7, alarm=9))) == []
 
 
 def test_the_alarm_is_later_than_the_deadline() -> None:

@@ -1,6 +1,5 @@
 """What PBS needs for a preset: which changes, what stays the site's decision, and the way back."""
 
-import json
 import os
 import stat
 from dataclasses import replace
@@ -8,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.check_setup import SHOWN_START, check_setup, check_shown_starts
-from softwalltime.deployment.preset_setup import requirements
-from softwalltime.deployment.prove import free_vnode
+from softwalltime.deployment.preset_setup import SHOWN_START, check_setup, check_shown_starts, requirements
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
-from softwalltime.deployment.read_settings import read_settings
-from softwalltime.deployment.scheduler_setup import Change, PbsSettings
+from softwalltime.deployment.scheduler_setup import Change, PbsSettings, read_settings
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
 from softwalltime.errors import SourceError, UsageError
 from tests.deploy.findings import bad
@@ -335,23 +331,3 @@ def test_root_refuses_a_state_folder_that_others_can_change(setup: Setup, tmp_pa
     there = replace(AS_DELIVERED, files={f"{tmp_path}/sched_config": DELIVERED})
     with pytest.raises(UsageError, match="can be written by others"):
         list(setup.apply(plan_setup(requirements("safe"), there, ())))
-
-
-# ---- The vnode of the proof ------------------------------------------------------------------------------------------
-
-
-def test_the_proof_takes_a_free_vnode_that_jobs_share() -> None:
-    node = {
-        "ntype": "PBS", "state": "free", "sharing": "default_shared", "resources_assigned": {"ncpus": 0},
-        "resources_available": {"arch": "linux", "host": "pbs1", "mem": "24684092kb", "ncpus": 16, "vnode": "pbs1"},
-    }  # fmt: skip
-    full = {**node, "state": "job-busy", "jobs": ["46.pbs1"], "resources_assigned": {"ncpus": 16}}
-    assert free_vnode(json.dumps({"nodes": {"pbs1": full}})) is None
-    nodes = {
-        "busy": {**node, "jobs": ["1.srv"]}, "small": {**node, "resources_available": {"ncpus": 1}},
-        "exclusive": {**node, "sharing": "force_excl"}, "queue": {**node, "queue": "q"}, "big": node,
-        "right": {**node, "resources_available": {"ncpus": 4}},
-    }  # fmt: skip
-    assert free_vnode(json.dumps({"nodes": nodes})) == ("right", 4)
-    with pytest.raises(PbsError, match="not as expected"):
-        free_vnode("{")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.deployment.hook_settings import HookSettings, problems_in
+from softwalltime.deployment.configuration import HookSettings, problems_in
 from softwalltime.emulation.pbs.events import Site, queued, started
 from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT

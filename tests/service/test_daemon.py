@@ -273,15 +273,11 @@ def test_jobs_around_malformed_lines_are_read(start: Start, database: str) -> No
     assert daemon.status()["malformed"] >= 2
 
 
-def test_predict_explain_and_status_use_the_daemon(
-    start: Start, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_and_status_use_the_daemon(start: Start, database: str, capsys: pytest.CaptureFixture[str]) -> None:
     daemon = start(database, 'mode = "shadow"\nwaiting = "v1"\n')
     daemon.append(HISTORY)
     until(lambda: daemon.status()["learnt"] == 3)
     options = ["--config", str(daemon.config)]
-    assert run(["predict", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
-    assert capsys.readouterr().out == "600\n"
     assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
@@ -302,9 +298,10 @@ def test_predict_explain_and_status_use_the_daemon(
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')
     daemon.send(signal.SIGHUP)
     until(lambda: daemon.status()["policy"]["rules"])
-    assert run(["predict", "--user", "alice", "--walltime", "01:00:00", *options]) == 0
-    assert run(["predict", "--user", "alice", "--walltime", "01:00:00", "--project", "other", *options]) == 0
-    assert capsys.readouterr().out == "1500\n600\n"
+    for project, expected in (((), 1500), (("--project", "other"), 600)):
+        asked = ["explain", "--user", "alice", "--walltime", "01:00:00", "--format", "json"]
+        assert run([*asked, *project, *options]) == 0
+        assert documented("explain", capsys.readouterr().out)["soft_walltime"] == expected
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
     assert capsys.readouterr().out.startswith(
         "no soft walltime: user bob has no completed job (predictor v1)\n"
@@ -317,9 +314,6 @@ def test_predict_explain_and_status_use_the_daemon(
     assert run(["explain", "--user", "alice", "--walltime", "3600", "--format", "csv", *options]) == 0
     rows = documented_rows("explain", capsys.readouterr().out)
     assert [(row["walltime"], row["soft_walltime"]) for row in rows][:2] == [("3600", "1500"), ("7200", "1500")]
-    # A script must see the difference between no answer and an empty one.
-    assert run(["predict", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 1
-    assert capsys.readouterr() == ("", "no soft walltime: user bob has no completed job\n")
     assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
     assert capsys.readouterr().out.startswith(
         "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime (predictor v1)\n"

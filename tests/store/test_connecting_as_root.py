@@ -47,7 +47,7 @@ def test_commands_of_root_reach_the_store_of_the_daemon(
     config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/root")
-    assert run(["db", "current", "--config", str(config)]) == 0
+    assert run(["db", "check", "--config", str(config)]) == 0
     assert run(["ingest", str(RECORDED_LOG), "--config", str(config)]) == 0
     assert run(["starts", "--from-store", "--config", str(config)]) == 2
     assert "the store has no forecasts of starts" in capsys.readouterr().err
@@ -56,5 +56,5 @@ def test_commands_of_root_reach_the_store_of_the_daemon(
 
 def test_a_role_in_the_dsn_is_not_replaced(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text(config.read_text().replace('dsn = "', 'dsn = "user=alice '))
-    assert run(["db", "current", "--config", str(config)]) == 1
+    assert run(["db", "check", "--config", str(config)]) == 1
     assert 'user "alice"' in capsys.readouterr().err

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.deployment.check_users import check_users
+from softwalltime.deployment.check_service import check_users
 from softwalltime.formatting import local_time
 from softwalltime.users.chances import chance_by, next_midnight
 from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob

@@ -3,14 +3,19 @@
 import errno
 import os
 import sys
+from collections import UserDict
 from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softwalltime.cli.interruption import handle_signals, interrupted
-from softwalltime.cli.lazy import LazyCommand, LazyGroup
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.extras import what_to_install
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "replay": ("replay", "Measure predictors on recorded jobs."),
@@ -27,11 +32,10 @@ _COMMANDS = {
     "starts": ("starts", "Forecast when waiting jobs will start."),
     "me": ("me", "Show your own jobs: when they start and end."),
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
-    "predict": ("explain", "Print the soft walltime of such a job, in seconds."),
     "explain": ("explain", "Print the soft walltime of such a job, and why."),
     "serve": ("daemon", "Run the daemon, which answers the PBS hook."),
     "status": ("daemon", "Print the daemon's status, problems first."),
-    "top": ("top", "Show the daemon's status and decisions live."),
+    "top": ("top", "Print status, rates and decisions again and again."),
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "config": ("config", "Check the settings, and show what holds."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
@@ -45,7 +49,7 @@ _COMMANDS = {
     "generate": ("workloads", "Write a synthetic workload as accounting logs."),
     "files": ("files", "List, print or copy the files for an installation."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
-    "completion": ("completion", "Print the completion script of a shell."),
+    "completion": ("completing", "Print the completion script of a shell."),
     "man": ("man", "Write manual pages into FOLDER."),
 }
 """Module of each command, and the first sentence of its help; OUTPUT.md describes the commands in this order."""
@@ -53,9 +57,37 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a disk to which standard output is redirected."""
 
 
+class _LazyCommands(UserDict[str, Any]):
+    """The commands by name, imported when they are called: the imports of all take longer than most need to run."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"softwalltime.cli.{self.data[name]}"), name.replace("-", "_"))
+        return command
+
+
+class LazyGroup(click.Group):
+    """A group whose help and completion import none of its commands.
+
+    A test compares each summary with the command's own help.
+    """
+
+    def __init__(self, name: str | None = None, **more: Any) -> None:
+        super().__init__(name, _LazyCommands({name: module for name, (module, _) in _COMMANDS.items()}), **more)
+        self._outline = click.Group(
+            commands={name: click.Command(name, help=summary) for name, (_, summary) in _COMMANDS.items()},
+            add_help_option=False,
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self._outline.format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem"]:
+        commands = self._outline.shell_complete(click.Context(self._outline), incomplete)
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+
 @click.group(
     cls=LazyGroup,
-    lazy={name: LazyCommand(f"softwalltime.cli.{module}", summary) for name, (module, summary) in _COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(None, "-V", "--version", package_name="pbs-softwalltime", prog_name="softwalltime")

@@ -1,14 +1,19 @@
 """Changes that ``install``, ``uninstall`` and ``policy set`` make or need: printed at once, or as a document."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
 from softwalltime.cli.command import Result
 from softwalltime.cli.output import Output
+
+if TYPE_CHECKING:
+    from softwalltime.deployment.qmgr import Qmgr
+    from softwalltime.deployment.scheduler_setup import Requirement
 
 _STATES = ("done", "to do", "stays", "written", "to write", "removed", "to remove", "note")
 
@@ -43,16 +48,12 @@ class ChangeDocument:
 class ChangesDocument:
     """The changes that a command made, or that are needed."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(ChangeDocument))
+    ROWS: ClassVar = "changes"
 
     complete: bool
     """Whether the command came to its end; false: an error stopped it after these changes."""
     changes: tuple[ChangeDocument, ...]
     """Changes and notes in their order."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each change or note."""
-        yield from map(asdict, self.changes)
 
 
 class ChangeLog:
@@ -82,5 +83,28 @@ def printed_changes(output: Output) -> Iterator[ChangeLog]:
     except BaseException:
         done = changes.result(complete=False)
         if done.document.changes:
-            done.print(output, ChangesDocument.COLUMNS)
+            done.print(output, ("state", "text", "why"))
         raise
+
+
+def set_up(
+    changes: ChangeLog, pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]", *, do: bool
+) -> bool:
+    """List what a preset needs of PBS, and change it if ``do`` is true; return whether anything changes.
+
+    :param preset: ``none`` takes all earlier changes back; empty: those of presets stay.
+    """
+    from softwalltime.deployment.preset_setup import SHOWN_START
+    from softwalltime.deployment.scheduler_setup import read_settings, unreadable
+    from softwalltime.deployment.setup_plan import Setup, plan_setup
+
+    setup, settings = Setup(pbs, folder), read_settings(pbs)
+    kept = [change for change in setup.kept() if preset or change.name == SHOWN_START.name]
+    plan = plan_setup(needs, settings, kept)
+    for line in setup.apply(plan) if do else (f"to do: {change}  # {change.why}" for change in plan.changes):
+        changes.line(line)
+    for note in [*(f"{file} cannot be read from here" for file in unreadable(settings, needs)), *plan.notes]:
+        changes.line(f"note: {note}")
+    if not plan.changes and not plan.notes and preset not in ("", "none"):
+        changes.line(f"PBS has what the preset {preset} needs")
+    return bool(plan.changes)

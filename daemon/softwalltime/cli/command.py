@@ -34,7 +34,6 @@ class Result(Generic[D]):
     then: Callable[[Output], None] | None = None
 
     def print(self, output: Output, columns: Sequence[str]) -> int:
-        """Print the result in the wanted format; return the exit status."""
         if output.form == "json":
             output.document(self.document)
         elif output.form == "csv":
@@ -62,7 +61,6 @@ class Shape:
     rows: str
 
     def type(self) -> Any:
-        """Return the type of the JSON document."""
         return _document_types(self.function)[self.index]
 
     def header(self) -> Sequence[str]:
@@ -70,7 +68,8 @@ class Shape:
         if self.columns is not None:
             return self.columns
         kind = self.type()
-        kind = get_args(kind)[0] if get_origin(kind) is list else kind
+        kind = get_type_hints(kind)[kind.ROWS] if hasattr(kind, "ROWS") else kind
+        kind = get_args(kind)[0] if get_origin(kind) in (list, tuple) else kind
         columns: Sequence[str] = getattr(kind, "COLUMNS", None) or tuple(field.name for field in fields(kind))
         return columns
 
@@ -128,7 +127,6 @@ def command(
 
 
 def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
-    """Yield the shapes of all commands in their order, by command: ``policy compare``, ``ingest --malformed``."""
     for name, made in group.commands.items():
         if isinstance(made, click.Group):
             yield from shapes(made, f"{path}{name} ")
@@ -137,6 +135,8 @@ def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
 
 
 def _rows(document: Any) -> Iterable[Row]:
+    # ROWS names the field whose items are the rows.
+    document = getattr(document, document.ROWS) if hasattr(document, "ROWS") else document
     if isinstance(document, list | tuple):
         return map(asdict, document)
     rows: Iterable[Row] = document.rows() if hasattr(document, "rows") else [asdict(document)]

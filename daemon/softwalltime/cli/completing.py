@@ -1,33 +1,37 @@
-"""What a shell completes for sources of jobs and for predictors."""
+"""``softwalltime completion``, and what a shell completes for sources of jobs, policies and predictors."""
 
 import os
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from softwalltime.cli.command import command
+from softwalltime.cli.parameters import argument, options
 
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+_SHORT = {
+    "bash": ("complete -o nosort -F _softwalltime_completion swt",),
+    "fish": ('complete --no-files --command swt --arguments "(_softwalltime_completion)";',),
+}
+"""What completes the command's short name too."""
 STORE = "store"
 """The source that is no file."""
 POLICIES = ("off", "shadow", "safe", "balanced", "order")
 """The policies that ``policy set`` takes by name."""
 
 
-def complete_source(context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Complete a source: ``store`` or a path."""
+def complete_source(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _word_or_file((STORE,) if incomplete else (), incomplete)
 
 
-def complete_policy(context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Complete the name of a policy, or the path of a plan file."""
+def complete_policy(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _word_or_file(POLICIES, incomplete)
 
 
-def _word_or_file(words: Sequence[str], incomplete: str) -> "list[CompletionItem]":
-    from click.shell_completion import CompletionItem
-
+def _word_or_file(words: Sequence[str], incomplete: str) -> list[CompletionItem]:
     file = CompletionItem(incomplete, type="file")
     named = [CompletionItem(word) for word in words if word.startswith(incomplete)]
     # bash completes either files or words, whichever come last: words would hide a file that begins alike.
@@ -35,7 +39,6 @@ def _word_or_file(words: Sequence[str], incomplete: str) -> "list[CompletionItem
 
 
 def _begins_a_file(text: str) -> bool:
-    """Return whether a file here has a name that begins so."""
     try:
         return any(entry.name.startswith(text) for entry in os.scandir())
     except OSError:
@@ -49,3 +52,35 @@ def complete_predictor(context: click.Context, _: click.Parameter, incomplete: s
     before, comma, _last = incomplete.rpartition(",")
     names = sorted(before + comma + name for entry in entries() if entry.predictor for name in entry.names)
     return [name for name in names if name.startswith(incomplete)]
+
+
+@options
+class CompletionOptions:
+    shell: str = argument(type=click.Choice(list(_SHELLS)))
+
+
+@command()
+def completion(options: CompletionOptions) -> None:
+    """Print the completion script of a shell.
+
+    The packages (.deb, .rpm) install the scripts.  Elsewhere write the script to the folder that your shell reads, or
+    evaluate it in the shell's startup file.
+
+    \b
+    Example:
+      softwalltime completion bash
+      softwalltime completion bash > ~/.local/share/bash-completion/completions/softwalltime
+      softwalltime completion zsh > ~/.zfunc/_softwalltime
+      softwalltime completion fish > ~/.config/fish/completions/softwalltime.fish
+    """
+    values: dict[str, Any] = {
+        "prog_name": "softwalltime",
+        "complete_func": "_softwalltime_completion",
+        "complete_var": "_SOFTWALLTIME_COMPLETE",
+    }
+    text = (_SHELLS[options.shell].source_template % values).strip()
+    # Descriptions have commas too, in fish.
+    text = text.replace('string split "," ', 'string split --max 1 "," ')
+    if options.shell == "zsh":
+        text = re.sub("(#compdef|compdef _softwalltime_completion) softwalltime", r"\g<0> swt", text)
+    click.echo("\n".join((text, *_SHORT.get(options.shell, ()))))

@@ -2,10 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -18,7 +17,7 @@ from softwalltime.formatting import plural
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.effective import EffectiveValue
+    from softwalltime.deployment.check_configuration import EffectiveValue
 
 _COLUMNS = (
     TextColumn("key", left=True),
@@ -32,16 +31,12 @@ HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
 class ConfigCheckDocument:
     """Errors of configurations."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(ConfigProblem))
+    ROWS: ClassVar = "problems"
 
     files: tuple[str, ...]
     """The files that were checked."""
     problems: tuple[ConfigProblem, ...]
     """The errors and notes."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each error or note."""
-        yield from map(asdict, self.problems)
 
 
 @click.group()
@@ -118,8 +113,7 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     Example:
       softwalltime config show
     """
-    from softwalltime.deployment.check_configuration import check_file
-    from softwalltime.deployment.effective import effective_values
+    from softwalltime.deployment.check_configuration import check_file, effective_values
     from softwalltime.settings import load_settings, settings_files
 
     files = settings_files(options.file)
@@ -127,14 +121,14 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     if wrong:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
     values = list(effective_values(load_settings(options.file), files))
-    return Result(values, _values)
 
+    def text(output: Output, document: "list[EffectiveValue]") -> None:
+        rows: list[list[Cell | str]] = []
+        for value in document:
+            shown = value.value if isinstance(value.value, str) else json.dumps(value.value)
+            changed = value.source != "default"
+            row = Cell(value.key, "strong" if changed else ""), "-" if value.value is None else shown
+            rows.append([*row, Cell(value.source, "" if changed else "faint")])
+        output.table(TextTable.of(_COLUMNS, rows))
 
-def _values(output: Output, values: "list[EffectiveValue]") -> None:
-    output.table(TextTable.of(_COLUMNS, [_row(value) for value in values]))
-
-
-def _row(value: "EffectiveValue") -> list[Cell | str]:
-    shown = value.value if isinstance(value.value, str) else "-" if value.value is None else json.dumps(value.value)
-    changed = value.source != "default"
-    return [Cell(value.key, "strong" if changed else ""), shown, Cell(value.source, "" if changed else "faint")]
+    return Result(values, text)

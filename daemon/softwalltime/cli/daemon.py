@@ -45,8 +45,15 @@ def serve(options: ServeOptions) -> None:
     """
 
     def load() -> "Settings":
+        from softwalltime.deployment.ownership import settings_writable_by_others
+
         loaded = options.settings(socket=options.socket, accounting=options.accounting)
-        _require_own_settings(options.settings.config)
+        found = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
+        if found is not None:
+            raise UsageError(
+                f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
+                f"{found.remedy}, or run the daemon as user softwalltime"
+            )
         return loaded
 
     with ending_normally():
@@ -58,30 +65,13 @@ def serve(options: ServeOptions) -> None:
         run(load(), load, __version__)
 
 
-def _require_own_settings(config: Path | None) -> None:
-    """Refuse settings that another user could change, where the daemon runs as root.
-
-    :raises UsageError: names the path and the command that corrects it.
-    """
-    from softwalltime.deployment.ownership import settings_writable_by_others
-
-    if os.geteuid() == 0 and (found := settings_writable_by_others(config)) is not None:
-        raise UsageError(
-            f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
-            f"{found.remedy}, or run the daemon as user softwalltime"
-        )
-
-
 @options
 class DaemonOptions:
-    """Which daemon to ask."""
-
     given_socket: Path | None = option("Socket of the daemon.", "--socket")
     config: Path | None = option("Settings file.")
 
     @property
     def socket(self) -> Path:
-        """The daemon's socket, as the options or the settings name it."""
         from softwalltime.settings import load_settings
 
         return load_settings(self.config, socket=self.given_socket).socket
@@ -107,7 +97,7 @@ def status(options: StatusOptions) -> Result["Status"]:
     socket = options.daemon.socket
     if options.output.form == "table":
         found = ask_status(socket)
-        return Result(found, _text, 0 if found.working else 1)
+        return Result(found, print_status, 0 if found.working else 1)
     # Programs get what the daemon says, whatever its version.
     response: dict[str, Any] = ask(socket, {"op": "status"})
     response.pop("v", None)
@@ -133,7 +123,7 @@ def ask_status(socket: Path) -> "Status":
     return Status.from_json(response)
 
 
-def _text(output: Output, status: "Status") -> None:
+def print_status(output: Output, status: "Status") -> None:
     from softwalltime.cli.overview import overview, problems, span
 
     wrong = list(problems(status))

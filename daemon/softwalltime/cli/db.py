@@ -39,7 +39,6 @@ class CheckDocument:
     """What is missing, in excess or different, a sentence each."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each difference."""
         yield from ({"difference": difference} for difference in self.differences)
 
 
@@ -57,7 +56,6 @@ class PruneDocument:
     """What stopped it before its end; null: nothing did."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each table."""
         yield from ({"table": table, "rows": rows} for table, rows in self.deleted.items())
 
 
@@ -67,7 +65,7 @@ def db() -> None:
 
     \b
     Example:
-      softwalltime db current --config softwalltime.toml
+      softwalltime db check --config softwalltime.toml
     """
 
 
@@ -105,7 +103,7 @@ def downgrade(options: DowngradeOptions) -> Result[RevisionDocument]:
     """Change the tables back to an older REVISION.
 
     Do this before you install an older version.  Jobs are kept.  Tables and columns that the older revision does not
-    have are dropped.  "softwalltime db current" of the older version prints the revision that it needs.
+    have are dropped.  "softwalltime db check" of the older version prints the revision that it needs.
 
     \b
     Example:
@@ -121,22 +119,6 @@ def downgrade(options: DowngradeOptions) -> Result[RevisionDocument]:
     with open_engine(options.settings()) as engine:
         go_back(engine, options.revision)
         return _revision(current(engine))
-
-
-@command("the store", name="current", group=db)
-def current_revision(options: DbOptions) -> Result[RevisionDocument]:
-    """Print the current and the required revision of the tables.
-
-    \b
-    Example:
-      softwalltime db current --config softwalltime.toml
-      softwalltime db current --dsn postgresql:///softwalltime
-    """
-    from softwalltime.store.migrations import current
-    from softwalltime.store.opening import open_engine
-
-    with open_engine(options.settings()) as engine:
-        return _revision(current(engine), needed=True)
 
 
 @command("a difference", group=db)
@@ -192,7 +174,11 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
 
     def result(refused: tuple[str, ...] = (), failure: str | None = None) -> Result[PruneDocument]:
         document = PruneDocument(dict(deleted), refused, failure)
-        return Result(document, _pruned, 1 if refused else 0, refused)
+        return Result(document, text, 1 if refused else 0, refused)
+
+    def text(output: Output, document: PruneDocument) -> None:
+        for table, rows in document.deleted.items():
+            output.line(f"{table:<20}{rows:>12,} rows deleted")
 
     try:
         with open_store(given) as engine:
@@ -209,17 +195,10 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
     return result(refused)
 
 
-def _pruned(output: Output, document: PruneDocument) -> None:
-    for table, rows in document.deleted.items():
-        output.line(f"{table:<20}{rows:>12,} rows deleted")
-
-
-def _revision(revision: str, *, needed: bool = False) -> Result[RevisionDocument]:
-    """Return the revision of the store; the text names also that of this version where ``needed``."""
+def _revision(revision: str) -> Result[RevisionDocument]:
     from softwalltime.store.migrations import head
 
     def text(output: Output, document: RevisionDocument) -> None:
-        needs = f"; this version needs {document.needed}" if needed else ""
-        output.line(f"the store is at revision {document.revision or 'none'}{needs}")
+        output.line(f"the store is at revision {document.revision or 'none'}")
 
     return Result(RevisionDocument(revision or None, head(), revision == head()), text)

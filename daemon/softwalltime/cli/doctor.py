@@ -1,16 +1,13 @@
 """``softwalltime doctor``: check PBS, hook, daemon and store."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softwalltime import __version__
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import CONFIG
 from softwalltime.cli.output import Output
-from softwalltime.cli.parameters import option, options
-from softwalltime.errors import UsageError
+from softwalltime.cli.parameters import options
 from softwalltime.formatting import plural
 from softwalltime.text_table import Meaning
 
@@ -23,11 +20,6 @@ _MEANINGS: dict[str, Meaning] = {"ok": "good", "warning": "warning", "problem": 
 @options
 class DoctorOptions:
     config: Path | None = CONFIG
-    prove: bool = option("Prove with five short jobs that the scheduler uses soft walltimes.")
-    user: str = option(
-        "With --prove: who submits the jobs.  Default: who called sudo.", "--submit-as", default="", metavar="NAME"
-    )
-    force: bool = option("With --prove: run although jobs run or wait.")
     output: Output
 
 
@@ -39,44 +31,25 @@ def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
     other hosts and as another user it skips the checks that it cannot make and names them.  It changes nothing.  The
     exit status is 1 if there is a problem; advice about choices of the site and warnings do not count.
 
-    With --prove it also creates a queue, submits five sleeping jobs to it, checks which of them the scheduler starts,
-    and deletes jobs and queue again, within about a minute.  It refuses that while jobs run or wait.
-
     \b
     Example:
       softwalltime doctor
-      softwalltime doctor --prove --submit-as alice
     """
     from softwalltime.deployment.doctor import Doctor
-    from softwalltime.deployment.prove import prove
-
-    if (options.user or options.force) and not options.prove:
-        raise UsageError("--submit-as and --force are for --prove")
-    checks = Doctor(options.config, __version__)
-
-    def examined() -> "Iterator[Finding]":
-        yield from checks.examine()
-        if options.prove:
-            # The examination has found out the resource.
-            yield from prove(checks.resource, options.user, force=options.force)
 
     findings = []
-    for finding in examined():
+    for finding in Doctor(options.config).examine():
         findings.append(finding)
-        if options.output.form == "table":
-            _print(options.output, finding)
+        if options.output.form == "table" and not options.output.terminal:
+            options.output.line(str(finding))
+        elif options.output.form == "table":
+            # Coloured by verdict; what to do has a line of its own.
+            verdict = options.output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
+            check = options.output.style(finding.check, "strong")
+            options.output.paragraph(f"{verdict}{check}: {finding.text}", indent=9)
+            if finding.act:
+                options.output.paragraph(f"{'':9}-> {finding.act}", indent=12)
     counts = Counter(finding.verdict for finding in findings)
     wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
     remark = f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped"
     return Result(findings, status=1 if counts["problem"] else 0, remarks=[remark])
-
-
-def _print(output: Output, finding: "Finding") -> None:
-    """Print a finding; in a terminal its verdict is coloured, and what to do has a line of its own."""
-    if not output.terminal:
-        output.line(str(finding))
-        return
-    verdict = output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
-    output.paragraph(f"{verdict}{output.style(finding.check, 'strong')}: {finding.text}", indent=9)
-    if finding.act:
-        output.paragraph(f"{'':9}-> {finding.act}", indent=12)

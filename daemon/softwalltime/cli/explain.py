@@ -1,4 +1,4 @@
-"""``softwalltime predict`` and ``explain``: ask the daemon about a job that is not submitted."""
+"""``softwalltime explain``: ask the daemon about a job that is not submitted."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -12,10 +12,15 @@ from softwalltime.cli.command import Result, command
 from softwalltime.cli.daemon import DaemonOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
+from softwalltime.formatting import plural
 from softwalltime.jobs import DEFAULT_PROJECT
 from softwalltime.service.client import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
+_COLUMNS = (
+    TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),
+    TextColumn("because", left=True, least=20),
+)  # fmt: skip
 TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))
 """Walltimes that explain tries, in seconds."""
 
@@ -56,29 +61,21 @@ class ExplainDocument(Explanation):
     """What the job would get with other walltimes."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for the job, then for each other walltime."""
         yield from map(asdict, (self, *self.other_walltimes))
 
 
-class DurationParameter(click.ParamType[int]):
-    """A duration in any of PBS's formats, converted to seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the seconds, or fail with a usage error."""
-        try:
-            return duration(str(value))
-        except ValueError:
-            return self.fail(f"{value!r} is not a duration such as 02:00:00 or 7200", param, ctx)
+def _duration(text: str) -> int:
+    """Return the seconds of a duration in any of PBS's formats, or fail with a usage error."""
+    try:
+        return duration(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a duration such as 02:00:00 or 7200") from None
 
 
 @options
 class JobOptions:
-    """A job that is not submitted, and the daemon that is asked about it."""
-
     user: str = option("Owner of the job.")
-    walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=DurationParameter(), metavar="DURATION")
+    walltime: int | None = option("Walltime: 02:00:00, 30:00 or seconds.", type=_duration, metavar="DURATION")
     queue: str = option("Queue of the job.", default="")
     project: str = option("Project of the job.", default=DEFAULT_PROJECT)
     group: str = option("Group of the job.", default="")
@@ -90,35 +87,12 @@ class JobOptions:
     daemon: DaemonOptions
 
     def explained(self, walltime: int | None) -> Explanation:
-        """Return what the job would get with this walltime in seconds."""
         job = {name: getattr(self, name) for name in ("user", "queue", "project", "group", "job_name", "ncpus")}
         job |= {"script_path": str(Path(self.script).absolute()) if self.script else None, "walltime": walltime}
         event = "runjob" if self.at_start else "queuejob"
         answer = ask(self.daemon.socket, {"op": "explain", "event": event, "job": job})
         values: dict[str, Any] = {field.name: answer.get(field.name) for field in fields(Explanation)}
         return Explanation(**values | {"walltime": walltime})
-
-
-@command("the job")
-def predict(options: JobOptions) -> Result[Explanation]:
-    """Print the soft walltime of such a job, in seconds.
-
-    Without a soft walltime the exit status is 1 and the reason is printed on standard error.  Nothing is recorded.
-
-    \b
-    Example:
-      softwalltime predict --user user069 --walltime 24:00:00 --config softwalltime.toml
-      softwalltime predict --user alice --walltime 24:00:00 --queue long
-    """
-    explanation = options.explained(options.walltime)
-    return Result(explanation, _seconds, 1 if explanation.soft_walltime is None else 0)
-
-
-def _seconds(output: Output, explanation: Explanation) -> None:
-    if explanation.soft_walltime is None:
-        click.echo(f"no soft walltime: {explanation.basis}", err=True)
-    else:
-        output.line(str(explanation.soft_walltime))
 
 
 @command("the job, then each other walltime")
@@ -157,25 +131,19 @@ def _text(output: Output, found: ExplainDocument) -> None:
             f"({found.walltime} s): PBS plans with the walltime."
         )
     if found.missing_jobs:
-        more = f"{found.missing_jobs} more completed job{'' if found.missing_jobs == 1 else 's'}"
+        more = plural(found.missing_jobs, "more completed job")
         output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if others and len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
+    if len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
         output.line("The same with other walltimes.")
-    elif others:
-        rows: list[list[Cell | str]] = [
-            [
-                "-" if one.walltime is None else clock(one.walltime),
-                Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
-                "-" if one.predicted is None else clock(round(one.predicted)),
-                Cell(one.basis, "faint"),
-            ]
-            for one in others
+        return
+    rows: list[list[Cell | str]] = [
+        [
+            "-" if one.walltime is None else clock(one.walltime),
+            Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
+            "-" if one.predicted is None else clock(round(one.predicted)),
+            Cell(one.basis, "faint"),
         ]
-        output.line()
-        output.line("With other walltimes:")
-        output.line()
-        columns = (
-            TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),
-            TextColumn("because", left=True, least=20),
-        )  # fmt: skip
-        output.table(TextTable.of(columns, rows))
+        for one in others
+    ]
+    output.line("\nWith other walltimes:")
+    output.section(TextTable.of(_COLUMNS, rows))

@@ -7,6 +7,7 @@ import click
 from softwalltime.cli.command import command
 from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.errors import SourceError, UsageError
+from softwalltime.formatting import plural
 from softwalltime.resources import deploy
 
 _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
@@ -40,24 +41,17 @@ def files(options: FilesOptions) -> None:
     if name is not None and name not in known:
         raise UsageError(f"no file is called {name!r}; softwalltime files lists the names")
     chosen = known if name is None else [name]
-    if folder is not None:
-        _copy(root, chosen, folder)
-    elif name is None:
-        click.echo("\n".join(known))
-    else:
-        click.echo((root / name).read_text(encoding="utf-8"), nl=False)
-
-
-def _copy(root: Path, names: list[str], folder: Path) -> None:
+    if folder is None:
+        click.echo("\n".join(known) if name is None else (root / name).read_text(encoding="utf-8").rstrip("\n"))
+        return
     try:
-        existing = [name for name in names if (folder / name).exists()]
-        if existing:
+        if existing := [each for each in chosen if (folder / each).exists()]:
             raise UsageError(f"{folder / existing[0]}: exists already; nothing was copied")
-        for name in names:
-            target = folder / name
+        for each in chosen:
+            target = folder / each
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as stream:
-                stream.write((root / name).read_bytes())
+                stream.write((root / each).read_bytes())
     except OSError as error:
         raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    click.echo(f"{folder}: {len(names)} file{'s' * (len(names) > 1)}")
+    click.echo(f"{folder}: {plural(len(chosen), 'file')}")

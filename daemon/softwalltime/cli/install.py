@@ -1,13 +1,14 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes
+from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes, set_up
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_policy
 from softwalltime.cli.options import CONFIG, share
@@ -17,7 +18,7 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.deployment.installation_plan import InstallationPlan
+    from softwalltime.deployment.hook import Hook, InstallationPlan, Step
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.settings import Settings
 
@@ -42,12 +43,7 @@ class HookOptions:
 
     folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
     do: bool = option("Write the files and change PBS.", "--apply")
-    files_only: bool = option("Write the files only; then run qmgr yourself.")
     enable: bool = option("Enable the hook if it is disabled in PBS.")
-    order: int | None = option(
-        "Order of the hook.  Default: as in PBS, else 900.", "--hook-order", type=click.IntRange(1, 1000)
-    )
-    alarm: int | None = option("Alarm of the hook in seconds.  Default: as in PBS, else 5.", least=1)
     preset: str | None = option(
         "Configure PBS's scheduler for this preset; none undoes it.  Default: the preset in the settings, if any.",
         type=click.Choice(["safe", "balanced", "order", "none"]),
@@ -83,9 +79,9 @@ class SwitchOptions:
 def install(options: HookOptions) -> Result[ChangesDocument]:
     """Install or update the hook in PBS.
 
-    Without --apply the command prints the necessary changes only.  With --apply it writes the hook, its configuration
-    and the statements for qmgr to FOLDER (/etc/softwalltime/hook) and runs the statements.  To change the hook's
-    configuration, edit it in FOLDER and run this command again.
+    Without --apply the command prints the necessary changes only.  With --apply it writes the hook and its
+    configuration to FOLDER (/etc/softwalltime/hook) and imports them.  To change the hook's configuration, edit it in
+    FOLDER and run this command again.
 
     A preset, from --preset or the settings, needs settings of PBS and its scheduler.  The command changes these too,
     prints each one before and after with the reason, and stores the old values in FOLDER.  Another preset, --preset
@@ -108,25 +104,24 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
     """
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import read_own
-    from softwalltime.deployment.installation import Installation, inspect_pbs
-    from softwalltime.deployment.installation_plan import InstallOptions
-    from softwalltime.deployment.preset_setup import preset_of
+    from softwalltime.deployment.files import read_own, write
+    from softwalltime.deployment.preset_setup import SETUPS
     from softwalltime.deployment.qmgr import find
     from softwalltime.settings import load_settings
 
     folder = options.folder.absolute()
     settings = load_settings(options.config)
-    asked = options.preset or preset_of(settings)
+    asked = options.preset or next((name for name in SETUPS if name == settings.policy.get("preset")), "")
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
-    installation = Installation(
-        folder, str(settings.socket), InstallOptions(options.order, options.alarm, options.enable), read_own(folder)
-    )
+    own = read_own(folder)
+    planned = partial(hook.make_plan, folder, str(settings.socket), own=own, enable=options.enable)
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
-        version, present, supported = inspect_pbs(pbs)
+        version, found = pbs.version(), hook.installed(pbs)
+        supported = hook.expected(version) if found is None else hook.supported(pbs)
+        present = found
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if options.do:
@@ -136,91 +131,79 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     configured = False
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif pbs is not None and not options.files_only:
-        own = installation.own or hook.configuration_of(present)
-        configured = _configure(changes, options, pbs, settings, asked, own)
-    plan = installation.plan(present, supported)
-    _write_files(changes, options, plan)
+    elif pbs is not None:
+        configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
+    plan = planned(supported, present)
+    for file in write(plan, folder, do=options.do):
+        changes.line(f"{'written' if options.do else 'to write'}: {file}")
+    for note in plan.notes:
+        changes.line(note)
     if pbs is not None and options.do and plan.steps:
-        for step in installation.apply(pbs, plan, supported):
+        for step in _apply(pbs, folder, planned, supported, present):
             changes.line(f"done: {step.statement}  # {step.why}")
     else:
-        _list_steps(changes, options, plan, problem, configured=configured)
+        _list_steps(changes, options, plan.steps, problem, configured=configured)
 
 
 def _configure(
-    changes: ChangeLog,
-    options: HookOptions,
-    pbs: "Qmgr",
-    settings: "Settings",
-    preset: str,
+    changes: ChangeLog, options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str,
     own: "Mapping[str, Any] | None",
-) -> bool:
-    """Configure PBS for a preset, or list what that needs; return whether there is anything.
+) -> bool:  # fmt: skip
+    """Configure PBS for a preset, or list what that needs; return whether there is anything."""
+    from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
+    from softwalltime.live.options import read_policy, reads_promises
 
-    :param own: the hook's configuration.
-    """
-    from softwalltime.cli.presets import PresetChanges, set_up
-    from softwalltime.deployment.check_setup import shows_starts
-    from softwalltime.deployment.preset_setup import resource_of
-
-    starts = shows_starts(settings)
+    starts, promises = shows_starts(settings), options.promises
     if not preset and not starts:
         return False
-    promises = _reads_promises(settings, preset) if options.promises is None else options.promises
-    wanted = PresetChanges(preset, resource_of(own), options.formula, promises=promises, starts=starts)
-    return set_up(changes, pbs, options.folder.absolute(), wanted, do=options.do)
+    if promises is None:
+        policy = {**settings.policy, "preset": preset}
+        promises = bool(settings.live) and preset != "none" and reads_promises(*read_policy(policy, settings.live))
+    needs = requirements(preset, resource_of(own), options.formula, promises=promises)
+    needs += (SHOWN_START,) if starts else ()
+    return set_up(changes, pbs, options.folder.absolute(), preset, needs, do=options.do)
 
 
-def _write_files(changes: ChangeLog, options: HookOptions, plan: "InstallationPlan") -> None:
-    """Write the files, or list those that are to be written; say what else is to be known."""
-    from softwalltime.deployment.files import outdated, write
+def _apply(
+    pbs: "Qmgr", folder: Path, planned: "Callable[[frozenset[str], Hook | None], InstallationPlan]",
+    supported: frozenset[str], present: "Hook | None",
+) -> "Iterator[Step]":  # fmt: skip
+    """Make the planned changes in PBS, and yield each step that was done.
 
-    writes, folder = options.do or options.files_only, options.folder.absolute()
-    for file in write(plan, folder) if writes else outdated(plan, folder):
-        changes.line(f"{'written' if writes else 'to write'}: {file}")
-    for note in plan.notes:
-        changes.line(note)
+    PBS names its events only once the hook exists; if the version of PBS led to a wrong plan, the rest is planned anew.
+
+    :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
+    """
+    from softwalltime.deployment import hook
+    from softwalltime.deployment.files import write
+
+    steps = list(planned(supported, present).steps)
+    while steps:
+        step = steps.pop(0)
+        pbs.execute(step.statement)
+        yield step
+        if step.statement == f"create hook {hook.NAME}" and (actual := hook.supported(pbs)) != supported:
+            plan = planned(actual, None)
+            write(plan, folder)
+            steps = list(plan.steps[1:])
 
 
 def _list_steps(
-    changes: ChangeLog, options: HookOptions, plan: "InstallationPlan", problem: str, *, configured: bool
+    changes: ChangeLog, options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool
 ) -> None:
-    """List what is to be done in PBS, and say how.
-
-    :param problem: why PBS is not known here; empty: it is.
-    :param configured: whether settings of PBS change.
-    """
-    from softwalltime.deployment.installation_plan import STATEMENTS
-
+    """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
-    if not plan.steps:
+    if not steps:
         changes.line("PBS has the hook of this version")
         if configured and not options.do:
             click.echo(nothing, err=True)
         return
-    for step in plan.steps:
+    for step in steps:
         changes.line(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-    if options.files_only:
-        statements = options.folder.absolute() / STATEMENTS
-        click.echo(f"nothing was changed in PBS; run: qmgr < {statements}", err=True)
-    else:
-        click.echo(nothing, err=True)
-
-
-def _reads_promises(settings: "Settings", preset: str) -> bool:
-    """Return whether guard, steering or the order reads promised starts under a preset with these settings.
-
-    :raises UsageError: if they are wrong.
-    """
-    from softwalltime.live.options import read_policy, reads_promises
-
-    if not settings.live or preset == "none":
-        return False
-    return reads_promises(*read_policy({**settings.policy, "preset": preset}, settings.live))
+    click.echo(nothing, err=True)
 
 
 @options
@@ -243,7 +226,6 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
       softwalltime uninstall
       softwalltime uninstall --apply
     """
-    from softwalltime.cli.presets import PresetChanges, set_up
     from softwalltime.deployment import configuration, hook
     from softwalltime.deployment.files import files_in, remove_files
     from softwalltime.deployment.live_setup import remaining_rights
@@ -261,7 +243,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
         else:
             changes.line("PBS does not have the hook")
         # After the hook, which sets the custom resource that is deleted here.
-        set_up(changes, pbs, folder, PresetChanges("none"), do=do)
+        set_up(changes, pbs, folder, "none", (), do=do)
         accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
         for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
             changes.line(f"note: uninstall does not run: qmgr -c '{right}'  # the manager right for live values")

@@ -39,7 +39,6 @@ class Interruption(Event):
     """An event that is set once one of the signals came, also if a library swallowed its ``KeyboardInterrupt``."""
 
     def is_set(self) -> bool:
-        """Whether to stop."""
         return interrupted() or super().is_set()
 
 

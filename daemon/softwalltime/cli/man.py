@@ -14,7 +14,7 @@ from softwalltime.errors import SourceError
 
 _FAILURE = (
     "Failure: PostgreSQL, PBS or the daemon does not answer, a file is damaged, a check found a problem or an error, "
-    "predict has no prediction, or a signal interrupted the command."
+    "or a signal interrupted the command."
 )
 STATUSES = (
     (0, "Success.  serve, ingest --follow and top also exit with 0 when they are stopped."),
@@ -54,7 +54,6 @@ def man(options: ManOptions) -> None:
 
 
 def pages(root: click.Command) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each page."""
     for context in _contexts(click.Context(root, info_name="softwalltime", **root.context_settings)):
         yield f"{context.command_path.replace(' ', '-')}.1", command_page(context)
     yield "swt.1", ".so man1/softwalltime.1\n"
@@ -62,7 +61,6 @@ def pages(root: click.Command) -> Iterator[tuple[str, str]]:
 
 
 def command_page(context: click.Context) -> str:
-    """Return the page of a command."""
     command = context.command
     name = context.command_path.replace(" ", "-")
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
@@ -76,9 +74,9 @@ def command_page(context: click.Context) -> str:
         lines += [".PP"] * bool(index) + [_escape(f"{text[:-1]}." if text.endswith(":") else text)]
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
-        for child in _children(context):
-            summary = inspect.cleandoc(child.command.help or "").split("\n\n")[0]
-            lines += _item(child.command_path, " ".join(summary.split()))
+        for name, child in sorted(command.commands.items()):
+            summary = inspect.cleandoc(child.help or "").split("\n\n")[0]
+            lines += _item(f"{context.command_path} {name}", summary)
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
     records = [record for option in options if (record := option.get_help_record(context))]
     lines.append(".SH OPTIONS")
@@ -120,7 +118,6 @@ def settings() -> Iterator[tuple[str, list[Setting]]]:
 
 
 def settings_page() -> str:
-    """Return the page of the settings file."""
     from softwalltime.policy.site import Rule
     from softwalltime.settings import SYSTEM_FILE
 
@@ -143,7 +140,6 @@ def settings_page() -> str:
 
 
 def _value(value: object) -> str:
-    """Return a default as it is written in a settings file, without quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(map(_value, value)) if isinstance(value, tuple | list | frozenset) else str(value)
@@ -151,17 +147,9 @@ def _value(value: object) -> str:
 
 def _contexts(context: click.Context) -> Iterator[click.Context]:
     yield context
-    for child in _children(context):
-        yield from _contexts(child)
-
-
-def _children(context: click.Context) -> Iterator[click.Context]:
-    command = context.command
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None and not child.hidden:
-                yield click.Context(child, info_name=name, parent=context)
+    if isinstance(context.command, click.Group):
+        for name, child in sorted(context.command.commands.items()):
+            yield from _contexts(click.Context(child, info_name=name, parent=context))
 
 
 def _header(name: str, section: int, summary: str) -> list[str]:
@@ -175,6 +163,5 @@ def _item(term: str, text: str) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    """Escape a line for troff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

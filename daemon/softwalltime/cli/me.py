@@ -25,11 +25,14 @@ LEAST_GAIN = 30
 """Seconds sooner that are worth a word."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
-_WAITING = (
+_JOB = (
     sentence_column("job"),
     sentence_column("name", 6, least=12),
     TextColumn("queue", 5, left=True, least=8),
     TextColumn("processors", 4),
+)
+_WAITING = (
+    *_JOB,
     TextColumn("walltime", 3),
     TextColumn("starts"),
     TextColumn("90% range", 1, least=14),
@@ -38,10 +41,7 @@ _WAITING = (
     sentence_column("waits for"),
 )
 _RUNNING = (
-    sentence_column("job"),
-    sentence_column("name", 6, least=12),
-    TextColumn("queue", 5, left=True, least=8),
-    TextColumn("processors", 4),
+    *_JOB,
     TextColumn("started", 3),
     TextColumn("ends"),
     TextColumn("90% range", 1, least=14),
@@ -93,10 +93,7 @@ def me(options: MeOptions) -> Result[OwnJobs]:
 
 
 def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
-    """What a job waits for, or why there is no forecast of it.
-
-    :param forecast_at: time of the newest forecast, epoch seconds; ``None`` if none is known.
-    """
+    """What a job waits for, or why there is no forecast of it."""
     if job.waits_for or job.expected is not None:
         return job.waits_for
     if forecast_at is None:
@@ -108,12 +105,17 @@ def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
 
 def _text(output: Output, jobs: OwnJobs) -> None:
     now = int(time.time())
-    for line in _warnings(jobs, now):
-        output.paragraph(f"! {line}", "warning", 2)
+    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
+    if jobs.problem:
+        output.paragraph(f"! {jobs.problem}; what follows is as of {local_time(jobs.read_at, now)}", "warning", 2)
+    if made is not None and now - made > OLD:
+        output.paragraph(
+            f"! the forecasts are {duration(now - made)} old, and starts may be wrong: tell your administrators (root: "
+            "softwalltime status)", "warning", 2,
+        )  # fmt: skip
     if not (jobs.waiting_jobs or jobs.running_jobs or jobs.ended_jobs):
         output.paragraph(f"no job of yours waits, runs, or ended in the last {jobs.days} days")
         return
-    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
     when = "" if made is None else f"; forecast at {local_time(made, now)}"
     output.paragraph(
         f"{printable(jobs.user)} at {local_time(jobs.read_at, now)}: {jobs.waiting_jobs:,} waiting, "
@@ -122,11 +124,13 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     following = min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
     if following is not None:
         output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
-    if jobs.waiting:
-        lines = list(_waiting_lines(jobs.waiting, now))
+    if lines := list(_waiting_lines(jobs.waiting, now)):
         output.section(TextTable.of(_WAITING, lines[:MOST_LINES]))
         if len(lines) > MOST_LINES:
-            output.paragraph(_rest(jobs.waiting, len(lines) - MOST_LINES, now), "faint")
+            last = max((job.expected for job in jobs.waiting if job.expected is not None), default=None)
+            rest = "" if last is None else f"; the last of all starts at about {local_time(last, now)}"
+            more = f"and {len(lines) - MOST_LINES:,} more that wait (--format json){rest}"
+            output.paragraph(more, "faint")
     if jobs.running:
         output.section(TextTable.of(_RUNNING, [_running_line(job, now) for job in jobs.running[:MOST_LINES]]))
         if jobs.running_jobs > MOST_LINES:
@@ -138,21 +142,10 @@ def _text(output: Output, jobs: OwnJobs) -> None:
         output.paragraph(line, "strong")
 
 
-def _warnings(jobs: OwnJobs, now: int) -> Iterator[str]:
-    if jobs.problem:
-        yield f"{jobs.problem}; what follows is as of {local_time(jobs.read_at, now)}"
-    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=now)
-    if now - made > OLD:
-        yield (
-            f"the forecasts are {duration(now - made)} old, and starts may be wrong: tell your administrators "
-            "(root: softwalltime status)"
-        )
-
-
 def _waiting_lines(jobs: Sequence[WaitingJob], now: int) -> Iterator[list[Cell | str]]:
     """The lines of the table; of an array the first and the last subjob."""
     groups: dict[str, list[WaitingJob]] = {}
-    for job in sorted(jobs, key=_place):
+    for job in sorted(jobs, key=lambda job: (job.expected is None, job.expected or 0)):
         groups.setdefault(_array(job) or job.job, []).append(job)
     for subjobs in groups.values():
         if len(subjobs) > 2:
@@ -180,14 +173,6 @@ def _waiting_line(job: WaitingJob, now: int, which: str = "") -> list[Cell | str
         duration(job.runtime),
         printable(job.waits_for),
     ]
-
-
-def _rest(jobs: Sequence[WaitingJob], lines: int, now: int) -> str:
-    expected = [job.expected for job in jobs if job.expected is not None]
-    text = f"and {lines:,} more that wait (--format json)"
-    if not expected:
-        return text
-    return f"{text}; the last of all starts at about {local_time(max(expected), now)}"
 
 
 def _running_line(job: RunningJob, now: int) -> list[Cell | str]:
@@ -240,10 +225,6 @@ def advice(jobs: OwnJobs) -> Iterator[str]:
         if waiting:
             parts.append(f"To change a job: qalter -l walltime={clock(request.suggested)} {printable(waiting[0].job)}.")
         yield "  ".join((*parts, "A job that reaches its walltime is killed."))
-
-
-def _place(job: WaitingJob) -> tuple[bool, int]:
-    return job.expected is None, job.expected or 0
 
 
 def _moment(epoch: int | None, now: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,18 +31,13 @@ LARGEST_MINIMUM = 366 * 86400
 """Greatest --min-soft-walltime, in seconds: a year."""
 
 
-class ServerName(click.ParamType[str]):
-    """The name of a PBS server: the host part of its job ids."""
+def server_name(text: str) -> str:
+    """Return the name of a PBS server, the host part of its job ids, or fail with a usage error."""
+    from softwalltime.settings import SERVER_NAME
 
-    name = "name"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, or fail with a usage error."""
-        from softwalltime.settings import SERVER_NAME
-
-        if not SERVER_NAME.fullmatch(str(value)):
-            return self.fail(f"{value!r} is not a server name: use letters, digits, '.', '-' and '_'", param, ctx)
-        return str(value)
+    if not SERVER_NAME.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is not a server name: use letters, digits, '.', '-' and '_'")
+    return text
 
 
 class Seeds(click.ParamType[tuple[int, ...]]):
@@ -50,33 +46,29 @@ class Seeds(click.ParamType[tuple[int, ...]]):
     name = "seeds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The seeds, each once, or a usage error."""
         if isinstance(value, tuple):
             return value
-        found: dict[int, None] = {}
+        seeds: list[int] = []
         for part in str(value).split(","):
             match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
             if match is None or int(match[2] or match[1]) < int(match[1]):
                 self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
-            found.update(dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1)))
-        return tuple(found)
+            seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+        return tuple(dict.fromkeys(seeds))
 
 
-class QueueWalltimes(click.ParamType[dict[str, int]]):
-    """Walltimes in seconds by queue: pairs, a file of pairs, or a snapshot of the PBS server."""
+def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:
+    """Return walltimes in seconds by queue, of pairs, a file of pairs, or a snapshot of the PBS server.
 
-    name = "walltimes"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
-        """Return the walltimes.
-
-        :raises UsageError: if a pair is malformed, or a snapshot has no default.
-        :raises SourceError: if the file cannot be read.
-        """
-        if isinstance(value, dict):
-            return value
-        text = str(value)
-        return _of_snapshot(Path(text)) if "=" not in text and _is_json(Path(text)) else read_queue_limits(text)
+    :raises UsageError: if a pair is malformed, or a snapshot has no default.
+    :raises SourceError: if the file cannot be read.
+    """
+    if isinstance(value, dict):
+        return value
+    with suppress(OSError), Path(value).open("rb") as stream:
+        if "=" not in value and stream.read(64).lstrip().startswith(b"{"):
+            return _of_snapshot(Path(value))
+    return read_queue_limits(value)
 
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -111,16 +103,8 @@ CONFIG = option("Settings file of the daemon.")
 WALLTIMES = option(
     "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
     "lines; or the queue defaults in a file of softwalltime snapshot.",
-    "--walltime-from", type=QueueWalltimes(), metavar="PAIRS|FILE",
+    "--walltime-from", type=queue_walltimes, metavar="PAIRS|FILE",
 )  # fmt: skip
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(64).lstrip().startswith(b"{")
-    except OSError:
-        return False
 
 
 def _of_snapshot(path: Path) -> dict[str, int]:
@@ -134,22 +118,18 @@ def _of_snapshot(path: Path) -> dict[str, int]:
 
 
 def share(text: str) -> Any:
-    """Return the option for the share of the users; ``text`` is its help."""
     return option(text, type=click.FloatRange(0, 1, min_open=True), metavar="SHARE")
 
 
 def predictors(text: str) -> Any:
-    """Return the option ``--predictors``; ``text`` is its help."""
     return option(text, "--predictors", metavar="LIST", shell_complete=complete_predictor)
 
 
 def predictor(text: str) -> Any:
-    """Return the option ``--predictor``; ``text`` is its help."""
     return option(text, "--predictor", metavar="SPEC", shell_complete=complete_predictor)
 
 
 def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
-    """Return the predictors that --predictors and --predictor name, in this order."""
     from softwalltime.predictors.registry import split_specs
 
     return (split_specs(listed) if listed is not None else []) + list(single)
@@ -157,8 +137,6 @@ def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
 
 @options
 class PredictorOptions:
-    """Predictors to measure."""
-
     listed: str | None = predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.")
     single: tuple[str, ...] = predictor("One predictor; repeatable.")
 
@@ -193,7 +171,6 @@ class StoreOptions:
     )
 
     def __call__(self, **more: object) -> "Settings":
-        """Return the settings, with further overrides."""
         from softwalltime.settings import load_settings
 
         loaded = load_settings(self.config, dsn=self.dsn, data_dir=self.data_dir, **more)

@@ -55,11 +55,9 @@ class Output:
         return cls(form=form, wide=wide, terminal=tty or color, color=color, width=width)
 
     def style(self, text: str, meaning: Meaning = "") -> str:
-        """Return the text, coloured by its meaning where colours are on."""
         return click.style(text, **COLORS[meaning]) if self.color and meaning and text else text
 
     def line(self, text: str = "", meaning: Meaning = "") -> None:
-        """Print a line as it is."""
         click.echo(self.style(text, meaning), color=self.color)
 
     def paragraph(self, text: str, meaning: Meaning = "", indent: int = 0) -> None:
@@ -94,7 +92,6 @@ class Output:
         click.echo(json.dumps(plain(document)))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-        """Print rows as CSV."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)

@@ -1,13 +1,12 @@
 """The daemon's status as text: problems and figures."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from math import exp
-from typing import Any
 
 from softwalltime.formatting import percent, plural, size
 from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, DecisionCount, LiveStatus, StartsStatus, Status
+from softwalltime.service.status import OK, LiveStatus, StartsStatus, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""
@@ -82,7 +81,6 @@ def latency(times: Histogram) -> str:
 
 
 def milliseconds(microseconds: float) -> str:
-    """Format a time with two significant digits."""
     value = microseconds / 1000
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
 
@@ -101,18 +99,30 @@ def span(seconds: float) -> str:
 
 
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
-    """Return the figures in groups, by name."""
     policy = status.policy
+    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
+    share = f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else ""
+    rules = f" ({plural(len(policy['rules']), 'exception')})" if policy["rules"] else ""
+    behind = "nothing" if status.logs_read else "unknown until the logs have been read"
+    if status.behind_bytes or status.behind_seconds:
+        behind = f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
+    # A reload loads the history anew, so that the number of jobs may fall.
+    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
+    learnt = f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
+    counts: dict[str, Counter[str]] = {}
+    for decision in status.decisions:
+        counts.setdefault(f"at {decision.event}", Counter())[decision.action] += decision.count
+    read = f"{plural(status.lines, 'line')}, {plural(status.stored, 'job')} stored"
     groups = {
         "predictions": {
             "preset": policy.get("preset", "custom"),
-            "mode": f"{policy['mode']}: {MODES[policy['mode']]}" + _exceptions(policy),
-            "ready": _ready(status, now) if status.ready else "no",
+            "mode": f"{policy['mode']}: {MODES[policy['mode']]}{share}{rules}",
+            "ready": learnt if status.ready else "no",
             "waiting jobs": policy["waiting"],
             "running jobs": policy["running"],
-            **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
+            "ordering": policy.get("ordering"),
             "minimum": f"{policy['minimum']} s",
-            **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
+            "shadows": ", ".join(policy["shadows"]) + skipped if policy.get("shadows") else None,
             **{
                 f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
                 for failure in status.failures
@@ -127,7 +137,10 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
         },
         "hook": {
             "requests": f"{status.requests.get('predict', 0):,}",
-            **dict(_decisions(status.decisions)),
+            **{
+                event: ", ".join(f"{action} {count:,}" for action, count in sorted(actions.items(), reverse=True))
+                for event, actions in counts.items()
+            },
             "answer": latency(status.answer_times),
             "round trip": latency(status.exchange_times),
             "timeouts": f"{status.timeouts:,}",
@@ -141,25 +154,22 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
         },
         "accounting log": {
             "accounting": status.accounting,
-            **(
-                {
-                    "read": f"{plural(status.lines, 'line')}, {plural(status.stored, 'job')} stored",
-                    "behind": _behind(status),
-                    "malformed": f"{status.malformed:,}",
-                }
-                if status.followed
-                else {}
-            ),
+            "read": read if status.followed else None,
+            "behind": behind if status.followed else None,
+            "malformed": f"{status.malformed:,}" if status.followed else None,
         },
-    }  # fmt: skip
-    return {name: lines for name, lines in groups.items() if lines}
+    }
+    shown = {name: {key: line for key, line in lines.items() if line is not None} for name, lines in groups.items()}
+    return {name: lines for name, lines in shown.items() if lines}
 
 
-def _starts(starts: StartsStatus, now: float) -> dict[str, str]:
+def _starts(starts: StartsStatus, now: float) -> dict[str, str | None]:
     """Return the figures of the last forecast of starts; none if it is off."""
     if starts.mode == "off":
         return {}
-    rows = {"last forecast": f"{span(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"}
+    rows: dict[str, str | None] = {
+        "last forecast": f"{span(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"
+    }
     if starts.judged:
         judged = plural(starts.judged, "job")
         rows["correction"] = f"90% ranges x {starts.range_factor:.2f}, by the forecasts of {judged}"
@@ -177,74 +187,23 @@ def _starts(starts: StartsStatus, now: float) -> dict[str, str]:
     return rows
 
 
-def _live(live: LiveStatus) -> dict[str, str]:
+def _live(live: LiveStatus) -> dict[str, str | None]:
     if live.mode == "off":
         return {}
     recorded = f", {live.shadowed:,} in shadow" if live.shadowed else ""
     postponed = f", {live.postponed:,} beyond the budget" if live.postponed else ""
+    kept, broken, left = (live.promises.get(state, 0) for state in ("kept", "late", "open"))
+    guard = "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
+    steering = None
+    if live.steer is not None:
+        acts = "" if live.mode == "on" else ", once live values are on"
+        means = f"waiting values times {exp(live.theta):.2f}{acts}"
+        steering = f"theta {live.theta:+.2f}: {means}; target {live.steer:.0%} broken"
     return {
         "mode": f"{live.mode}: {LIVE_MODES[live.mode]}",
         "queue": f"{plural(live.jobs, 'job')} at the last of {plural(live.looks, 'look')}",
         "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
-        "promises": promises(live),
-        "guard": guard(live),
-        **({"steering": steering(live)} if live.steer is not None else {}),
+        "promises": f"{kept:,} kept, {broken:,} broken, {left:,} open",
+        "guard": f"on, {live.late_job} is late" if live.late_job else guard,
+        "steering": steering,
     }
-
-
-def _shadows(status: Status) -> str:
-    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
-    return ", ".join(status.policy["shadows"]) + skipped
-
-
-def promises(live: LiveStatus) -> str:
-    """Format the promised starts since the start of the daemon: ``12 kept, 3 broken, 1 open``."""
-    counts = live.promises
-    return f"{counts.get('kept', 0):,} kept, {counts.get('late', 0):,} broken, {counts.get('open', 0):,} open"
-
-
-def guard(live: LiveStatus) -> str:
-    """Format the state of the guard."""
-    if live.late_job:
-        return f"on, {live.late_job} is late"
-    return "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
-
-
-def steering(live: LiveStatus) -> str:
-    """Format theta, and what it does to waiting values."""
-    if live.steer is None:
-        return "none"
-    acts = "" if live.mode == "on" else ", once live values are on"
-    return f"theta {live.theta:+.2f}: waiting values times {exp(live.theta):.2f}{acts}; target {live.steer:.0%} broken"
-
-
-def _exceptions(policy: Mapping[str, Any]) -> str:
-    rules = len(policy["rules"])
-    return "".join(
-        (
-            f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else "",
-            f" ({plural(rules, 'exception')})" if rules else "",
-        )
-    )
-
-
-def _ready(status: Status, now: float) -> str:
-    """Split the jobs learned: a reload loads the history anew, so that their number may fall."""
-    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
-    return f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
-
-
-def _behind(status: Status) -> str:
-    if status.behind_bytes or status.behind_seconds:
-        return f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
-    return "nothing" if status.logs_read else "unknown until the logs have been read"
-
-
-def _decisions(decisions: Sequence[DecisionCount]) -> Iterator[tuple[str, str]]:
-    """Return the number of decisions by event and action."""
-    for event in dict.fromkeys(decision.event for decision in decisions):
-        counts: Counter[str] = Counter()
-        for decision in decisions:
-            if decision.event == event:
-                counts[decision.action] += decision.count
-        yield f"at {event}", ", ".join(f"{action} {count:,}" for action, count in sorted(counts.items(), reverse=True))

@@ -31,7 +31,6 @@ class ParameterField:
     settings: Mapping[str, Any]
 
     def field(self, hint: Any) -> Any:
-        """Return the field of a dataclass: without a default where the parameter is required."""
         metadata = {_KEY: self}
         if "default" in self.settings:
             return field(default=self.settings["default"], metadata=metadata)
@@ -90,7 +89,6 @@ def options(kind: type[T]) -> type[T]:
 
 
 def parameters(kind: type, prefix: str = "") -> Iterator[click.Parameter]:
-    """Yield the parameters of a class of options, those of its groups among them."""
     hints = get_type_hints(kind)
     for item in fields(kind):
         if _KEY in item.metadata:
@@ -100,7 +98,6 @@ def parameters(kind: type, prefix: str = "") -> Iterator[click.Parameter]:
 
 
 def has_parameters(hint: Any) -> bool:
-    """Return whether a type is a class of options."""
     marked = getattr(hint, "__dataclass_fields__", {})
     return any(_KEY in item.metadata or has_parameters(item.type) for item in marked.values())
 

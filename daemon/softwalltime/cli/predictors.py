@@ -58,12 +58,11 @@ def predictors(options: PredictorsOptions) -> Result[list[PredictorDocument]]:
     """
     from softwalltime.predictors.registry import entries
 
-    return Result([_document(entry) for entry in entries()], _text)
+    def text(output: Output, documents: list[PredictorDocument]) -> None:
+        width = min(_WIDEST, output.width) if output.terminal else _WIDEST
+        output.line("\n\n".join(_described(document, width) for document in documents))
 
-
-def _text(output: Output, documents: list[PredictorDocument]) -> None:
-    width = min(_WIDEST, output.width) if output.terminal else _WIDEST
-    output.line("\n\n".join(_described(document, width) for document in documents))
+    return Result([_document(entry) for entry in entries()], text)
 
 
 def _default(value: object) -> str:

@@ -18,27 +18,18 @@ _DAY = "%Y-%m-%d"
 _TIMES = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
 
 
-class Instant(click.ParamType[int]):
-    """A day or a time in UTC, as epoch seconds; ``end``: a day means its end."""
-
-    name = "time"
-
-    def __init__(self, *, end: bool = False) -> None:
-        self._end = end
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The epoch second, or a usage error."""
-        if isinstance(value, int):
-            return value
-        text = str(value)
-        for form in (_DAY, *_TIMES):
-            try:
-                instant = datetime.strptime(text, form).replace(tzinfo=UTC)
-                # A day's end is the beginning of the next one, which the last day of all does not have.
-                return int((instant + timedelta(days=self._end and form == _DAY)).timestamp())
-            except (ValueError, OverflowError):
-                continue
-        return self.fail(f"{text!r} is not a day or a time, such as 2026-11-02 or 2026-11-02T08:30 (UTC)", param, ctx)
+def _instant(value: str | int, *, end: bool = False) -> int:
+    """Return epoch seconds of a day or time in UTC, or fail with a usage error; ``end``: a day means its end."""
+    if isinstance(value, int):
+        return value
+    for form in (_DAY, *_TIMES):
+        try:
+            instant = datetime.strptime(value, form).replace(tzinfo=UTC)
+            # A day's end is the beginning of the next one, which the last day of all does not have.
+            return int((instant + timedelta(days=end and form == _DAY)).timestamp())
+        except (ValueError, OverflowError):
+            continue
+    raise click.BadParameter(f"{value!r} is not a day or a time, such as 2026-11-02 or 2026-11-02T08:30 (UTC)")
 
 
 class Period(click.ParamType[tuple[int, int]]):
@@ -47,21 +38,21 @@ class Period(click.ParamType[tuple[int, int]]):
     name = "period"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """The bounds, or a usage error."""
         if isinstance(value, tuple):
             return value
         first, dots, last = str(value).partition("..")
         if not dots:
             self.fail(f"{value!r} is not a period, such as 2026-01-01..2026-03-31", param, ctx)
-        since = Instant().convert(first, param, ctx)
-        until = Instant(end=True).convert(last, param, ctx)
+        since, until = _instant(first), _instant(last, end=True)
         if since >= until:
             self.fail(f"{value!r} ends before it begins", param, ctx)
         return since, until
 
 
-SINCE = option("Only jobs submitted from this day or time on (UTC).", type=Instant(), metavar="TIME")
-UNTIL = option("Only jobs submitted up to this day or time.", type=Instant(end=True), metavar="TIME")
+SINCE = option("Only jobs submitted from this day or time on (UTC).", type=_instant, metavar="TIME")
+UNTIL = option(
+    "Only jobs submitted up to this day or time.", type=lambda text: _instant(text, end=True), metavar="TIME"
+)
 
 
 @options
@@ -88,7 +79,6 @@ class JobSelection:
         return ", ".join(parts)
 
     def label(self, sources: Sequence[str]) -> str:
-        """Name the sources and what is selected of them."""
         return f"{' '.join(sources)} ({self})" if self else " ".join(sources)
 
     def renamed(self, rename: Callable[[str, str], str]) -> "JobSelection":
@@ -98,10 +88,7 @@ class JobSelection:
         return replace(self, queues=queues, users=users, projects=projects)
 
     def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
-        """Return the selected jobs.
-
-        :raises SourceError: if there is none.
-        """
+        """Return the selected jobs; a SourceError says that there is none."""
         if not self:
             return jobs
         # The help of a command does not need numpy, which takes long to import.

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -126,7 +127,7 @@ def collect(options: CollectOptions) -> int:
     """
     from softwalltime.accounting.files import log_day
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.cli.collecting import Archive, anonymous_logs, anonymous_snapshot, distinct_names
+    from softwalltime.cli.collecting import FOLDER, anonymous_logs, anonymous_snapshot, distinct_names, write_archive
     from softwalltime.cli.snapshot import look
     from softwalltime.deployment.qmgr import find
     from softwalltime.forecast.snapshot import load_snapshot
@@ -142,21 +143,19 @@ def collect(options: CollectOptions) -> int:
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
         snapshot = anonymous_snapshot(snapshot)
-    archive = Archive(datetime.now(UTC))
-    archive.add("snapshot.json", snapshot.to_json().encode())
-    lines = list(snapshot.remarks)
-    contents: Mapping[str, bytes | Path] = distinct_names(files)
+    lines, logs = list(snapshot.remarks), cast("Mapping[str, bytes | Path]", distinct_names(files))
     if names is not None:
-        contents, lines = anonymous_logs(files, names)
+        logs, lines = anonymous_logs(files, names)
     for line in lines:
         click.echo(line, err=True)
+    contents: dict[str, bytes | Path] = {f"{FOLDER}/snapshot.json": snapshot.to_json().encode()}
+    contents |= {f"{FOLDER}/accounting/{name}": content for name, content in logs.items()}
     for name, content in contents.items():
-        archive.add(f"accounting/{name}", content)
-    for name, size in archive.listed():
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
         click.echo(f"{size:>13,}  {name}")
     if options.target is None:
         click.echo("nothing was written: -o FILE writes it", err=True)
         return 0
-    archive.write(options.target)
-    click.echo(f"{options.target}: {plural(len(archive), 'file')}")
+    write_archive(options.target, contents)
+    click.echo(f"{options.target}: {plural(len(contents), 'file')}")
     return 1 if found_logs.broken else 0

@@ -91,10 +91,7 @@ class SiteOptions:
 
 
 def _simulable(file: Path) -> "Plan":
-    """Return the plan of a file.
-
-    :raises UsageError: if its formula cannot be simulated.
-    """
+    """Return the plan of a file."""
     from softwalltime.policy.plan_file import read_plan
     from softwalltime.reports.candidates import planned_candidate
     from softwalltime.simulation.engine import check

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -70,6 +70,10 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
         except PbsError:
             return ""
 
+    # An ordinary user cannot read it.
+    sched_config = ""
+    with suppress(OSError):
+        sched_config = (qmgr.home / "sched_priv" / "sched_config").read_text(encoding="utf-8", errors="replace")
     return snapshot_of(
         PbsOutput(
             jobs=printed("qstat", "-t", "-f", "-F", "json"),
@@ -77,15 +81,7 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
             queues=printed("qstat", "-Q", "-f", "-F", "json"),
             server=printed("qstat", "-B", "-f", "-F", "json"),
             reservations=optional("pbs_rstat", "-f"),
-            sched_config=_read(qmgr.home / "sched_priv" / "sched_config"),
+            sched_config=sched_config,
         ),
         UTC,
     )
-
-
-def _read(path: Path) -> str:
-    """The text of a file; empty where it cannot be read, as by an ordinary user."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -1,9 +1,8 @@
 """``softwalltime ingest``: fill the store."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -12,7 +11,7 @@ from softwalltime.accounting.log_file import size_on_disk
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import Interruption, ending_normally
-from softwalltime.cli.options import LOG_FORMAT, ServerName, StoreOptions
+from softwalltime.cli.options import LOG_FORMAT, StoreOptions, server_name
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import problems
@@ -76,7 +75,7 @@ class MalformedLineDocument:
 class MalformedDocument:
     """The stored malformed lines."""
 
-    COLUMNS: ClassVar = tuple(field.name for field in fields(MalformedLineDocument))
+    ROWS: ClassVar = "lines"
 
     kept: int
     """Lines that are stored."""
@@ -85,16 +84,12 @@ class MalformedDocument:
     lines: tuple[MalformedLineDocument, ...]
     """The lines, newest first."""
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each line."""
-        yield from map(asdict, self.lines)
-
 
 @options
 class IngestOptions:
     paths: tuple[Path, ...] = argument("PATH...", type=click.Path(exists=True, path_type=Path), nargs=-1)
     server: str | None = option(
-        "Name of the PBS server.  Default: from the settings, else from the job ids.", type=ServerName()
+        "Name of the PBS server.  Default: from the settings, else from the job ids.", type=server_name, metavar="NAME"
     )
     again: bool = option("Read the logs again from their start.")
     follow: bool = option("Follow the logs until interrupted.  One PATH, or the accounting folder of the settings.")

@@ -1,26 +1,21 @@
 """Switch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
 
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
-from softwalltime.deployment import configuration
-from softwalltime.deployment.check_setup import shows_starts
-from softwalltime.deployment.live_setup import (
-    account_of,
-    agent_change,
-    change_agent,
-    missing_right,
-    remaining_rights,
-    usual_agent,
-)
-from softwalltime.deployment.preset_setup import setup_of
-from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find
-from softwalltime.deployment.reload_daemon import reload_daemon
+from softwalltime.deployment import configuration, live_setup, probes
+from softwalltime.deployment.preset_setup import setup_of, shows_starts
+from softwalltime.deployment.probes import SubprocessError
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
 from softwalltime.errors import UsageError
@@ -28,7 +23,12 @@ from softwalltime.live.options import LiveOptions, inert, read_policy, reads_pro
 from softwalltime.policy.plan_file import Plan, read_plan
 from softwalltime.policy.presets import PRESETS, UNDO, PresetName
 from softwalltime.policy.site import SitePolicy
+from softwalltime.service.status import OK
 from softwalltime.settings import Settings, load_settings
+
+PATIENCE = 10.0
+"""Seconds until the daemon must have the new policy."""
+_BY_HAND = "to do: systemctl reload softwalltime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,6 @@ class PolicySwitch:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of the queue depends on predictions."""
         return self.setup in ("balanced", "order")
 
 
@@ -56,7 +55,12 @@ def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
 
     :raises UsageError: if it is neither, or would change nothing.
     """
-    plan = None if options.target in POLICIES else _plan(options.target)
+    plan = None
+    if options.target not in POLICIES:
+        if not Path(options.target).exists():
+            text = f"no policy ({', '.join(POLICIES)}), and there is no plan file of this name"
+            raise UsageError(f"{options.target}: {text}")
+        plan = read_plan(Path(options.target))
     values = _preset_values(options, settings) if plan is None else _plan_values(plan, options, settings)
     policy, live = read_policy({**settings.policy, **values["policy"]}, {**settings.live, **values["live"]})
     setup, formula = setup_of(policy) or "none", options.formula
@@ -69,13 +73,6 @@ def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
             "order alone"
         )
     return switch
-
-
-def _plan(target: str) -> Plan:
-    file = Path(target)
-    if not file.exists():
-        raise UsageError(f"{target}: no policy ({', '.join(POLICIES)}), and there is no plan file of this name")
-    return read_plan(file)
 
 
 def _preset_values(options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
@@ -103,7 +100,7 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
     if live["mode"] == "off" and settings.live.get("mode", "off") != "on":
         # A site that records in shadow mode goes on.
         del live["mode"]
-    agent = usual_agent()
+    agent = live_setup.usual_agent()
     if live.get("mode") == "on" and agent is not None and "agent" not in settings.live:
         live["agent"] = str(agent)
     return {"policy": policy, "live": live}
@@ -119,10 +116,7 @@ def _own_formula(plan: Plan | None, setup: str) -> str:
 
 
 def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
-    """List the changes that a switch needs, and make them if wanted.
-
-    :raises SoftwalltimeError: if an option or a setting is wrong, or a change is refused.
-    """
+    """List the changes that a switch needs, and make them if wanted, until a SoftwalltimeError says what is wrong."""
     file, config = policy_file(options.config), options.config
     before = read(file)
     # The daemon refuses wrong settings, so nothing is changed before they are correct.
@@ -142,71 +136,61 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
             ),
         )  # fmt: skip
 
-    def change_settings() -> None:
+    def change_settings() -> Iterator[str]:
         lines = changed_values(before, switch.values, str(file))
         if options.do and after != before:
             rewrite(file, before, after)
-        for line in lines:
-            changes.line(f"{'done' if options.do else 'to do'}: {file}: {line}")
+        yield from (f"{'done' if options.do else 'to do'}: {file}: {line}" for line in lines)
         if not lines:
-            changes.line(f'{file} has preset = "{switch.policy.preset}"')
+            yield f'{file} has preset = "{switch.policy.preset}"'
         if options.do:
-            changes.line(reload_daemon(load_settings(config).socket, switch.policy))
+            yield _reload_daemon(load_settings(config).socket, switch.policy)
         elif lines:
-            changes.line("to do: systemctl reload softwalltime")
-
-    def allow_live() -> None:
-        for line in _allow_live(switch, settings, do=options.do):
-            changes.line(line)
-
-    def withdraw_live() -> None:
-        for line in _withdraw_live(switch, settings, do=options.do):
-            changes.line(line)
+            yield "to do: systemctl reload softwalltime"
 
     # The custom resource must exist as long as the daemon gives it a value, and the right as long as it alters jobs.
-    steps = (set_up, allow_live, change_settings) if switch.ordered else (allow_live, change_settings, set_up)
-    for step in (*steps, withdraw_live):
-        step()
+    if switch.ordered:
+        set_up()
+    for line in chain(_allow_live(switch, settings, do=options.do), change_settings()):
+        changes.line(line)
+    if not switch.ordered:
+        set_up()
+    for line in _withdraw_live(switch, settings, do=options.do):
+        changes.line(line)
     for note in _notes(switch, options):
         changes.line(f"note: {note}")
 
 
 def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield what live values need beside their settings, and give it if wanted.
-
-    :raises PbsError: if PBS or systemd refuses.
-    """
+    """Yield what live values need beside their settings, and give it if wanted."""
     if switch.live.mode != "on" or switch.policy.mode != "on":
         return
-    account = account_of(settings, switch.live)
+    account = live_setup.account_of(settings, switch.live)
     why = f"{account} alters the soft walltimes of waiting jobs; {UNDO} names how to take the right away"
     server = _server(required=do)
     if server is None:
         yield f"to do: set server managers += {account}@*  # unless it is a manager; {why}"
-    elif statement := missing_right(server[1], account):
+    elif statement := live_setup.missing_right(server[1], account):
         yield _line(server[0].execute, statement, why, do=do)
-    if command := agent_change(switch.live, wanted=True):
-        yield _line(change_agent, command, "it talks to PBS for the daemon", do=do)
+    if command := live_setup.agent_change(switch.live, wanted=True):
+        yield _line(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
 
 
 def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
     """Yield what off takes back of what live values needed, and take it if wanted.
 
     Expected starts on the jobs need the same, so it stays where they are shown.
-
-    :raises PbsError: if PBS or systemd refuses.
     """
     if switch.policy.preset != "off" or shows_starts(settings):
         return
     if (server := _server(required=False)) is not None:
-        for statement in remaining_rights(server[1], configuration.shipped()["daemon_users"]):
+        for statement in live_setup.remaining_rights(server[1], configuration.shipped()["daemon_users"]):
             yield _line(server[0].execute, statement, "the manager right was for live values", do=do)
-    if command := agent_change(switch.live, wanted=False):
-        yield _line(change_agent, command, "nothing is altered any more", do=do)
+    if command := live_setup.agent_change(switch.live, wanted=False):
+        yield _line(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
 
 
 def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> str:
-    """Run a command of qmgr or systemd if wanted; return a line about it."""
     if do:
         run(command)
     return f"{'done' if do else 'to do'}: {command}  # {why}"
@@ -238,3 +222,28 @@ def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:
         if required:
             raise
         return None
+
+
+def _reload_daemon(socket: Path, policy: SitePolicy) -> str:
+    """Send the daemon SIGHUP and wait until it has the policy; return one line: what was done, or is to be done."""
+    wanted = policy.model_dump(mode="json")
+    try:
+        status = probes.probe_daemon(socket).status
+        if b"softwalltime" not in Path("/proc", str(status.pid), "cmdline").read_bytes():
+            return f"{_BY_HAND}  # process {status.pid} is no softwalltime here"
+        os.kill(status.pid, signal.SIGHUP)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            status = probes.probe_daemon(socket).status
+            # A daemon of another version may know other keys.
+            same = all(status.policy[key] == value for key, value in wanted.items() if key in status.policy)
+            if same and status.settings == OK:
+                return f"done: the daemon has the preset {policy.preset}"
+            time.sleep(0.2)
+    except SubprocessError as error:
+        return f"to do: systemctl start softwalltime  # {error}"
+    except OSError as error:
+        return f"{_BY_HAND}  # {error.strerror}"
+    if status.settings == OK:
+        return "done: SIGHUP to the daemon  # it learns for the new policy; softwalltime status shows when it has it"
+    return f"{_BY_HAND}  # the daemon's settings: {status.settings}"

@@ -83,7 +83,6 @@ def _columns(character: str) -> int:
 
 
 def _least(column: TextColumn, texts: list[str]) -> int:
-    """Return the least width of a column."""
     words = max(map(columns_of, column.name.split()), default=0)
     widest = max(map(columns_of, texts), default=0)
     return max(words, min(widest, column.least or widest))

@@ -1,45 +1,34 @@
-"""``softwalltime top``: the daemon's status, live."""
+"""``softwalltime top``: the daemon's status, its rates and the newest decisions, printed again and again."""
 
-import os
-import re
-import select
-import sys
-import termios
 import time
-import tty
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.daemon import ask_status
+from softwalltime.cli.daemon import ask_status, print_status
+from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import StoreOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample, StoreSnapshot
 from softwalltime.errors import SoftwalltimeError
+from softwalltime.formatting import MISSING, printable
 from softwalltime.service.client import NoAnswerError
+from softwalltime.text_table import TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from sqlalchemy import Engine
-
+    from softwalltime.service.status import Status
+    from softwalltime.settings import Settings
 
 SHOWN = 10
 """Rows of each list."""
-PIPED = 140
-"""Least width of a line, if standard output is not a terminal."""
-RETRY = 5.0
-"""Seconds between attempts to open an unreachable store."""
-
-KEYS = {b"q": "quit", b"Q": "quit", b"j": "down", b"\x1b[B": "down", b"k": "up", b"\x1b[A": "up", b"\x1b": "newest"}
-"""What keys do; the arrow keys as terminals send them."""
-_KEY = re.compile(rb"\x1b\[[0-9;]*[@-~]|.", re.DOTALL)
+OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
+STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
+RECENT_NAMES = ("time", "event", "job", "user", "mode", "action", "soft walltime", "walltime", "reason")
+_RANKS = {"reason": 2, "waits for": 2}
+"""Columns of sentences, which a narrow terminal breaks into lines or leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,167 +64,87 @@ class TopOptions:
 
 @command({"--once": "a decision, the newest first"}, columns=RECENT_NAMES)
 def top(options: TopOptions) -> Result[TopDocument] | None:
-    """Show the daemon's status and decisions live.
+    """Print status, rates and decisions again and again.
 
-    It shows requests, latencies, lag, overdue jobs, expected starts and the last decisions.  The arrow keys, or j and
-    k, select a decision, whose reason is shown in full; Esc selects the newest one again.  Quit with q or Ctrl-C.  Jobs
-    and decisions come from the database; without database access they are omitted.
+    It prints what status prints, the requests per second, overdue jobs, expected starts and the last decisions.  Quit
+    with Ctrl-C.  Jobs and decisions come from the database; without database access they are omitted.
 
     \b
     Example:
       softwalltime top --once --config softwalltime.toml
       softwalltime top
     """
-    from softwalltime.store.opening import open_engine
-
-    output, once, interval = options.output, options.once, options.interval
-    loaded = options.settings(socket=options.socket)
-    if output.form != "table" and not once:
+    output, loaded = options.output, options.settings(socket=options.socket)
+    if output.form != "table" and not options.once:
         raise click.UsageError(f"--format {output.form} prints one snapshot: add --once")
-    if not once and not sys.stdout.isatty():
-        raise click.UsageError("standard output is not a terminal: use --once")
-    # Before the daemon is asked: rich may be missing.
-    console = _console(output) if output.form == "table" else None
-    store = _Store(lambda: open_engine(loaded))
-    try:
-        before = _take_sample(loaded.socket, store)
-        if console is None:
-            document = _document(before)
+    with ending_normally():
+        before, since = ask_status(loaded.socket), time.monotonic()
+        if output.form != "table":
+            document = _document(before, loaded)
             return Result(document, rows=document.last_decisions)
-        if once:
-            from softwalltime.cli.top_screen import render
-
-            time.sleep(interval)
-            console.print(render(_take_sample(loaded.socket, store), before, width=console.width))
-        else:
-            _live(console, before, interval, lambda: _take_sample(loaded.socket, store))
-    except KeyboardInterrupt:
-        pass
-    finally:
-        store.close()
+        while True:
+            time.sleep(options.interval)
+            try:
+                status, now = ask_status(loaded.socket), time.monotonic()
+            except NoAnswerError as error:
+                if options.once:
+                    raise
+                click.clear()
+                output.paragraph(f"{error}; trying again", "bad")
+                continue
+            document = _document(status, loaded)
+            if not options.once:
+                click.clear()
+            print_status(output, status)
+            _print(output, document, _rates(status, before, now - since))
+            if options.once:
+                break
+            before, since = status, now
     return None
 
 
-def _console(output: Output) -> "Console":
-    from rich.console import Console
-
-    color = None if output.color else True
-    console = Console(highlight=False, no_color=color, force_terminal=output.terminal or None)
-    if not console.is_terminal or output.wide:
-        console.width = max(console.width, PIPED)
-    return console
-
-
-def _live(console: "Console", before: Sample, interval: float, sample: Callable[[], Sample]) -> None:
-    from rich.live import Live
-    from rich.text import Text
-
-    from softwalltime.cli.top_screen import Selection, render
-
-    selection = Selection()
-    with _keys() as pressed, Live(Text("reading status ..."), console=console, screen=True, auto_refresh=False) as live:
-        shown: tuple[Sample, Sample] | None = None
-        while (key := pressed(interval)) != "quit":
-            if key and shown is not None:
-                selection.move(key, shown[0].stored.decisions)
-                live.update(render(*shown, selection, console.width, console.height), refresh=True)
-                continue
-            try:
-                now = sample()
-            except NoAnswerError as error:
-                shown = None
-                live.update(Text(f"{error}\n\ntrying again; q to quit", style="red"), refresh=True)
-                continue
-            shown = now, before
-            live.update(render(now, before, selection, console.width, console.height), refresh=True)
-            before = now
-
-
-def _document(sample: Sample) -> TopDocument:
-    overview = sample.stored.overview
-    late = () if overview is None else overview.most_overdue
-    upcoming = () if overview is None else overview.next_starts
-    return TopDocument(
-        status=sample.status.to_json(),
-        running=None if overview is None else overview.running,
-        waiting=None if overview is None else overview.waiting,
-        overdue=None if overview is None else overview.overdue,
-        most_overdue=tuple(dict(zip(OVERDUE_NAMES, row, strict=True)) for row in late),
-        last_decisions=tuple(dict(zip(RECENT_NAMES, row, strict=True)) for row in sample.stored.decisions),
-        next_starts=tuple(dict(zip(STARTS_NAMES, row, strict=True)) for row in upcoming),
-        problem=sample.stored.problem,
-    )
-
-
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """Return a function that waits and returns what a pressed key does; empty if none was pressed."""
-    if not sys.stdin.isatty():
-        never = Event()
-        yield lambda seconds: "quit" if never.wait(seconds) else ""
-        return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    waiting: list[str] = []
-
-    def pressed(seconds: float) -> str:
-        until = time.monotonic() + seconds
-        if waiting:
-            return waiting.pop(0)
-        while (left := until - time.monotonic()) > 0:
-            if select.select([descriptor], [], [], left)[0]:
-                # Read past Python's buffer: select() does not see buffered keys.
-                keys = os.read(descriptor, 64)
-                if not keys or set(keys) & set(b"qQ"):
-                    return "quit"
-                # Several keys may arrive at once, from a key held down or a slow line.
-                waiting.extend(KEYS[key] for key in _KEY.findall(keys) if key in KEYS)
-                if waiting:
-                    return waiting.pop(0)
-        return ""
+def _document(status: "Status", settings: "Settings") -> TopDocument:
+    from softwalltime.store.current import read_overview
+    from softwalltime.store.opening import open_engine
 
     try:
-        # No line buffering and no echo; Ctrl-C still works.
-        tty.setcbreak(descriptor)
-        yield pressed
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with open_engine(settings) as engine, engine.connect() as connection:
+            found = read_overview(connection, SHOWN)
+    except SoftwalltimeError as error:
+        return TopDocument(status.to_json(), None, None, None, (), (), (), str(error))
+
+    def named(names: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> tuple[dict[str, str], ...]:
+        return tuple(dict(zip(names, row, strict=True)) for row in rows)
+
+    return TopDocument(
+        status.to_json(), found.running, found.waiting, found.overdue, named(OVERDUE_NAMES, found.most_overdue),
+        named(RECENT_NAMES, found.last_decisions), named(STARTS_NAMES, found.next_starts), "",
+    )  # fmt: skip
 
 
-class _Store:
-    """The store, opened at the first use and again some time after an error."""
+def _rates(status: "Status", before: "Status", seconds: float) -> str:
+    from softwalltime.cli.overview import latency
 
-    def __init__(self, open_engine: Callable[[], Any]) -> None:
-        self._open = open_engine
-        self._opened: Any = None
-        self._engine: Engine | None = None
-        self._problem = ""
-        self._next_try = 0.0
-
-    def read(self) -> StoreSnapshot:
-        """Read the figures, or return the error."""
-        from softwalltime.store.current import read_overview
-
-        if self._engine is None and time.monotonic() < self._next_try:
-            return StoreSnapshot(None, self._problem)
-        try:
-            if self._engine is None:
-                self._opened = self._open()
-                self._engine = self._opened.__enter__()
-            with self._engine.connect() as connection:
-                return StoreSnapshot(read_overview(connection, SHOWN))
-        except SoftwalltimeError as error:
-            self.close()
-            self._problem, self._next_try = str(error), time.monotonic() + RETRY
-            return StoreSnapshot(None, self._problem)
-
-    def close(self) -> None:
-        """Close the connections."""
-        opened, self._opened, self._engine = self._opened, None, None
-        if opened is not None:
-            with suppress(SoftwalltimeError):
-                opened.__exit__(None, None, None)
+    # After a restart of the daemon the counters begin at 0.
+    requests = max(0, status.requests.get("predict", 0) - before.requests.get("predict", 0))
+    answers = latency(status.answer_times.since(before.answer_times))
+    return f"since the last update: {requests / seconds:,.1f} requests per second, answer {answers}"
 
 
-def _take_sample(socket: Path, store: _Store) -> Sample:
-    return Sample(time.monotonic(), ask_status(socket), store.read())
+def _print(output: Output, document: TopDocument, rates: str) -> None:
+    output.paragraph(f"\n{rates}")
+    if document.problem:
+        output.paragraph(f"jobs and decisions omitted: {document.problem}", "warning")
+        return
+    output.line(f"jobs: {document.running:,} running, {document.waiting:,} waiting, {document.overdue:,} overdue")
+    for title, names, rows in (
+        ("overdue", OVERDUE_NAMES, document.most_overdue),
+        ("next starts", STARTS_NAMES, document.next_starts),
+        ("last decisions", RECENT_NAMES, document.last_decisions),
+    ):
+        if rows:
+            output.line(f"\n{title}", "strong")
+            columns = (TextColumn(name, _RANKS.get(name, 0), left=True, least=16 * (name in _RANKS)) for name in names)
+            # Users choose some of the texts.
+            cells = [[printable(row[name] or MISSING) for name in names] for row in rows]
+            output.table(TextTable.of(columns, cells))

@@ -10,7 +10,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli.command import command
-from softwalltime.cli.options import ServerName
+from softwalltime.cli.options import server_name
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.cli.sources import problems
@@ -22,7 +22,7 @@ class ConvertOptions:
     trace: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path))
     folder: Path = argument(type=FOLDER)
     server: str | None = option(
-        "Name of the PBS server.  Default: the trace's name up to the first dot.", type=ServerName()
+        "Name of the PBS server.  Default: the trace's name up to the first dot.", type=server_name, metavar="NAME"
     )
 
 

@@ -4,17 +4,21 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from json.decoder import JSONDecoder
 from pathlib import Path
 from typing import Any
 
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import BaseModel, ValidationError
 
-from softwalltime.deployment import configuration, positions
+from softwalltime.deployment import configuration
+from softwalltime.deployment.configuration import problems_in
 from softwalltime.deployment.finding import ConfigProblem
-from softwalltime.deployment.hook_settings import problems_in
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.live.options import LiveOptions, inert, read_policy
+from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.start_options import StartOptions
@@ -28,6 +32,10 @@ TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptio
 _VARIABLES = {"CONFIG", "COMPLETE"}
 """Variables that are no settings."""
 _DSN = "dsn"
+DEFAULT = "default"
+_MISSING = object()
+_HEADER = re.compile(r"""\s*(\[\[?)([\w.\- \t"']+)\]""")
+_KEY = re.compile(r"""\s*([\w.\-"']+)\s*=""")
 
 
 def check_file(file: Path) -> list[ConfigProblem]:
@@ -50,9 +58,9 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
     except tomllib.TOMLDecodeError as error:
         yield ConfigProblem(file, getattr(error, "lineno", None) or _line(str(error)), "", f"not TOML: {error}")
         return
-    lines = positions.toml_lines(text)
+    lines = toml_lines(text)
     for path, reason in _errors(values):
-        yield ConfigProblem(file, positions.line_of(lines, path), written(path), reason)
+        yield ConfigProblem(file, line_of(lines, path), written(path), reason)
     policy = values.get("policy")
     if isinstance(policy, dict):
         try:
@@ -61,7 +69,7 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
             # An unhashable preset is an error of its own.
             unused = ()
         for key in unused:
-            line = positions.line_of(lines, ("policy", key))
+            line = line_of(lines, ("policy", key))
             yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {policy['preset']}", "note")
 
 
@@ -80,8 +88,8 @@ def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
         for name, table in tables.items():
             tables[name] = {**tomllib.loads(text).get(name, {}), **table}
         if not place and tables["policy"]:
-            lines = positions.toml_lines(text)
-            line = positions.line_of(lines, ("live", "mode")) or positions.line_of(lines, ("policy", "preset"))
+            lines = toml_lines(text)
+            line = line_of(lines, ("live", "mode")) or line_of(lines, ("policy", "preset"))
             place = str(file)
     if place and (text := inert(*read_policy(tables["policy"], tables["live"]))):
         yield ConfigProblem(place, line, "live.mode", text)
@@ -114,15 +122,14 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
     except UsageError as error:
         yield ConfigProblem(file, _line(str(error)), "", str(error).removeprefix(f"{file}: "))
         return
-    lines, twice = positions.json_lines(text)
+    lines, twice = json_lines(text)
     for path, line in twice:
         yield ConfigProblem(file, line, written(path), "the key is there twice; the last one counts")
     for place, reason in problems_in(values):
-        yield ConfigProblem(file, positions.line_of(lines, place), written(place), reason)
+        yield ConfigProblem(file, line_of(lines, place), written(place), reason)
 
 
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Yield path and reason of each error in settings."""
     try:
         settings_from((), values, environment=False)
     except (ValidationError, ValueError) as error:
@@ -150,6 +157,147 @@ def _reasons(error: ValueError, model: type[BaseModel] = Settings) -> Iterator[t
 
 
 def _line(message: str) -> int | None:
-    """Return the line that a parser's message names."""
     match = re.search(r"line (\d+)", message)
     return None if match is None else int(match[1])
+
+
+def line_of(lines: dict[Place, int], path: Place) -> int | None:
+    """Return the line of a value, else of the first one within it, else of the nearest one around it."""
+    if path in lines or not path:
+        return lines.get(path)
+    within = (line for other, line in lines.items() if other[: len(path)] == path)
+    return next(within, None) or line_of(lines, path[:-1])
+
+
+def toml_lines(text: str) -> dict[Place, int]:
+    """Return the line, from 1, of each table and key of a valid TOML document that begins a line.
+
+    tomllib and tomlkit do not tell it.
+    """
+    found: dict[Place, int] = {}
+    tables: dict[Place, int] = {}
+    table: Place = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _path(header[2])
+            if header[1] == "[[":
+                tables[table] = tables.get(table, -1) + 1
+                table = (*table, tables[table])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_path(key[1])), number)
+    return found
+
+
+def _path(dotted: str) -> Place:
+    return tuple(part.strip(" \t\"'") for part in dotted.split("."))
+
+
+def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
+    """Return the line, from 1, of each key of a valid JSON document, and the keys that their object has twice."""
+    found: dict[Place, int] = {}
+    twice: list[tuple[Place, int]] = []
+    decoder = JSONDecoder()
+
+    def space(at: int) -> int:
+        while at < len(text) and text[at] in " \t\r\n,:":
+            at += 1
+        return at
+
+    def value(at: int, path: Place) -> int:
+        at = space(at)
+        if text[at] not in "{[":
+            return decoder.raw_decode(text, at)[1]
+        end, index = "}" if text[at] == "{" else "]", 0
+        at = space(at + 1)
+        while text[at] != end:
+            key: str | int = index
+            if end == "}":
+                line = text.count("\n", 0, at) + 1
+                key, at = decoder.raw_decode(text, at)
+                if (*path, key) in found:
+                    twice.append(((*path, key), line))
+                found[*path, key] = line
+            at = space(value(at, (*path, key)))
+            index += 1
+        return at + 1
+
+    value(0, ())
+    return found, twice
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveValue:
+    """One effective setting: its value and where it comes from."""
+
+    key: str
+    """Its key, with its table."""
+    value: Any
+    """Its value; passwords are not shown."""
+    source: str
+    """default, file:line, the environment's variable, or the preset."""
+
+
+class _Sources:
+    def __init__(self, files: list[Path]) -> None:
+        texts = {file: file.read_text(encoding="utf-8") for file in files}
+        self._files = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}
+
+    def of(self, path: Place) -> str:
+        """Return where the value with this path is given; ``default`` if nowhere."""
+        if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
+            return variable
+        for file, (values, lines) in self._files.items():
+            given: Any = values
+            for part in path:
+                given = given.get(part, _MISSING) if isinstance(given, dict) else _MISSING
+            if given is not _MISSING:
+                return f"{file}:{line_of(lines, path)}"
+        return DEFAULT
+
+
+def effective_values(settings: Settings, files: list[Path]) -> Iterator[EffectiveValue]:
+    """Yield each setting with its source.
+
+    :param files: the settings files, in order of precedence; all are valid.
+    """
+    sources, preset = _Sources(files), settings.policy.get("preset")
+    policy, live = read_policy(settings.policy, settings.live)
+    guard = {} if (seconds := guard_of(preset)) is None else {"guard": seconds}
+    tables: dict[str, tuple[BaseModel, Mapping[str, Any]]] = {
+        "policy": (policy, resolved(settings.policy)),
+        "live": (live, {**guard, **settings.live}),
+        "starts": (StartOptions.model_validate(settings.starts), settings.starts),
+    }
+    for name in Settings.model_fields:
+        given = getattr(settings, name)
+        if name not in tables:
+            yield EffectiveValue(name, _shown(name, given), sources.of((name,)))
+            continue
+        model, with_preset = tables[name]
+        for key in type(model).model_fields:
+            source = sources.of((name, key))
+            set_there = key in with_preset and (source == DEFAULT or with_preset[key] != given.get(key))
+            if preset is not None and set_there:
+                source = f"preset {preset} ({sources.of(('policy', 'preset'))})"
+            yield EffectiveValue(f"{name}.{key}", _shown(key, getattr(model, key)), source)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return a value as JSON has it, without passwords."""
+    if name == "dsn" and value is not None:
+        return _without_password(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, tuple | list):
+        return [_shown("", each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _without_password(dsn: str) -> str:
+    try:
+        parse_dsn(dsn)
+    except UsageError:
+        return "(not shown: it cannot be read)"
+    parameters = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
+    return make_conninfo("", **{key: "***" if "password" in key else value for key, value in parameters.items()})

@@ -1,13 +1,156 @@
-"""Checks of PBS's settings: whether its scheduler plans ahead, and how its queues use walltimes.
-
-These are choices of the site, so what limits soft walltimes is advice and not an error.
-"""
+"""Checks of the hook that PBS has."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from softwalltime.deployment.finding import Finding, advice, ok, skipped, warning
+from softwalltime.deployment import configuration
+from softwalltime.deployment.configuration import Values
+from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, configuration_of, script, transport
+from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
+from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
 from softwalltime.deployment.sched_config import switched
+
+_INSTALL = "softwalltime install --apply"
+INSTALL = f"root on the PBS server's host: {_INSTALL}"
+SLOW = 10.0
+"""Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
+
+
+def check_hook(
+    hook: Hook | None, hooks: QmgrObjects, supported: frozenset[str], socket: Path
+) -> tuple[list[Finding], Values | None]:
+    """Return the findings about the hook, and its effective configuration, if it has one.
+
+    :param hooks: all hooks of PBS.
+    :param supported: those of our events that PBS has.
+    :param socket: the daemon's socket, by its settings.
+    """
+    if hook is None:
+        return [problem("hook", f"PBS has no hook called {NAME}", INSTALL)], None
+    values = configuration_of(hook) if hook.configuration else {}
+    found = [*_script(hook), *_configuration(values, socket)]
+    if values is not None:
+        found += [*_events(hook, supported, values), *_alarm(hook, values)]
+    return [*found, *_order(hook, hooks)], None if values is None else configuration.effective(values)
+
+
+def _script(hook: Hook) -> Iterator[Finding]:
+    if hook.script == script():
+        yield ok("hook", "PBS has this version")
+    else:
+        yield problem("hook", "the hook in PBS has another version, or was altered", INSTALL)
+    if hook.enabled:
+        yield ok("hook enabled", "PBS runs it")
+    else:
+        text = "it is disabled; PBS refuses a qalter -l walltime= below the soft walltime of a job"
+        yield problem("hook enabled", text, f"root: {_INSTALL} --enable")
+    if hook.attributes.get("debug") == "true":
+        yield warning("hook debug", "PBS writes three files at each event", f"qmgr -c 'set hook {NAME} debug = false'")
+
+
+def _configuration(values: Values | None, socket: Path) -> Iterator[Finding]:
+    check = "hook configuration"
+    if values is None:
+        yield problem(check, "it is not JSON, so the hook uses its defaults", f"correct it, then {INSTALL}")
+        return
+    errors = configuration.errors(values)
+    if errors:
+        yield problem(check, "; ".join(errors), f"correct it, then {INSTALL}")
+    else:
+        changed = [key for key, _ in configuration.differences(configuration.shipped(), values)]
+        yield ok(check, f"valid; {', '.join(changed)} changed" if changed else "valid, as shipped")
+    effective = configuration.effective(values)
+    if effective["transport"] == "postgres":
+        yield skipped("socket", "the hook queries PostgreSQL itself")
+        yield check_transport(effective["postgres"]["transport_path"])
+        yield check_folder(effective["postgres"]["psycopg_path"])
+    elif effective["socket"] == str(socket):
+        yield ok("socket", f"hook and daemon both use {socket}")
+    else:
+        yield problem("socket", f"the hook uses {effective['socket']}, the daemon {socket}", INSTALL)
+
+
+def check_transport(name: str) -> Finding:
+    check = "transport"
+    if not name:
+        return problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
+    try:
+        found = call_in_subprocess(lambda: _wrong_in(Path(name)), SLOW)
+    except SubprocessError as error:
+        return problem(check, f"{name}: {error}", INSTALL)
+    if found is not None:
+        return problem(check, found[0], found[1])
+    return ok(check, f"{name} has this version, and only root can change it")
+
+
+def _wrong_in(file: Path) -> list[str] | None:
+    if (found := file_writable_by_others(file)) is not None:
+        return [f"{found.path} {found.reason}, and the hook runs it as root", f"root: {found.remedy}"]
+    if file.read_text(encoding="utf-8") != transport():
+        return [f"{file} has another version, or was altered", INSTALL]
+    return None
+
+
+def check_folder(name: str) -> Finding:
+    """Check whether users other than root can change what the hook, which runs as root, loads from this folder."""
+    check = "psycopg_path"
+    if not name:
+        return problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
+    try:
+        found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), SLOW)
+    except SubprocessError as error:
+        return problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
+    if found is not None:
+        path, reason, remedy = found
+        return problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
+    return ok(check, f"only root can change {name}")
+
+
+def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
+    check = "hook events"
+    chosen = configuration.effective(values)["events"]
+    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
+    if "modifyjob" not in hook.events:
+        yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
+    elif hook.events == wanted:
+        left_out = [event for event in EVENTS if event not in wanted]
+        yield ok(check, ", ".join(sorted(wanted)) + (f"; without {', '.join(left_out)}" if left_out else ""))
+    else:
+        text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
+        yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
+
+
+def _alarm(hook: Hook, values: Values) -> Iterator[Finding]:
+    alarm = hook.attributes.get("alarm", "")
+    deadline = configuration.effective(values)["deadline_ms"]
+    if alarm.isdecimal() and int(alarm) * 1000 <= deadline:
+        yield problem(
+            "hook alarm",
+            f"PBS interrupts the hook after {alarm} s, before its own deadline of {deadline} ms",
+            f"qmgr -c 'set hook {NAME} alarm = {alarm_for(values)}'",
+        )
+    else:
+        yield ok("hook alarm", f"{alarm} s; the hook's own deadline is {deadline} ms")
+
+
+def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
+    check = "hook order"
+    own = int(hook.attributes.get("order", "0") or 0)
+    later = [
+        name
+        for (_, name), found in hooks.items()
+        if name != NAME
+        and found.get("enabled").lower() == "true"
+        and {"queuejob", "modifyjob", "postqueuejob"} & set(found.parts("event")) & hook.events
+        and int(found.get("order", "0") or 0) >= own
+    ]
+    if later:
+        text = f"{', '.join(sorted(later))} run after it and may change the job that the prediction is based on"
+        yield warning(check, text, f"if they set walltimes, queues or projects: qmgr -c 'set hook {NAME} order = 1000'")
+    else:
+        yield ok(check, f"{own}: after all other hooks of these events")
 
 
 def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Iterator[Finding]:
@@ -24,7 +167,6 @@ def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Ite
 
 
 def _ordering(file: str, text: str) -> Finding:
-    """Check whether the scheduler plans ahead with this sched_config."""
     check = "strict ordering"
     if True not in switched(text, "strict_ordering"):
         # strict_ordering also changes the order of the jobs, so it is for the site to decide.

@@ -3,6 +3,7 @@
 import os
 import pwd
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 from softwalltime.accounting.values import clock
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, socket_mode
-from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.status import OK, Status
+from softwalltime.users.client import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0
@@ -23,33 +24,35 @@ CLOCKS = 2.0
 MUCH = 10_000_000
 """Bytes of a growing log that may be unread: seconds of work."""
 DAY = 86400
+OLD = 3600
+"""Seconds after which the newest forecast is old."""
+LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
 
 
-def check_socket(socket: Path) -> Iterator[Finding]:
+def check_socket(socket: Path) -> Finding:
     """Check that only root and the daemon's user can connect."""
     check = "socket permissions"
     try:
-        owner, mode = socket_mode(socket)
-    except SubprocessError as error:
-        yield problem(check, str(error), _start())
-        return
+        status = socket.stat()
+    except OSError as error:
+        return problem(check, f"{socket}: {error.strerror}", _start())
+    if not stat.S_ISSOCK(status.st_mode):
+        return problem(check, f"{socket}: not a socket", _start())
+    owner, mode = status.st_uid, stat.S_IMODE(status.st_mode)
     try:
         name = pwd.getpwuid(owner).pw_name
     except KeyError:
         name = str(owner)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
-        yield problem(check, f"{socket} is {mode:04o}: others may connect", act)
-        return
+        return problem(check, f"{socket} is {mode:04o}: others may connect", act)
     if (found := writable_by_others(socket.parent, (0, owner))) is not None:
         text = f"{found.path} {found.reason}, who could replace the socket"
-        yield problem(check, text, f"root: {found.remedy}")
-        return
+        return problem(check, text, f"root: {found.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
-        yield warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
-    else:
-        yield ok(check, f"{mode:04o}, owner {name}: root and {name} can connect")
+        return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
+    return ok(check, f"{mode:04o}, owner {name}: root and {name} can connect")
 
 
 def _start() -> str:
@@ -119,7 +122,6 @@ def _learning(status: Status) -> Iterator[Finding]:
 
 
 def check_policy(status: Status, policy: SitePolicy | None, version: str) -> Iterator[Finding]:
-    """Check that the daemon uses the policy of the settings, if that is valid."""
     if policy is not None and status.version == version and status.policy != policy.model_dump(mode="json"):
         text = "the daemon uses another [policy] than the settings have now"
         yield warning("policy", text, "root: systemctl reload softwalltime")
@@ -177,22 +179,22 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if not logs.size:
         yield ok(check, f"{logs.path} is empty")
         return
-    read = store.read_of(logs)
-    behind = logs.size - (read or 0)
-    if read is None:
+    positions = store.of_log(logs)
+    behind = logs.size - max((each.offset for each in positions), default=0)
+    if not positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
-    if len(servers := store.servers_of(logs)) > 1:
+    # A log has no server as long as it has no job.
+    if len(servers := sorted({each.server for each in positions if each.server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 
 
 def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    """Report the prediction for a job of a user with stored jobs."""
     check = "trial prediction"
     if isinstance(answer, str):
         yield skipped(check, answer)
@@ -200,3 +202,26 @@ def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> It
     seconds = answer["soft_walltime"]
     what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)}"
     yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")
+
+
+def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
+    """Ask as this user; yield nothing where the site does not offer it."""
+    check = "softwalltime me"
+    if not socket.is_socket():
+        return
+    try:
+        found = ask_own_jobs(socket)
+    except NoOwnJobsError as error:
+        yield problem(check, str(error), LOG)
+        return
+    made = max((forecast.forecast_at for forecast in found.forecasts), default=None)
+    if found.problem:
+        yield problem(check, found.problem, LOG)
+    elif made is None:
+        text = "answers, without expected starts and ends: there is no forecast"
+        yield warning(check, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
+    elif time.time() - made > OLD:
+        text = f"answers with forecasts that are {(time.time() - made) / 3600:.1f} hours old"
+        yield warning(check, text, "root: softwalltime status says why the daemon makes none")
+    else:
+        yield ok(check, "answers users")

@@ -1,35 +1,28 @@
 """The hook's configuration: the default, the administrator's changes, and invalid values."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from softwalltime import resources
-from softwalltime.deployment.hook_settings import hook_module, problems_in
 from softwalltime.errors import UsageError
+from softwalltime.validation import Place, problems
 from softwalltime.validation import written as written_place
 
 Values = dict[str, Any]
-_MISSING = object()
-_UNSHOWN = "dsn"
-"""The key whose value is not shown, because it may contain a password."""
+_BUILT_IN = re.compile(
+    "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
+    "|software|site"
+)
+"""Resources with a meaning in PBS, which cannot hold the ordering value."""
 _REMEDY = "correct it, or move it away to start with the defaults"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A key with another value; ``None``: the key is missing."""
-
-    key: str
-    before: str | None
-    after: str | None
-
-    def __str__(self) -> str:
-        """Return the change as text."""
-        if self.before is None:
-            return f"{self.key}: new, {self.after}"
-        return f"{self.key}: {self.before}, will be {self.after}" if self.after is not None else f"{self.key}: removed"
 
 
 def shipped() -> Values:
@@ -51,7 +44,6 @@ def read(text: str, where: str) -> Values:
 
 
 def written(values: Values) -> str:
-    """Return a configuration as text."""
     return json.dumps(values, indent=2) + "\n"
 
 
@@ -64,18 +56,26 @@ def merged(own: Values, defaults: Values) -> Values:
     return {**result, **{key: value for key, value in own.items() if key not in defaults}}
 
 
-def differences(before: Values, after: Values, prefix: str = "") -> Iterator[Difference]:
+def differences(before: Values, after: Values, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each key with another value, and the change as text."""
     for key in {**before, **after}:
-        old, new = before.get(key, _MISSING), after.get(key, _MISSING)
+        old, new, name = before.get(key), after.get(key), prefix + key
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from differences(old, new, f"{prefix}{key}.")
+            yield from differences(old, new, f"{name}.")
+            continue
+        # The DSN may contain a password.
+        old_text, new_text = (
+            ("(not shown)" if value else "none") if key == "dsn" else json.dumps(value) for value in (old, new)
+        )
+        if key not in before:
+            yield name, f"{name}: new, {new_text}"
+        elif key not in after:
+            yield name, f"{name}: removed"
         elif old != new or type(old) is not type(new):
-            shown = _hidden if key == _UNSHOWN else _shown
-            yield Difference(prefix + key, shown(old), shown(new))
+            yield name, f"{name}: {old_text}, will be {new_text}"
 
 
 def errors(values: Values) -> list[str]:
-    """Return the errors in a configuration, each with its key."""
     return [f"{written_place(place)}: {reason}" for place, reason in problems_in(values)]
 
 
@@ -84,13 +84,79 @@ def effective(values: Values) -> Values:
     return cast("Values", hook_module().configured(values, []))
 
 
-def events(values: Values) -> Mapping[str, bool]:
-    return cast("Mapping[str, bool]", effective(values)["events"])
+@cache
+def hook_module() -> ModuleType:
+    """Return the hook file as a module: outside pbs_server it only has definitions."""
+    module = ModuleType("softwalltime_hook")
+    SourceFileLoader(module.__name__, str(resources.hook())).exec_module(module)
+    return module
 
 
-def _shown(value: object) -> str | None:
-    return None if value is _MISSING else json.dumps(value)
+def _absolute(path: str) -> str:
+    if not path.startswith("/"):
+        raise PydanticCustomError("absolute", "should be an absolute path")
+    return path
 
 
-def _hidden(value: object) -> str | None:
-    return None if value is _MISSING else "(not shown)" if value else "none"
+def _absolute_or_empty(path: str) -> str:
+    return path and _absolute(path)
+
+
+def _custom_resource(name: str) -> str:
+    if _BUILT_IN.fullmatch(name):
+        raise PydanticCustomError("built_in", "has a meaning in PBS: name a custom resource")
+    if re.fullmatch(r"([A-Za-z][A-Za-z0-9_-]*)?", name) is None:
+        raise PydanticCustomError("resource", "should be the name of a resource")
+    return name
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class HookEvents(_Table):
+    queuejob: bool = True
+    postqueuejob: bool = False
+    modifyjob: bool = True
+    runjob: bool = True
+
+
+class PostgresTransport(_Table):
+    """The transport for sites without the daemon."""
+
+    transport_path: Annotated[str, AfterValidator(_absolute_or_empty)] = ""
+    dsn: str = ""
+    psycopg_path: Annotated[str, AfterValidator(_absolute_or_empty)] = ""
+    waiting: str = "usage"
+    running: str = "walltime"
+    exclusive: Literal["walltime", "waiting"] = "walltime"
+
+
+class HookSettings(_Table):
+    transport: Literal["daemon", "postgres"] = "daemon"
+    socket: Annotated[str, AfterValidator(_absolute)] = "/run/softwalltime/hook.sock"
+    deadline_ms: int = Field(50, ge=1, le=5000)
+    breaker_failures: int = Field(3, ge=1, le=1000)
+    breaker_requests: int = Field(20, ge=1, le=1000)
+    breaker_budget_ms: int = Field(0, ge=0, le=5_000_000)
+    breaker_seconds: int = Field(30, ge=0, le=86_400)
+    minimum: int = Field(60, ge=60, le=86_400)
+    ordering: Annotated[str, AfterValidator(_custom_resource)] = "predicted"
+    daemon_users: list[str] = ["softwalltime", "softwalltime-live"]
+    events: HookEvents = HookEvents()
+    runjob: Literal["always", "never", "if-none"] = "always"
+    runjob_fallback: Literal["walltime", "keep"] = "walltime"
+    jobs_without_walltime: bool = False
+    clean_texts: bool = True
+    attributes: bool = True
+    log: Literal["all", "changes", "errors", "off"] = "all"
+    postgres: PostgresTransport = PostgresTransport()
+
+
+def problems_in(values: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    try:
+        HookSettings.model_validate(values)
+    except ValidationError as error:
+        # The DSN may contain a password.
+        for place, reason in problems(error, HookSettings, "postgres"):
+            yield place, re.sub("valid dictionary or instance of [A-Za-z]+", "JSON object", reason)

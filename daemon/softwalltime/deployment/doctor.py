@@ -3,36 +3,25 @@
 import os
 import pwd
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from softwalltime.deployment import configuration, probes
+from softwalltime import __version__
+from softwalltime.deployment import check_service, configuration, preset_setup, probes
 from softwalltime.deployment import hook as hooks
-from softwalltime.deployment.check_hook import check_hook
-from softwalltime.deployment.check_pbs import check_queues, check_scheduler
-from softwalltime.deployment.check_service import (
-    check_daemon,
-    check_lag,
-    check_policy,
-    check_socket,
-    check_store,
-    check_trial,
-)
-from softwalltime.deployment.check_setup import check_setup, check_shown_starts, shows_starts
-from softwalltime.deployment.check_users import check_users
+from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.preset_setup import RESOURCE, requirements, resource_of, setup_of
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
-from softwalltime.deployment.read_settings import read_settings, sched_configs
-from softwalltime.deployment.subprocess_call import SubprocessError
+from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy
+from softwalltime.service.client import ask
 from softwalltime.service.start_options import start_options
 from softwalltime.service.status import OK
 from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
@@ -48,11 +37,9 @@ class Doctor:
     """One run of all checks.
 
     :param config: settings file of the daemon; ``None``: the default ones.
-    :param version: version of this package.
     """
 
     config: Path | None
-    version: str
     deadline_ms: int = 0
     asks_daemon: bool = True
     policy: SitePolicy | None = None
@@ -60,7 +47,7 @@ class Doctor:
     """Whether guard, steering or the order reads promised starts."""
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
-    resource: str = RESOURCE
+    resource: str = preset_setup.RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
     """Why the settings are unknown."""
@@ -72,10 +59,13 @@ class Doctor:
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
         store = yield from self._store(settings, daemon)
-        yield from _lag(settings, store)
+        logs: LogProbe | str = "no accounting folder in the settings"
+        if (accounting := settings.accounting) is not None:
+            logs = _or_why(lambda: probes.probe_logs(accounting))
+        yield from check_service.check_lag(logs, store, time.time())
         if self.asks_daemon:
-            yield from _trial(settings, daemon, store)
-        yield from check_users()
+            yield from self._trial(settings, daemon, store)
+        yield from check_service.check_users()
         if self.alters is not None:
             server, agent = self.alters
             yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))
@@ -92,7 +82,8 @@ class Doctor:
             self.unknown = f"{hidden} permission denied: run this as root"
             yield skipped("settings", self.unknown)
             return settings
-        if (found := settings_writable_by_others(self.config, _owners())) is not None:
+        owners = {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
+        if (found := settings_writable_by_others(self.config, owners)) is not None:
             text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
             yield problem("settings", text, f"root: {found.remedy}")
         try:
@@ -105,7 +96,7 @@ class Doctor:
         yield ok("settings", f"valid; socket {settings.socket}, accounting {settings.accounting or 'not followed'}")
         if live.mode == "on":
             self.alters = live.server, live.agent
-        elif shows_starts(settings):
+        elif preset_setup.shows_starts(settings):
             self.alters = starts.server or live.server, starts.agent or live.agent
         if self.policy is not None:
             self.promises = reads_promises(self.policy, live)
@@ -124,13 +115,16 @@ class Doctor:
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings, version)
         yield from self._scheduler(pbs, settings, server)
-        if shows_starts(settings):
-            yield _shown_starts(pbs)
+        if preset_setup.shows_starts(settings):
+            try:
+                yield preset_setup.check_shown_starts(read_settings(pbs))
+            except PbsError as error:
+                yield skipped("expected starts", str(error))
         yield from check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
-        preset, setup = str(settings.policy.get("preset", "custom")), setup_of(self.policy)
-        needs = requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
+        preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
+        needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
             found = read_settings(pbs) if needs else None
         except PbsError as error:
@@ -141,8 +135,13 @@ class Doctor:
             yield from general
             return
         on = self.policy is None or self.policy.mode == "on"
-        specific = list(check_setup(preset, needs, found, on=on, setup=setup))
-        yield from (finding for finding in general if not repeated(finding, specific))
+        specific = list(preset_setup.check_setup(preset, needs, found, on=on, setup=setup))
+        verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
+        for finding in general:
+            verdict = verdicts.get(finding.check.replace("_", " "), "")
+            # Where the requirement is met, what is to be done is about something else, such as the depth of a queue.
+            if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
+                yield finding
         yield from specific
 
     def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
@@ -167,18 +166,18 @@ class Doctor:
         yield from findings
         if values is not None:
             self.deadline_ms = values["deadline_ms"]
-            self.resource = resource_of(values)
+            self.resource = preset_setup.resource_of(values)
             self.asks_daemon = values["transport"] == "daemon"
 
     def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:
         if not self.asks_daemon:
             yield skipped("daemon", "the hook queries PostgreSQL itself")
             return "the hook does not use it"
-        yield from check_socket(settings.socket)
+        yield check_service.check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
-        yield from check_daemon(daemon, self.deadline_ms, self.version)
+        yield from check_service.check_daemon(daemon, self.deadline_ms, __version__)
         if isinstance(daemon, DaemonProbe):
-            yield from check_policy(daemon.status, self.policy, self.version)
+            yield from check_service.check_policy(daemon.status, self.policy, __version__)
         return daemon
 
     def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
@@ -191,56 +190,23 @@ class Doctor:
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
             # The daemon has reported it already.
             store = replace(store, retention="")
-        yield from check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
+        yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
-
-def _shown_starts(pbs: Qmgr) -> Finding:
-    """Check the resource that shows expected starts on the jobs."""
-    try:
-        return check_shown_starts(read_settings(pbs))
-    except PbsError as error:
-        return skipped("expected starts", str(error))
-
-
-def repeated(general: Finding, specific: Iterable[Finding]) -> bool:
-    """Return whether the findings about the preset say what a general finding about the scheduler says.
-
-    Where the requirement is met, the general finding is about something else, such as the depth of a queue.
-    """
-    same = [finding for finding in specific if finding.check.replace("_", " ") == general.check.replace("_", " ")]
-    if general.verdict in ("advice", "warning", "problem"):
-        return any(finding.verdict != "ok" for finding in same)
-    return general.verdict == "skipped" or bool(same)
-
-
-def _lag(settings: Settings, store: StoreProbe | str) -> Iterator[Finding]:
-    logs: LogProbe | str = "no accounting folder in the settings"
-    if (accounting := settings.accounting) is not None:
-        logs = _or_why(lambda: probes.probe_logs(accounting))
-    yield from check_lag(logs, store, time.time())
-
-
-def _trial(settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-    """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
-    known = store if isinstance(store, StoreProbe) else None
-    user = known.user if known and known.user else "root"
-    walltime = known.walltime if known and known.walltime else TRIAL_WALLTIME
-    project = known.project if known else ""
-    answer: dict[str, Any] | str = "the daemon does not answer"
-    if isinstance(daemon, DaemonProbe):
-        answer = _or_why(lambda: probes.trial(settings.socket, user, walltime, project))
-    yield from check_trial(answer, user, walltime)
+    def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
+        """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
+        job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
+        if isinstance(store, StoreProbe) and store.user:
+            job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}
+        request = {"op": "explain", "event": "queuejob", "job": job}
+        answer: dict[str, Any] | str = "the daemon does not answer"
+        if isinstance(daemon, DaemonProbe):
+            answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
+        yield from check_service.check_trial(answer, job["user"], job["walltime"])
 
 
 def _or_why(work: Callable[[], T]) -> T | str:
-    """Return the result of a probe, or the reason that there is none."""
     try:
         return work()
     except SubprocessError as error:
         return str(error)
-
-
-def _owners() -> set[int]:
-    """Return who may own the settings: root, this user, and the daemon's."""
-    return {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}

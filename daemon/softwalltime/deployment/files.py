@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.installation_plan import CONFIGURATION, SCRIPT, STATEMENTS, TRANSPORT, InstallationPlan
+from softwalltime.deployment.hook import CONFIGURATION, SCRIPT, TRANSPORT, InstallationPlan
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.errors import SourceError, UsageError
 
@@ -32,21 +32,15 @@ def read_own(folder: Path) -> Values | None:
     return None
 
 
-def outdated(plan: InstallationPlan, folder: Path) -> list[Path]:
-    """Return the files that are not there as they should be, which :func:`write` would write.
-
-    :raises SourceError: if one cannot be read.
-    """
-    with _named_failure(folder):
-        return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
-
-
-def write(plan: InstallationPlan, folder: Path) -> list[Path]:
-    """Write the files that are missing or differ; return those that were written.
+def write(plan: InstallationPlan, folder: Path, *, do: bool = True) -> list[Path]:
+    """Return the files that are missing or differ, and write them if wanted.
 
     :param folder: absolute.
     :raises SourceError: if that is impossible, or other users could change what root imports.
     """
+    if not do:
+        with _named_failure(folder):
+            return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
     if not str(folder).isprintable() or set(str(folder)) & set(" \t\"'"):
         raise UsageError(f"{folder}: qmgr cannot read files from a path with blanks or quotes; give another FOLDER")
     changed = []
@@ -112,7 +106,6 @@ def _mode(name: str) -> int:
 
 
 def _current(file: Path, content: str) -> bool:
-    """Whether the file has that content and no other user can change it."""
     return _closed(file, _mode(file.name)) and file.read_text(encoding="utf-8") == content
 
 
@@ -166,7 +159,8 @@ def _remove_empty(folder: Path) -> None:
 
 def files_in(folder: Path) -> list[Path]:
     """Return those of our files that exist, also half written ones and dangling links."""
-    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, STATEMENTS)]
+    # Earlier versions wrote statements for qmgr too.
+    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, "softwalltime.qmgr")]
     try:
         present = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):  # Another command may remove it at the same moment.

@@ -20,7 +20,6 @@ class Finding:
     """What to do, by whom; empty: nothing."""
 
     def __str__(self) -> str:
-        """Return the line."""
         return f"{self.verdict:<9}{self.check:<22}{self.text}{f'  -> {self.act}' if self.act else ''}"
 
 
@@ -54,15 +53,12 @@ def advice(check: str, text: str, act: str) -> Finding:
 
 
 def warning(check: str, text: str, act: str) -> Finding:
-    """Return the finding that something works, but not as well as it could."""
     return Finding(check, "warning", text, act)
 
 
 def problem(check: str, text: str, act: str) -> Finding:
-    """Return the finding that something does not work."""
     return Finding(check, "problem", text, act)
 
 
 def skipped(check: str, text: str) -> Finding:
-    """Return the finding that a check could not be made, with the reason."""
     return Finding(check, "skipped", text)

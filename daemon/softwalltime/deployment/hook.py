@@ -2,16 +2,21 @@
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime import resources
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.qmgr import PbsError, Qmgr, year_of
+from softwalltime.deployment.qmgr import PbsError, Qmgr
 from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
+SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"
+TRANSPORT = "softwalltime_postgres.py"
+"""The hook loads it from the folder, if its configuration has the transport postgres."""
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 ORDER = 900
 """After the hooks that set walltimes, queues or projects: PBS runs hooks in ascending order, 1 to 1000."""
@@ -20,6 +25,19 @@ ALARM = 5
 SCRIPT_TYPE = "application/x-python"
 CONFIGURATION_TYPE = "application/x-config"
 _FIRST_WITH_POSTQUEUEJOB = 2023
+
+
+class Step(NamedTuple):
+    statement: str
+    why: str
+
+
+class InstallationPlan(NamedTuple):
+    """The files with their contents, the steps in PBS, and notes for the administrator."""
+
+    files: dict[str, str]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
 
 
 def own_files(home: Path) -> list[Path]:
@@ -31,8 +49,6 @@ def own_files(home: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook as PBS has it."""
-
     script: str
     configuration: str
     events: frozenset[str] = frozenset()
@@ -54,10 +70,7 @@ def script() -> str:
 
 
 def installed(pbs: Qmgr) -> Hook | None:
-    """Return the hook that PBS has.
-
-    :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
-    """
+    """Return the hook that PBS has; HooksHiddenError: PBS does not show it here."""
     thing = pbs.objects("hook").get(("hook", NAME))
     if thing is None:
         return None
@@ -90,8 +103,10 @@ def expected(version: str) -> frozenset[str]:
 
     postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
     """
-    year = year_of(version)
-    return frozenset(EVENTS) - ({"postqueuejob"} if year is not None and year < _FIRST_WITH_POSTQUEUEJOB else set())
+    # The year is the first number: 2022.1.4, 23.06.06, 19.1.3.
+    number = re.match(r"\d+", version)
+    older = number is not None and int(number[0]) % 2000 + 2000 < _FIRST_WITH_POSTQUEUEJOB
+    return frozenset(EVENTS) - ({"postqueuejob"} if older else set())
 
 
 def configuration_of(present: Hook | None) -> Values | None:
@@ -103,7 +118,6 @@ def configuration_of(present: Hook | None) -> Values | None:
 
 
 def transport() -> str:
-    """Return the file of this version that the hook loads for the transport postgres."""
     return resources.hook_transport().read_text(encoding="utf-8")
 
 
@@ -126,3 +140,78 @@ def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
 def alarm_for(values: Values) -> int:
     """Return the seconds for PBS's alarm: never before the hook's own deadline."""
     return max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
+
+
+def make_plan(
+    folder: Path, socket: str, supported: frozenset[str], present: Hook | None, own: Values | None, *,
+    enable: bool = False,
+) -> InstallationPlan:  # fmt: skip
+    """Return the plan that gives PBS the hook of this version with the administrator's configuration.
+
+    That is the one in the folder, else the one in PBS, else the default.
+
+    :param supported: events that PBS has.
+    :param own: the configuration in the folder.
+    :param enable: the hook if it is disabled in PBS.
+    :raises UsageError: if the configuration is invalid.
+    """
+    notes, there = [], configuration_of(present)
+    if there is None and present is not None and present.configuration.strip():
+        notes.append("the configuration of the hook in PBS is not JSON and is replaced")
+    base = own if own is not None else there
+    try:
+        values = adapted(base, socket, folder / TRANSPORT)
+    except UsageError as error:
+        place = folder / CONFIGURATION
+        where = f"correct {place}" if own is not None else f"write a correct one to {place}"
+        raise UsageError(f"{error}; {where}") from None
+    if base is not None:
+        notes += [f"hook configuration: {change}" for _, change in configuration.differences(base, values)]
+    if there is not None and base is not there:
+        notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
+    if present is not None and present.complete and not present.enabled and not enable:
+        notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
+    chosen = configuration.effective(values)["events"]
+    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
+    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, enable=enable))
+    files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
+    if values["transport"] == "postgres":
+        files = {TRANSPORT: transport(), **files}
+    return InstallationPlan(files, steps, tuple(notes))
+
+
+def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
+    if present is None:
+        yield Step(f"create hook {NAME}", "PBS does not have it")
+        # Users submit jobs at the same time.
+        yield Step(f"set hook {NAME} enabled = false", "until it is complete")
+    if there != values:
+        yield Step(
+            f"import hook {NAME} {CONFIGURATION_TYPE} default {folder / CONFIGURATION}",
+            "its configuration" if there is None else "its configuration has changed",
+        )
+    if present is None or present.script != script():
+        yield Step(
+            f"import hook {NAME} {SCRIPT_TYPE} default {folder / SCRIPT}",
+            "PBS has another version" if present is not None and present.complete else "the hook itself",
+        )
+
+
+def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, *, enable: bool) -> Iterator[Step]:
+    fresh = present is None or not present.complete
+    if present is None or present.events != wanted:
+        events = ",".join(event for event in EVENTS if event in wanted)
+        before = ", ".join(sorted(present.events)) if present is not None else ""
+        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
+    attributes = present.attributes if present is not None else {}
+    # Keep what an administrator has set.
+    for name, default, why in (
+        ("order", ORDER, "after hooks that set walltimes, queues or projects"),
+        ("alarm", alarm_for(values), "seconds until PBS interrupts it; its own deadline is shorter"),
+    ):
+        if fresh and attributes.get(name) != str(default):
+            yield Step(f"set hook {NAME} {name} = {default}", why)
+    if attributes.get("debug") != "false":
+        yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
+    if fresh or (enable and present is not None and not present.enabled):
+        yield Step(f"set hook {NAME} enabled = true", "PBS runs it from now on")

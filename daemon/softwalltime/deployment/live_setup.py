@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
-from softwalltime.deployment.qmgr import QmgrObject, run
+from softwalltime.deployment.qmgr import QmgrObject
 from softwalltime.live.options import LiveOptions
 from softwalltime.settings import Settings, service_user
 
@@ -36,14 +36,6 @@ def agent_change(live: LiveOptions, *, wanted: bool) -> str:
     if live.agent != SOCKET or SOCKET.is_socket() == wanted:
         return ""
     return START if wanted else STOP
-
-
-def change_agent(command: str) -> None:
-    """Run a command of :func:`agent_change`.
-
-    :raises PbsError: if systemd refuses.
-    """
-    run(command.split())
 
 
 def account_of(settings: Settings, live: LiveOptions) -> str:

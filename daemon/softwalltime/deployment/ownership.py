@@ -3,16 +3,15 @@
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime.settings import settings_files
 
 ROOT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WritableByOthers:
+class WritableByOthers(NamedTuple):
     """A path that other users can change, the reason, and the command that corrects it."""
 
     path: Path
@@ -63,9 +62,15 @@ def writable_by_others_below(folder: Path, seen: frozenset[Path] = frozenset()) 
 def file_writable_by_others(file: Path, owners: Collection[int] = (ROOT,)) -> WritableByOthers | None:
     """Return as :func:`writable_by_others` what of a file, its folder and those above it others may change.
 
+    Where the file is a link, the file that it leads to counts too.
+
     :raises OSError: as :func:`writable_by_others`.
     """
-    return _writable_by_others(file, owners, above=False) or writable_by_others(file.parent, owners)
+    for path in dict.fromkeys((file, file.resolve(strict=True))):
+        found = _writable_by_others(path, owners, above=False) or writable_by_others(path.parent, owners)
+        if found is not None:
+            return found
+    return None
 
 
 def settings_writable_by_others(config: Path | None, owners: Collection[int] = (ROOT,)) -> WritableByOthers | None:
@@ -75,7 +80,7 @@ def settings_writable_by_others(config: Path | None, owners: Collection[int] = (
     """
     for file in settings_files(config):
         try:
-            found = file_writable_by_others(file, owners) or file_writable_by_others(file.resolve(strict=True), owners)
+            found = file_writable_by_others(file, owners)
         except OSError:
             # A file that cannot be read is reported where it is read; a pipe has no path.
             continue

@@ -5,9 +5,10 @@ and ``order`` also need the prediction as a resource and a formula that uses it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
 from softwalltime.deployment.scheduler_setup import (
     Change,
     CustomResource,
@@ -16,7 +17,9 @@ from softwalltime.deployment.scheduler_setup import (
     Requirement,
     ServerAttribute,
     Switch,
+    unreadable,
 )
+from softwalltime.live.agent import START_RESOURCE
 from softwalltime.policy.presets import PRESETS, RECOMMENDED
 from softwalltime.policy.site import KEEP, WALLTIME, Rule, SitePolicy
 from softwalltime.settings import Settings
@@ -46,7 +49,6 @@ class SortFormula(Requirement):
         return _formulas(self.resource)[self.preset or RECOMMENDED]
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the formula of the server, else of a scheduler."""
         return settings.server.get(self.name) or next(
             (found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), ""
         )
@@ -61,7 +63,6 @@ class SortFormula(Requirement):
         return formula != self.own and formula in _formulas(self.resource).values()
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change where there is no formula, or another one was asked for."""
         now = settings.server.get(self.name)
         replaced = now and (self.chosen or self._another_presets(now))
         if self._holds(settings) or (self.now(settings) and not replaced):
@@ -69,7 +70,6 @@ class SortFormula(Requirement):
         return (Change("server", self.name, now, self.chosen or self.own, self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return how to put the prediction into the site's formula."""
         now = self.now(settings)
         if not now or self._holds(settings) or self.missing(settings):
             return ""
@@ -78,7 +78,7 @@ class SortFormula(Requirement):
                 f"a scheduler has the formula {now}: multiply it by {self.own} with qmgr -c "
                 f"'set sched NAME {self.name} = ...'"
             )
-        both = f"({now}) * {_factor(self.own)}"
+        both = f"({now}) * " + (f"({self.own})" if " if " in self.own else self.own)
         return (
             f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of the "
             f"preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
@@ -87,10 +87,6 @@ class SortFormula(Requirement):
 
 def _formulas(resource: str) -> dict[str, str]:
     return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
-
-
-def _factor(formula: str) -> str:
-    return f"({formula})" if " if " in formula else formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +98,9 @@ class NoThreshold(Requirement):
     decisive: bool = False
 
     def now(self, settings: PbsSettings) -> str:
-        """Return the threshold of the first scheduler that has one."""
         return next((found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), "")
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return nothing: the site has set it for a reason."""
         return ()
 
     def by_hand(self, settings: PbsSettings) -> str:
@@ -168,12 +162,6 @@ def requirements(
     )
 
 
-def preset_of(settings: Settings) -> str:
-    """Return the preset in the settings for which PBS can be set up; empty if they name none of these."""
-    preset = settings.policy.get("preset")
-    return preset if preset in SETUPS else ""
-
-
 def setup_of(policy: SitePolicy | None) -> str:
     """Return the preset for which PBS must be set up under a policy; empty: for none.
 
@@ -193,5 +181,52 @@ def setup_of(policy: SitePolicy | None) -> str:
 
 
 def resource_of(hook: Mapping[str, object] | None) -> str:
-    """Return the name of the custom resource with the prediction, from the configuration of the hook."""
     return str((hook or {}).get("ordering") or RESOURCE)
+
+
+def check_setup(
+    preset: str, needs: Sequence[Requirement], settings: PbsSettings, *, on: bool, setup: str = ""
+) -> Iterator[Finding]:
+    """Check each requirement of the preset.
+
+    :param setup: the preset that PBS is set up for under a custom policy; default: the same.
+    :param on: whether the policy is on; before that, an unmet requirement is a warning.
+    """
+    unmet = problem if on else warning
+    hidden = unreadable(settings, needs)
+    for file in hidden:
+        yield skipped(f"preset {preset}", f"{file} cannot be read from here")
+    for need in needs:
+        now = need.now(settings)
+        missing = bool(need.missing(settings))
+        hand = "" if missing else need.by_hand(settings)
+        if not missing and not hand:
+            if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
+                yield ok(need.name, f"{now or 'not set'}, as the preset {preset} needs it")
+        else:
+            act = hand or f"softwalltime install --preset {setup or preset} --apply"
+            verdict = unmet if need.decisive else advice
+            yield verdict(need.name, f"{now or 'not set'}, but for the preset {preset}: {need.why}", f"root: {act}")
+
+
+SHOWN_START = CustomResource(
+    START_RESOURCE,
+    "[starts] shows each waiting job's expected start in it",
+    "string",
+    otherwise="delete it, or show = false in [starts]",
+)
+
+
+def shows_starts(settings: Settings) -> bool:
+    """Return whether the daemon shows expected starts on the jobs; the options are checked elsewhere."""
+    return settings.starts.get("mode") == "on" and settings.starts.get("show") is True
+
+
+def check_shown_starts(settings: PbsSettings) -> Finding:
+    now = SHOWN_START.now(settings)
+    act = SHOWN_START.by_hand(settings)
+    if SHOWN_START.missing(settings):
+        act = "softwalltime install --apply"
+    if act:
+        return problem(SHOWN_START.name, f"{now or 'no such resource'}, but {SHOWN_START.why}", f"root: {act}")
+    return ok(SHOWN_START.name, f"{now}, as [starts] needs it")

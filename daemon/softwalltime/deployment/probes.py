@@ -1,15 +1,20 @@
-"""Probes of what may hang: each runs in a subprocess with a timeout and returns plain values."""
+"""Probes of what may hang: each runs in a subprocess with a timeout; SubprocessError says why it failed."""
 
-import stat
+import json
+import os
+import pwd
+import select
+import signal
 import statistics
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from softwalltime.accounting.files import log_files
 from softwalltime.accounting.log_file import opened
-from softwalltime.deployment.subprocess_call import SubprocessError, call_in_subprocess
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.connection import PbsConnection
 from softwalltime.service.client import ask
@@ -22,20 +27,12 @@ SLOW = 10.0
 """Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPosition:
+class StoredPosition(NamedTuple):
     """Position of a log in the store: server, bytes read, and the beginning of the log."""
 
     server: str
     offset: int
     head: LogDigest
-
-    def is_of(self, log: "LogProbe") -> bool:
-        """Return whether it is the position of this log.
-
-        The path is not enough: another server that shares the store may have the same.
-        """
-        return self.head.length > 0 and self.head.matches(log.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +54,19 @@ class StoreProbe:
     retention: str = ""
     """Why retention deletes nothing; empty if it may delete."""
 
-    def read_of(self, log: "LogProbe") -> int | None:
-        """Return how many bytes of this log were read; ``None`` if none."""
-        return max((each.offset for each in self.positions if each.is_of(log)), default=None)
-
-    def servers_of(self, log: "LogProbe") -> list[str]:
-        """Return the servers that this log was read for; none as long as it has no job."""
-        return sorted({each.server for each in self.positions if each.server and each.is_of(log)})
+    def of_log(self, log: "LogProbe") -> list[StoredPosition]:
+        """Return the positions of this log; another server that shares the store may have a log of the same path."""
+        return [each for each in self.positions if each.head.length > 0 and each.head.matches(log.first)]
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:
-    """Probe the store as the daemon's user.
-
-    :raises SubprocessError: if it cannot be reached in time.
-    """
-    found = call_in_subprocess(lambda: _store(settings), SLOW, user)
-    revision, newest, ahead, positions, jobs, user_name, walltime, project, refused = found
+    """Probe the store as the daemon's user."""
+    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), SLOW, user)
     read = (
-        StoredPosition(name, offset, LogDigest(size, bytes.fromhex(digest))) for name, offset, size, digest in positions
+        StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
+        for server, offset, size, digest in positions
     )
-    return StoreProbe(revision, newest, ahead, tuple(read), jobs, user_name, walltime, project, refused)
+    return StoreProbe(revision, newest, ahead, tuple(read), *others)
 
 
 def _store(settings: Settings) -> list[Any]:
@@ -96,8 +86,8 @@ def _store(settings: Settings) -> list[Any]:
             if revision != head():
                 return [revision, head(), ahead, [], False, "", None, "", ""]
             positions = [
-                [each.server, each.offset, each.head.length, each.head.digest.hex()]
-                for each in read_positions(connection)
+                [stored.server, stored.offset, stored.head.length, stored.head.digest.hex()]
+                for stored in read_positions(connection)
             ]
             newest = newest_job(connection)
             refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
@@ -113,10 +103,7 @@ class DaemonProbe:
 
 
 def probe_daemon(socket: Path, timeout: float = 2.0) -> DaemonProbe:
-    """Probe the daemon as the hook uses it.
-
-    :raises SubprocessError: if it does not answer in time.
-    """
+    """Probe the daemon as the hook uses it."""
     median, response = call_in_subprocess(lambda: _daemon(socket, timeout), PINGS * timeout)
     try:
         return DaemonProbe(median, Status.from_json(response))
@@ -133,31 +120,16 @@ def _daemon(socket: Path, timeout: float) -> list[Any]:
     return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
 
 
-def trial(socket: Path, user: str, walltime: int, project: str) -> dict[str, Any]:
-    """Return the prediction for a job of this user and project; it is not recorded.
-
-    :raises SubprocessError: if the daemon does not answer in time.
-    """
-    job = {"user": user, "walltime": walltime, "project": project}
-    request = {"op": "explain", "event": "queuejob", "job": job}
-    found: dict[str, Any] = call_in_subprocess(lambda: ask(socket, request, 2.0), 5.0)
-    return found
-
-
 def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
     """Try as the daemon's user whether the account that alters jobs is a manager of PBS; return its name too.
 
     :param server: host of the PBS server; empty: that of /etc/pbs.conf.
     :param agent: socket of the process that alters jobs; ``None``: one is started.
-    :raises SubprocessError: if PBS cannot be reached in time.
     """
 
     def manager() -> list[Any]:
-        connection = PbsConnection(server, agent, SLOW)
-        try:
+        with closing(PbsConnection(server, agent, SLOW)) as connection:
             return list(connection.manager())
-        finally:
-            connection.close()
 
     is_manager, account = call_in_subprocess(manager, SLOW + 1, user)
     return is_manager, account
@@ -174,10 +146,7 @@ class LogProbe:
 
 
 def probe_logs(accounting: Path) -> LogProbe:
-    """Probe the newest accounting log.
-
-    :raises SubprocessError: if the folder cannot be read, has no log, or hangs, as NFS may.
-    """
+    """Probe the newest accounting log, in a folder that may hang, as NFS does."""
 
     def newest() -> list[Any]:
         files = sorted(log_files(accounting), key=lambda file: file.stat().st_mtime)
@@ -191,23 +160,85 @@ def probe_logs(accounting: Path) -> LogProbe:
     return LogProbe(path, size, written, bytes.fromhex(first))
 
 
-def socket_mode(socket: Path) -> tuple[int, int]:
-    """Return owner and permissions of the socket.
-
-    :raises SubprocessError: if it does not exist or cannot be examined.
-    """
-    try:
-        status = socket.stat()
-    except OSError as error:
-        raise SubprocessError(f"{socket}: {error.strerror}") from error
-    if not stat.S_ISSOCK(status.st_mode):
-        raise SubprocessError(f"{socket}: not a socket")
-    return status.st_uid, stat.S_IMODE(status.st_mode)
-
-
 def read_text(path: Path) -> str | None:
-    """Return the text of a file, ``None`` if it cannot be read."""
     try:
         return str(call_in_subprocess(lambda: path.read_text(errors="replace"), 5.0))
     except SubprocessError:
         return None
+
+
+class SubprocessError(SoftwalltimeError):
+    """The call failed; the message says why."""
+
+
+def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") -> Any:
+    """Call ``work`` as ``user`` (empty: this user) and return its result, as JSON has it, within ``seconds``.
+
+    :raises SubprocessError: if it failed or took longer; the message is that of the error, in one line.
+    """
+    account = pwd.getpwnam(user) if user else None
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        _child(work, writing, account)
+    os.close(writing)
+    try:
+        answer = _read(reading, seconds)
+    finally:
+        os.close(reading)
+        os.kill(process, signal.SIGKILL)
+        _reap(process)
+    if answer is None:
+        raise SubprocessError(f"timed out after {seconds:g} s")
+    try:
+        outcome = json.loads(answer)
+    except ValueError:
+        raise SubprocessError("the subprocess ended without a result") from None
+    if "error" in outcome:
+        raise SubprocessError(str(outcome["error"]))
+    return outcome["value"]
+
+
+def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | None) -> None:
+    """Run the call and exit without flushing: the parent flushes its buffers itself."""
+    try:
+        if account is not None:
+            os.initgroups(account.pw_name, account.pw_gid)
+            os.setgid(account.pw_gid)
+            os.setuid(account.pw_uid)
+            os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
+        outcome = {"value": work()}
+        line = json.dumps(outcome, default=str)
+    except SoftwalltimeError as error:
+        line = json.dumps({"error": " ".join(str(error).split())})
+    # A check that fails, for whatever reason, must not end in a traceback.
+    except BaseException as error:
+        line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
+    try:
+        data = line.encode()
+        while data:
+            data = data[os.write(writing, data) :]
+    finally:
+        os._exit(0)
+
+
+def _read(reading: int, seconds: float) -> bytes | None:
+    """Read until the other end is closed; return ``None`` after a timeout."""
+    deadline = time.monotonic() + seconds
+    parts: list[bytes] = []
+    while True:
+        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return None
+        part = os.read(reading, 65536)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def _reap(process: int) -> None:
+    """Reap the killed child; a child that hangs in a dead file system is left to init."""
+    deadline = time.monotonic() + 1.0
+    while os.waitpid(process, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -1,17 +1,15 @@
 """PBS through qmgr, and the files that say where it is installed."""
 
 import os
-import pwd
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.pbs_conf import USUAL, conf_file, parse_conf
+from softwalltime.pbs_conf import USUAL, conf_file, read_conf
 
 TIMEOUT = 20.0
 """Seconds that a command of PBS may take; while its hooks run, the server does not answer."""
@@ -49,23 +47,17 @@ QmgrObjects = Mapping[tuple[str, str], QmgrObject]
 
 @dataclass(frozen=True, slots=True)
 class Qmgr:
-    """qmgr of this host, for its PBS server."""
+    """qmgr of this host, for its PBS server; each method raises a PbsError that names who must do what."""
 
     qmgr: Path
     home: Path = Path("/var/spool/pbs")
 
     def execute(self, statement: str) -> str:
-        """Execute a statement and return the output of qmgr.
-
-        :raises PbsError: names who must do what.
-        """
+        """Execute a statement and return the output of qmgr."""
         return run([str(self.qmgr), "-c", statement])
 
     def version(self) -> str:
-        """Return the version of the server, as ``23.06.06``.
-
-        :raises PbsError: if it cannot be reached.
-        """
+        """Return the version of the server, as ``23.06.06``."""
         found = re.search(r"pbs_version = (\S+)", self.execute("list server pbs_version"))
         return found[1] if found else ""
 
@@ -73,7 +65,6 @@ class Qmgr:
         """Return the objects that ``print server`` (with its queues), ``print sched`` or ``print hook`` prints.
 
         :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
-        :raises PbsError: if it cannot be reached.
         """
         # Without hooks, qmgr fails to print them.
         if kind == "hook" and not self.execute("list hook").strip():
@@ -100,20 +91,6 @@ def find(conf: Path | None = None) -> Qmgr:
     return Qmgr(Path(found), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
 
 
-def year_of(version: str) -> int | None:
-    """Return the year of a version of PBS, its first number (2022.1.4, 23.06.06, 19.1.3); ``None``: no number."""
-    number = re.match(r"\d+", version)
-    return None if number is None else int(number[0]) % 2000 + 2000
-
-
-def read_conf(file: Path) -> dict[str, str]:
-    """Return the variables of /etc/pbs.conf; none if it cannot be read."""
-    try:
-        return parse_conf(file.read_text(errors="replace"))
-    except OSError:
-        return {}
-
-
 def parse(printed: str) -> QmgrObjects:
     """Parse the statements that ``qmgr -c 'print ...'`` prints; contents of hooks are skipped."""
     found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
@@ -132,13 +109,11 @@ def parse(printed: str) -> QmgrObjects:
 def run(
     command: Iterable[str],
     seconds: float = TIMEOUT,
-    user: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> str:
     """Run a command of PBS and return its output.
 
-    :param user: who runs it, in the folder / and with little environment; empty: this user.
-    :param environment: variables to set beside this process's own, where this user runs it.
+    :param environment: variables to set beside this process's own.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
@@ -153,7 +128,7 @@ def run(
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
-            **(_as_user(user) if user else {"env": {**os.environ, **(environment or {})}}),
+            env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as error:
         raise PbsError(
@@ -167,24 +142,6 @@ def run(
         return str(done.stdout)
     message = " ".join((done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").split())
     raise (HooksHiddenError if hidden else PbsError)(f"{name}: {_advice(message)}")
-
-
-def _as_user(name: str) -> dict[str, Any]:
-    """Return the options of a process that another user runs.
-
-    :raises PbsError: if there is no such user.
-    """
-    try:
-        account = pwd.getpwnam(name)
-    except KeyError:
-        raise PbsError(f"no user is called {name}: name an ordinary user of this host") from None
-    environment = {"HOME": account.pw_dir, "USER": name, "LOGNAME": name, "PATH": os.defpath}
-    if conf := os.environ.get("PBS_CONF_FILE"):
-        environment["PBS_CONF_FILE"] = conf
-    groups = os.getgrouplist(name, account.pw_gid)
-    return {
-        "user": account.pw_uid, "group": account.pw_gid, "extra_groups": groups, "cwd": "/", "env": environment,
-    }  # fmt: skip
 
 
 def _advice(message: str) -> str:

@@ -5,11 +5,10 @@ overrides an earlier one.  Lines that begin with ``#`` are comments (OpenPBS, sr
 values only, so that comments and layout stay.
 """
 
-import errno
 import os
 import re
+import shutil
 import signal
-import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +35,6 @@ class OptionLine:
 
 
 def lines_of(text: str, option: str) -> list[OptionLine]:
-    """Return the lines of an option in their order."""
     pattern = re.compile(
         rf"^[ \t]*{re.escape(option)}(?::[ \t]*|[ \t]+)"
         r"""(?:"(?P<double>(?:\\\n|[^"\n])*)"|'(?P<single>(?:\\\n|[^'\n])*)'|(?P<plain>[^\s"'#]\S*))"""
@@ -53,7 +51,6 @@ def lines_of(text: str, option: str) -> list[OptionLine]:
 
 
 def values_of(text: str, option: str) -> tuple[str, ...]:
-    """Return the values of an option, one for each line."""
     return tuple(line.value for line in lines_of(text, option))
 
 
@@ -144,7 +141,10 @@ def rewrite(file: Path, before: str, after: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             stream.write(after)
             stream.flush()
-            _copy_attributes(target, stream.fileno())
+            status = target.stat()
+            os.fchown(stream.fileno(), status.st_uid, status.st_gid)
+            shutil.copystat(target, beside)
+            os.utime(stream.fileno())
             os.fsync(stream.fileno())
         if read(target) != before:
             raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
@@ -177,29 +177,9 @@ def open_to_others(file: Path) -> WritableByOthers | None:
     if os.geteuid() != 0:
         return None
     try:
-        return file_writable_by_others(file) or file_writable_by_others(file.resolve(strict=True))
+        return file_writable_by_others(file)
     except OSError as error:
         raise SourceError(f"{error.filename or file}: {error.strerror}") from error
-
-
-def _copy_attributes(source: Path, descriptor: int) -> None:
-    """Give an open file the owner, permissions and extended attributes of another file.
-
-    :raises OSError: if that is impossible.
-    """
-    original = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        status = os.fstat(original)
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-        for name in os.listxattr(original):
-            try:
-                os.setxattr(descriptor, name, os.getxattr(original, name))
-            except OSError as error:
-                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENODATA, errno.EINVAL, errno.EACCES):
-                    raise
-        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-    finally:
-        os.close(original)
 
 
 def reload_scheduler(folder: Path) -> str:

@@ -1,12 +1,14 @@
 """Settings of PBS and its schedulers that something needs: pure data, with the reason and the change that gives it."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from softwalltime.deployment import sched_config
-from softwalltime.deployment.qmgr import QmgrObject
+from softwalltime.deployment import probes, sched_config
+from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
 """Where a change is made: a server attribute, a custom resource, or a switch or a list in a sched_config."""
@@ -48,13 +50,7 @@ class Change:
         return self.place, self.file, self.name
 
     def __str__(self) -> str:
-        """Return the change as text: setting, value before and after."""
-        what = {
-            "server": f"server {self.name}",
-            "resource": f"resource {self.name}",
-            "switch": f"{self.file}: {self.name}",
-            "member": f"{self.file}: {self.name}",
-        }[self.place]
+        what = f"{self.file}: {self.name}" if self.file else f"{self.place} {self.name}"
         missing = "no such resource" if self.place == "resource" else "not set"
         before = "without it" if self.place == "member" and not self.before else self.before or missing
         return f"{what}: {before} -> {self.after or missing}"
@@ -81,9 +77,6 @@ class Requirement(ABC):
     def by_hand(self, settings: PbsSettings) -> str:
         """Return what only the site can decide, as a sentence with the command; empty: nothing."""
         return ""
-
-    def readable(self, settings: PbsSettings) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +107,11 @@ class Switch(Requirement):
     on: bool
     why: str
 
-    def readable(self, settings: PbsSettings) -> bool:
-        return any(text is not None for text in settings.files.values())
-
     def now(self, settings: PbsSettings) -> str:
         found = (sched_config.values_of(text, self.name) for text in settings.files.values() if text is not None)
         return ", ".join(dict.fromkeys(value for values in found for value in values))
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change of each file in which the switch has another value."""
         changes = []
         for file, text in settings.files.items():
             if text is not None and sched_config.switched(text, self.name) != {self.on}:
@@ -141,15 +130,11 @@ class ListMember(Requirement):
     why: str
     decisive: bool = True
 
-    def readable(self, settings: PbsSettings) -> bool:
-        return any(text is not None for text in settings.files.values())
-
     def now(self, settings: PbsSettings) -> str:
-        texts = [text for text in settings.files.values() if text is not None]
-        return ", ".join(sched_config.members(texts[0], self.name)) if texts else ""
+        text = next((text for text in settings.files.values() if text is not None), "")
+        return ", ".join(sched_config.members(text, self.name))
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the change of each file whose list lacks the member."""
         return tuple(
             Change("member", self.name, "", self.member, self.why, file)
             for file, text in settings.files.items()
@@ -158,7 +143,7 @@ class ListMember(Requirement):
         )
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return what to do in a file without the list: a new one would restrict the resources that are checked."""
+        # A new list would restrict the resources that are checked.
         for file, text in settings.files.items():
             if text is not None and not sched_config.lines_of(text, self.name):
                 return (
@@ -193,7 +178,6 @@ class CustomResource(Requirement):
         return (Change("resource", self.name, definition(found), definition(after), self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return what to do where a resource of that name and another type exists."""
         found = settings.resources.get(self.name)
         if found is None or found.get("type") == self.type:
             return ""
@@ -214,3 +198,46 @@ def unreadable(settings: PbsSettings, needs: Iterable[Requirement]) -> list[str]
     if not any(isinstance(each, Switch | ListMember) for each in needs):
         return []
     return [file for file, text in settings.files.items() if text is None]
+
+
+def read_settings(pbs: Qmgr) -> PbsSettings:
+    """Return the settings of PBS."""
+    schedulers = {name: found for (kind, name), found in pbs.objects("sched").items() if kind == "sched"}
+    return PbsSettings(
+        pbs.objects("server").get(("server", ""), QmgrObject()),
+        resources_of(pbs.execute("list resource")),
+        sched_configs(pbs),
+        schedulers,
+    )
+
+
+def resources_of(listed: str) -> Mapping[str, Mapping[str, str]]:
+    """Return type and flag of the custom resources that ``list resource`` prints.
+
+    >>> resources_of("Resource ngpus" + chr(10) + "    type = long" + chr(10) + "    flag = hn")
+    {'ngpus': {'type': 'long', 'flag': 'hn'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    name = ""
+    for line in listed.splitlines():
+        if match := re.match(r"Resource (\S+)", line):
+            name = match[1]
+            found[name] = {}
+        elif name and (match := re.match(r"\s+(type|flag) = (\S+)", line)):
+            found[name][match[1]] = match[2]
+    return found
+
+
+def sched_configs(pbs: Qmgr) -> dict[str, str | None]:
+    """Return the sched_config of each scheduler, ``None`` where it cannot be read."""
+    try:
+        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.objects("sched").items() if kind == "sched"]
+    except PbsError:
+        folders = []
+    usual = pbs.home / "sched_priv"
+    named = [Path(folder) for folder in folders if folder] or [usual]
+    found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
+    # After PBS_HOME was moved, the server still names the old folder, but the scheduler reads the new one.
+    if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
+        return {str(usual / "sched_config"): text}
+    return found

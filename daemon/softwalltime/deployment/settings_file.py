@@ -1,6 +1,6 @@
 """Tables of a settings file: change keys in place, so that comments and layout stay.
 
-tomlkit edits TOML too, but would be one more package, of 0.5 MB, in every installation.
+tomlkit would be 0.5 MB more in every installation, and writes a new key below the comment of the next table.
 """
 
 import re

@@ -13,6 +13,11 @@ from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Require
 from softwalltime.errors import SourceError, UsageError
 
 BACK = "as it was before softwalltime"
+STAYS = (
+    "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
+    "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
+)
+"""Why a custom resource that was created is not deleted; with its name."""
 FORMULA = "job_sort_formula"
 _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 """Server attributes that a formula needs, each with the name that the formula uses."""
@@ -66,10 +71,8 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
 
 
 def _formula_in_the_way(change: Change, changes: Sequence[Change], settings: PbsSettings) -> str:
-    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does.
-
-    PBS does not check this.  All jobs would have the value 0.
-    """
+    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does."""
+    # PBS does not check this.  All jobs would have the value 0.
     used = change.name if change.place == "resource" and not change.after else _FORMULA_NEEDS.get(change.name)
     if used is None:
         return ""
@@ -93,7 +96,6 @@ def _uses(formula: str, name: str) -> bool:
 
 
 def value_now(change: Change, settings: PbsSettings) -> str:
-    """Return the present value of the setting that a change is about."""
     text = settings.files.get(change.file) or ""
     match change.place:
         case "server":
@@ -107,13 +109,6 @@ def value_now(change: Change, settings: PbsSettings) -> str:
             return member if member in sched_config.members(text, change.name) else ""
 
 
-STAYS = (
-    "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
-    "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
-)
-"""Why a custom resource that was created is not deleted; with its name."""
-
-
 @dataclass(slots=True)
 class Setup:
     """The changes in PBS, and the file with those that were made.
@@ -125,10 +120,7 @@ class Setup:
     folder: Path
 
     def kept(self) -> list[Change]:
-        """Return the changes made earlier, oldest first.
-
-        :raises UsageError: if the file cannot be read.
-        """
+        """Return the changes made earlier, oldest first."""
         return changes_of(read_state(self.folder), self.folder)
 
     def apply(self, plan: SetupPlan) -> Iterator[str]:
@@ -197,7 +189,6 @@ class Setup:
 
 
 def edited(text: str, change: Change) -> str:
-    """Return the text of a sched_config after a change of a switch or a list."""
     if change.place == "member" and change.after:
         return sched_config.with_member(text, change.name, change.after)
     if change.place == "member":

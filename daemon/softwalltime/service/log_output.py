@@ -1,9 +1,11 @@
 """Log output of long-running commands on standard error, as text or JSON."""
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 
-import structlog
+_OWN_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 def set_up_logging(form: str) -> None:
@@ -11,36 +13,29 @@ def set_up_logging(form: str) -> None:
 
     Text has no timestamps, because systemd's journal adds them.
     """
-    shared: list[structlog.typing.Processor] = [structlog.stdlib.add_log_level, structlog.stdlib.ExtraAdder()]
-    if form == "json":
-        shared += [structlog.processors.TimeStamper(fmt="iso", utc=True), structlog.stdlib.add_logger_name]
-        last: list[structlog.typing.Processor] = [
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(default=str),
-        ]
-    else:
-        last = [_sentence]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
-        )
-    )
+    handler.setFormatter(_Formatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
-def _sentence(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
-    """Return level, message and fields in one line, then the traceback, if any."""
-    level, message = str(event.pop("level")).upper(), event.pop("event")
-    trace = structlog.processors.format_exc_info(_logger, _method, event).pop("exception", "")
-    event.pop("exc_info", None)
-    fields = "".join(f" {name}={value}" for name, value in event.items() if name != "exception")
-    return _printable(f"{level} {message}{fields}") + (f"\n{trace}" if trace else "")
+class _Formatter(logging.Formatter):
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._json = form == "json"
 
-
-def _printable(text: str) -> str:
-    """Return the text with unprintable characters escaped: an accounting log may contain anything."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    def format(self, record: logging.LogRecord) -> str:
+        """Return level, message and the fields of ``extra``, then the traceback, if any."""
+        fields = {name: value for name, value in vars(record).items() if name not in _OWN_FIELDS}
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
+        if self._json:
+            document = {
+                **fields, "event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name,
+                "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            }  # fmt: skip
+            return json.dumps(document | ({"exception": trace} if trace else {}), default=str)
+        shown = "".join(f" {name}={value}" for name, value in fields.items())
+        # An accounting log may contain anything.
+        line = f"{record.levelname} {record.getMessage()}{shown}"
+        line = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+        return f"{line}\n{trace}" if trace else line
