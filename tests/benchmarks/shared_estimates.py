@@ -13,7 +13,7 @@ import numpy as np
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction, Submission
 from softwalltime.predictors.calibrated import Calibrated
-from softwalltime.predictors.learned.known import Estimate, Known
+from softwalltime.predictors.learned.features import Estimate, Known
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
 from softwalltime.tuning.trial import Recorded

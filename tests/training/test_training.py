@@ -88,7 +88,7 @@ def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
     found = examples(300)
     model = train(found, epochs=2, seed=1)
     weights, workload = model.weights({}), Workload(generate(300, seed=3))
-    predictor = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    predictor = Calibrated(CalibratedOptions(), untrained())
     expected = []
     for stride in workload.stream(everything=True):
         for kind, number, job in zip(*stride, strict=True):

@@ -9,6 +9,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]  # an extra
 from numpy.typing import NDArray
 from torch import Tensor, nn  # type: ignore[import-not-found,unused-ignore]
 
+from softwalltime.predictors.learned.attention import smears
 from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, SIZE, STEPS, UPPER
 from softwalltime.predictors.learned.features import (
     CENSORED,
@@ -21,7 +22,6 @@ from softwalltime.predictors.learned.features import (
     REACHED,
     WIDTHS,
 )  # fmt: skip
-from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import LAYERS, OUTPUTS, Weights
 from softwalltime.training.examples import Examples
 

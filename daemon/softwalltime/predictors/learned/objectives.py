@@ -1,12 +1,12 @@
 """Choose a prediction from a distribution by what its errors cost."""
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, UPPER, Floats, best_bin, seconds_of
+from softwalltime.predictors.learned.attention import best_bin
+from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, UPPER, Floats, seconds_of
 
 Objective = Literal["accuracy", "absolute-error", "node-seconds"]
 
@@ -21,10 +21,7 @@ def first_log_price(objective: Objective, target: float) -> float:
     return (1.4 if objective == "absolute-error" else 3.4) - 1.2 * math.log(target / 0.05)
 
 
-def best_seconds(
-    objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float,
-    choose: Callable[[Floats, float], int] = best_bin,
-) -> float:  # fmt: skip
+def best_seconds(objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float) -> float:
     """Return the prediction with the least expected loss, in seconds.
 
     ============== ====================================================================================
@@ -39,11 +36,10 @@ def best_seconds(
     predictions have the least mean loss of all that underestimate this share (Lagrange).
 
     :param log_price: logarithm of the price.
-    :param choose: :func:`.distribution.best_bin` or what is equal to it.
     """
     price = math.exp(log_price)
     if objective == "accuracy":
-        return seconds_of(choose(shares, price), walltime)
+        return seconds_of(best_bin(shares, price), walltime)
     price *= HOUR / walltime
     if objective == "node-seconds":
         price /= ncpus
