@@ -44,7 +44,6 @@ def test_it_chooses_simulates_recommends_and_writes(
     assert run([*arguments, "--write", str(settings)]) == 0
     text = capsys.readouterr().out
     assert "chosen by " in text
-    assert "floor: no prediction from user, " in text
     assert "| safe " in text
     assert "Cannot tell whether soft walltimes would help: only 7" in text, "800 jobs are too few"
     document = tomllib.loads(settings.read_text())

@@ -16,7 +16,6 @@ from pathlib import Path
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.lower_bound import find_lower_bound
 from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.states import TEACHING
@@ -76,14 +75,9 @@ def _print(path: Path, processes: int | None) -> None:
     for group in shared.values():
         trials |= _tried_together(jobs, group, since, keep)
     scored = Workload(jobs, scoring=Scoring(since))
-    floor = find_lower_bound(scored)
     print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
     print(table(HEADER, [_row(name, trials[spec], len(jobs)) for name, spec in specs.items()]))
-    if floor is not None:
-        print(
-            f"\nfloor of the MAE with the signature's attributes alone: {floor.mean_absolute_error:,.0f} s\n",
-            flush=True,
-        )
+    print(flush=True)
 
 
 def _tried_together(jobs: JobColumns, specs: Sequence[str], since: int, keep: Path) -> dict[str, Trial]:

@@ -65,9 +65,8 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
 def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     from softwalltime.cli.tune_text import print_tuning
     from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.lower_bound import find_lower_bound
     from softwalltime.replay.sweep.grid import expand_all
-    from softwalltime.replay.workload import Scoring, Workload
+    from softwalltime.replay.workload import Workload
     from softwalltime.reports.simulation_document import Advice
     from softwalltime.reports.tune_document import TuneDocument
     from softwalltime.simulation.differences import means
@@ -90,7 +89,6 @@ def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, options.target) if spec not in shown]
-    floor = find_lower_bound(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     simulated = _simulated(options, workload, chosen, options.site.processors or tally.machine or None)
     document = TuneDocument(
         source=" ".join(options.sources),
@@ -101,7 +99,6 @@ def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
         weights=weights,
         front=tuple(front(trials)),
         chosen=chosen,
-        floor=floor,
         policies={name: means(each) for name, each in simulated.metrics.items()},
         advice=Advice.of(simulated.found),
     )

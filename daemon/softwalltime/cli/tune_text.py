@@ -16,7 +16,7 @@ from softwalltime.reports.schedule_table import (
     unscored_line,
 )
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
-from softwalltime.reports.table import accuracy_cell, floor_line, underestimated_cell
+from softwalltime.reports.table import accuracy_cell, underestimated_cell
 from softwalltime.reports.tune_document import TuneDocument
 from softwalltime.simulation.differences import differences, relative_changes
 from softwalltime.simulation.metrics import Metrics
@@ -78,9 +78,6 @@ def print_tuning(
         output.paragraph(untrained, "warning")
     if document.weights is not None:
         _print_weights(output, document, document.weights)
-    if document.floor is not None:
-        output.line()
-        output.paragraph(floor_line(document.floor))
     if simulated.metrics:
         _print_simulations(output, document, simulated)
     print_advice(output, document.advice)

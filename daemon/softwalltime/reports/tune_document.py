@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.replay.lower_bound import LowerBound
 from softwalltime.reports.simulation_document import Advice
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.choice import Chosen, Split
@@ -39,8 +38,6 @@ class TuneDocument:
     """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
     """The predictors that were chosen by the earlier part."""
-    floor: LowerBound | None
-    """The least possible error on the later part."""
     policies: dict[str, Metrics]
     """Metrics of the simulated settings."""
     advice: Advice
