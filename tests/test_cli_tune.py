@@ -160,7 +160,7 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     assert set(found["trials"]) == {"request", "factor:0.5", "calibrated", named}
     before, after = found["trials"][named]["parts"]
     assert before["jobs"] == found["trials"]["request"]["parts"][0]["jobs"]
-    assert after["accuracy"] != found["trials"]["calibrated"]["parts"][1]["accuracy"]
+    assert after["accuracy_mean"] != found["trials"]["calibrated"]["parts"][1]["accuracy_mean"]
     made, size = file.stat().st_mtime_ns, keep.stat().st_size
     assert run(arguments) == 0
     assert json.loads(capsys.readouterr().out) == found

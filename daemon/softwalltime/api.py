@@ -33,10 +33,9 @@ from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.checked_predictor import checked
 from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.pass_events import predicted_quantiles
-from softwalltime.replay.queue_walltimes import with_queue_walltimes
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.simulation import engine
 from softwalltime.simulation.jobs import jobs_of

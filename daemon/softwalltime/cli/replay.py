@@ -165,7 +165,7 @@ def _document(
 
 def _nothing_scored(workload: "Workload") -> str:
     """Say why no job can be scored, and what to do."""
-    from softwalltime.replay.queue_walltimes import OTHERS
+    from softwalltime.accounting.queue_limits import OTHERS
     from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS
 
     skipped = workload.skipped()

@@ -7,6 +7,7 @@ from softwalltime.cli.advice import print_advice
 from softwalltime.cli.output import Output
 from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
+from softwalltime.replay.sweep.trials import Trial
 from softwalltime.reports.recommendation import Recommendation
 from softwalltime.reports.schedule_table import (
     CHANGES_LEGEND,
@@ -24,7 +25,6 @@ from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.tuning.choice import Chosen
 from softwalltime.tuning.own_weights import weights_of
 from softwalltime.tuning.site_weights import SiteWeights
-from softwalltime.tuning.trial import Trial
 
 _TRIALS_LEGEND = """\
 A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.
@@ -115,7 +115,7 @@ def _print_simulations(output: Output, document: TuneDocument, simulated: Simula
 
 def _trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
     """Return a table with a row for each predictor shown: figures on the earlier and on the later part."""
-    later = [trials[spec].parts[1].accuracy or 0.0 for spec in shown if not trials[spec].failure]
+    later = [trials[spec].parts[1].accuracy_mean or 0.0 for spec in shown if not trials[spec].failure]
     return TextTable.of(_TRIALS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
 
 
@@ -127,12 +127,12 @@ def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:
     uses = {"accuracy": chosen.accurate, "error": chosen.least_error, "error at any U": chosen.middle}
     return [
         Cell(trial.spec, "strong"),
-        accuracy_cell(before.accuracy, 0.0),
+        accuracy_cell(before.accuracy_mean, 0.0),
         percent(before.underestimated),
-        accuracy_cell(after.accuracy, best),
+        accuracy_cell(after.accuracy_mean, best),
         underestimated_cell(after.underestimated),
-        percent(after.badly),
-        "-" if after.error is None else f"{after.error:,.0f} s",
+        percent(after.badly_underestimated),
+        "-" if after.mean_absolute_error is None else f"{after.mean_absolute_error:,.0f} s",
         f"{1e6 * trial.seconds / jobs:,.0f} us" if jobs else "-",
         ", ".join(use for use, spec in uses.items() if spec == trial.spec),
     ]

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.experiments.accuracy import ScoredJobs, estimates
-from softwalltime.experiments.study import Study, available
+from softwalltime.experiments.study import ScoredJobs, Study, available, estimates
 from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY, HOUR

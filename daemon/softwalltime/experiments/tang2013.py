@@ -13,9 +13,8 @@ from softwalltime.experiments.study import Study
 from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, month_names, simulate_all
 from softwalltime.formatting import DAY
-from softwalltime.predictors.percentile import PercentileOptions
+from softwalltime.replay.fast_replay import drive_specs
 from softwalltime.replay.metrics import Scores, score
-from softwalltime.replay.percentile_grid import drive_percentiles, soft_walltimes
 from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 
 CITATION = "Tang, Desai, Buettner & Lan, J. Parallel Distrib. Comput. 73 (2013)"
@@ -124,26 +123,29 @@ def _warnings(study: Study) -> list[str]:
 def _accuracy_tables(study: Study) -> tuple[Table, ...]:
     """Figures 4 to 10."""
     workload = study.workload
-    passes = len(KEYS) + 2 * len(MONTHS)
+    replays = len(PERCENTILES) * (len(KEYS) + 2 * (1 + len(MONTHS)))
     by_key: list[tuple[Cell, ...]] = []
     by_threshold: list[tuple[Cell, ...]] = []
     by_window: list[tuple[Cell, ...]] = []
     original = score(workload, np.full(len(workload.jobs), -1, np.int64))
     by_key.append(("walltime", "", *_scores(original), "accuracy 0.50"))
-    with study.bar("replaying", passes * len(workload.jobs)) as progress:
+    with study.bar("replaying", replays * len(workload.jobs)) as progress:
         for key, fields in KEYS.items():
             windows = (None, *MONTHS) if key in ("double", "triple") else (None,)
             for months in windows:
                 window = EVER if months is None else months * 30 * DAY
-                options = PercentileOptions(keys=fields, window=window, least=10)
-                shares = drive_percentiles(workload, options, PERCENTILES, progress)
-                for percentile, row in zip(PERCENTILES, shares, strict=True):
-                    plain = score(workload, soft_walltimes(workload, row, None, study.minimum))
+                specs = {p: f"percentile:p={p},keys={'+'.join(fields)},window={window},least=10" for p in PERCENTILES}
+                limited = {p: f"{spec},threshold={THRESHOLD}" for p, spec in specs.items()}
+                wanted = [*specs.values(), *(limited.values() if months is None and len(fields) > 1 else ())]
+                results = drive_specs(workload, wanted, minimum=study.minimum, progress=progress)
+                scores = {spec: score(workload, result.soft_walltimes) for spec, result in results.items()}
+                for percentile, spec in specs.items():
+                    plain = scores[spec]
                     published = PUBLISHED_ACCURACY.get((key, percentile), "")
                     if months is None:
                         by_key.append((key, f"p{percentile}", *_scores(plain), published))
                     if months is None and key in ("double", "triple"):
-                        held = score(workload, soft_walltimes(workload, row, THRESHOLD, study.minimum))
+                        held = scores[limited[percentile]]
                         by_threshold.append((key, f"p{percentile}", *_two(plain), *_two(held), _drop(plain, held)))
                     if key in ("double", "triple"):
                         shown = "all" if months is None else f"{months} months"

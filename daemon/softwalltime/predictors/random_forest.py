@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from softwalltime.predictors.regression.class_features import Floats
-from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions, Floats
 
 # Importing it takes a second and much memory, which only a command that fits should spend.
 if find_spec("sklearn") is None:

@@ -9,8 +9,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.predictors.regression.class_features import SUPPLIED, ClassJob, Floats, training_rows
-from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.class_regression import (
+    SUPPLIED,
+    ClassJob,
+    ClassRegression,
+    ClassRegressionOptions,
+    Floats,
+    training_rows,
+)
 from softwalltime.predictors.regression.tobit import TobitFit, fit_tobit
 
 GRID = (0.1, 1.0, 10.0, 100.0)

@@ -1,7 +1,7 @@
 """Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice, repeat
 from typing import Any, overload
@@ -279,6 +279,14 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the values of one field."""
         for first in range(0, len(self), CHUNK):
             yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
+
+
+def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, int]) -> JobColumns:
+    """Return the jobs, those without a walltime with that of their queue in seconds, if it is known (``*``: others)."""
+    columns = JobColumns.of(jobs)
+    others = walltimes.get("*")
+    values = [walltime or walltimes.get(queue, others) for walltime, queue in columns.rows("walltime", "queue")]
+    return columns.replaced("walltime", values)
 
 
 def _column(name: str, values: Sequence[Any]) -> _Column:

@@ -80,7 +80,7 @@ class Workload:
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
-        self._in_period = _in_period(self.submitted, scoring)
+        self._in_period = in_period(self.submitted, scoring.since, scoring.until)
         ran = (self.runtime > 0) | scoring.never_ran
         self.scored: Flags = ran & (self.walltime > 0) & self._in_period
         # Nearly every replay needs these events; the others are sorted on demand.
@@ -127,12 +127,6 @@ class Workload:
             for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():
                 del there[index]
             begin += len(which)
-
-    def submissions_and_ends(
-        self, progress: Callable[[int], None] = lambda _: None
-    ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
-        """Yield kinds and job indexes of the events that :meth:`stream` yields without options, many at once."""
-        yield from self._strides(*self._submissions_and_ends, progress)
 
     def _strides(
         self, kinds: NDArray[np.int8], numbers: NDArray[np.int32], progress: Callable[[int], None]
@@ -200,10 +194,11 @@ class Workload:
         return kinds[order], numbers[order]
 
 
-def _in_period(submitted: Integers, scoring: Scoring) -> Flags:
+def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:
+    """Return which jobs were submitted from ``since`` to before ``until``; ``None`` for no bound."""
     inside = np.ones(len(submitted), np.bool_)
-    if scoring.since is not None:
-        inside &= submitted >= scoring.since
-    if scoring.until is not None:
-        inside &= submitted < scoring.until
+    if since is not None:
+        inside &= submitted >= since
+    if until is not None:
+        inside &= submitted < until
     return inside

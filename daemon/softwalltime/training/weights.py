@@ -27,7 +27,7 @@ def require_torch() -> None:
 
 def fit(examples: Examples, epochs: int, seed: int, show: ShowProgress) -> "Attention":
     """Train on these examples; needs PyTorch."""
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import train
 
     with show("training", epochs * len(examples)) as progress:
         return train(examples, epochs, seed, lambda count, _: progress(count))

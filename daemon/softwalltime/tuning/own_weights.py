@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from softwalltime.tuning.trial import Trial
+from softwalltime.replay.sweep.trials import Trial
 
 _OPTION = "weights="
 SHIPPED = ("", "learned")

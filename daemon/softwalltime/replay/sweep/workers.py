@@ -53,6 +53,9 @@ class Workers:
         """
         if not tasks:
             return
+        if self.backend == LOCAL and self.processes == 1:
+            yield from map(function, tasks)
+            return
         # A cluster may grow, so it is given everything at once; its workers take what they can.
         ahead = "2 * n_jobs" if self.backend == LOCAL else "all"
         parallel = Parallel(
