@@ -199,7 +199,7 @@ def _replayed(
     soft = result.soft_walltimes
     return Replayed(
         name, score(workload, soft), score(workload, soft, WARM_UP), soft, workload.walltime, workload.runtime,
-        workload.scored, tuple(workload.values("job_id")), tuple(workload.values("user")), workload.submitted,
+        workload.scored, tuple(workload.jobs.values("job_id")), tuple(workload.jobs.values("user")), workload.submitted,
         None if running is None else result.at_start,
         None if running is None else score(workload, result.at_start),
         quantiles,

@@ -30,7 +30,7 @@ from softwalltime.predictors.learned.distribution import (
 )
 from softwalltime.predictors.learned.features import Estimate, Known
 from softwalltime.predictors.learned.network import untrained
-from softwalltime.predictors.learned.objectives import least_error_bin
+from softwalltime.predictors.learned.price import least_error_bin
 from softwalltime.predictors.registry import make
 from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
@@ -141,7 +141,7 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
 def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 6000)
     late = workload.scored & (np.arange(6000) > 1500)
-    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.numbers("ncpus", 1)[late]
+    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.jobs.numbers("ncpus", 1)[late]
     figures = {}
     for objective in ("accuracy", "absolute-error", "node-seconds"):
         result = drive(workload, make(f"calibrated:objective={objective}"), 1)

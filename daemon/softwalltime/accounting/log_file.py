@@ -138,7 +138,6 @@ class _Decompressed:
         self._steps = self._decompress()
 
     def _step(self) -> bool:
-        """Go to the next decompressed bytes; return whether there are any."""
         self._begin += len(self._buffer)
         self._buffer = next(self._steps, b"")
         return bool(self._buffer)
@@ -178,8 +177,6 @@ class _Decompressed:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """File open for reading: the decompressed contents, and the file on disk."""
-
     path: Path
     contents: Contents
     on_disk: IO[bytes]

@@ -235,7 +235,6 @@ def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow
 
 
 def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) -> None:
-    """Print the most accurate predictors of each source, and the baseline."""
     from softwalltime.predictors.registry import BASELINE
 
     for source, best in document.best.items():

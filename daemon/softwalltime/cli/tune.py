@@ -190,12 +190,7 @@ def _simulated(
     from softwalltime.cli.tune_text import SimulatedCandidates
     from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
     from softwalltime.reports.recommendation import recommend_on, unsimulated
-    from softwalltime.reports.simulation import (
-        SimulationOptions,
-        SimulationSkipped,
-        prepare,
-        simulate_candidates,
-    )
+    from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare, simulate_candidates
     from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
     baseline, teaching = options.site.baseline(options.minimum), options.settings().teaching

@@ -9,13 +9,7 @@ from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.sweep.trials import Trial
 from softwalltime.reports.recommendation import Recommendation
-from softwalltime.reports.schedule_table import (
-    CHANGES_LEGEND,
-    LEGEND,
-    changes_table,
-    schedules_table,
-    unscored_line,
-)
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
 from softwalltime.reports.table import accuracy_cell, underestimated_cell
 from softwalltime.reports.tune_document import TuneDocument
@@ -114,7 +108,6 @@ def _print_simulations(output: Output, document: TuneDocument, simulated: Simula
 
 
 def _trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
-    """Return a table with a row for each predictor shown: figures on the earlier and on the later part."""
     later = [trials[spec].parts[1].accuracy_mean or 0.0 for spec in shown if not trials[spec].failure]
     return TextTable.of(_TRIALS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
 

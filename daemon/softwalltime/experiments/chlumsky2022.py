@@ -59,7 +59,6 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
 
 
 def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
-    """Walltimes and each predictor, in each system."""
     variants = {}
     for system, (order, backfill) in SYSTEMS.items():
         variants[f"{system} {WALLTIME}"] = SchedulerPolicy(order=order, backfill=backfill, minimum=study.minimum)
@@ -93,7 +92,6 @@ def _underestimation(predicted: ScoredJobs) -> Table:
 
 
 def _errors(predicted: ScoredJobs) -> Table:
-    """Figure 5."""
     columns: list[Column] = [Column("predictor", "predictor")]
     for name in CLASSES:
         columns += [Column(f"{name}_p{percent}", f"{name} {percent}%", "duration") for percent in QUARTILES]

@@ -96,7 +96,6 @@ def _templates(study: Study) -> tuple[Table, str]:
 
 
 def _runtimes(study: Study, specs: list[str]) -> Table:
-    """Table 2."""
     predicted = estimates(study, specs)
     mean = float(predicted.runtime.mean()) if len(predicted.runtime) else None
     rows: list[tuple[Cell, ...]] = []
@@ -121,7 +120,6 @@ def sampled(jobs: Jobs, count: int = SAMPLE) -> list[int]:
 
 
 def _starts(study: Study, specs: Sequence[str]) -> Table:
-    """Table 4."""
     names = [LINEAR, WALLTIME, *specs, RUNTIME]
     relative: dict[str, list[float]] = {name: [] for name in names}
     absolute: dict[str, list[float]] = {name: [] for name in names}
@@ -265,10 +263,7 @@ def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> l
     """The same, as no predictor can know it: a bound."""
     end = outcome.start + outcome.duration
     return [
-        (
-            [int(end[job]) - state.now for job in state.running],
-            [int(outcome.duration[job]) for job in state.waiting],
-        )
+        ([int(end[job]) - state.now for job in state.running], [int(outcome.duration[job]) for job in state.waiting])
         for state in sample
     ]
 

@@ -41,11 +41,9 @@ class Study:
 
     @property
     def workload(self) -> Workload:
-        """The jobs in event order, as recorded."""
         return Workload(self.completed, teaching=self.teaching)
 
     def settings(self) -> dict[str, object]:
-        """The simulated workload, for the head of a report."""
         if not self.shake:
             return {"workload": "as recorded"}
         return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}

@@ -91,7 +91,6 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
 
 
 def policies(study: Study) -> dict[str, SchedulerPolicy]:
-    """The baseline and each scheme, regular and selective, under each order."""
     variants = {}
     for order in ORDERS:
         plain = SchedulerPolicy(order=order, minimum=study.minimum)

@@ -46,7 +46,6 @@ class WorkloadPart:
 
 
 def every_job(jobs: Jobs) -> NDArray[np.bool_]:
-    """All jobs are measured."""
     return np.ones(len(jobs), np.bool_)
 
 
@@ -115,7 +114,6 @@ class Trials:
 
     @property
     def parts(self) -> list[str]:
-        """The parts, in order."""
         return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
 
     def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:

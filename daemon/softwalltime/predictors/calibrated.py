@@ -18,12 +18,11 @@ from softwalltime.predictors.learned.compiling import compile_kernels, require_e
 from softwalltime.predictors.learned.distribution import SIZE, Floats, Quantiles, bin_of, remaining
 from softwalltime.predictors.learned.evidence import Evidence
 from softwalltime.predictors.learned.features import Estimate, Known
+from softwalltime.predictors.learned.levels import Situations
 from softwalltime.predictors.learned.network import Weights, load
-from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
-from softwalltime.predictors.learned.price import Price, critical_cell
+from softwalltime.predictors.learned.price import Objective, Price, best_seconds, critical_cell, first_log_price
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
-from softwalltime.predictors.learned.situations import Situations
 from softwalltime.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -145,7 +144,6 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user, and those of the last ``DAYS``."""
         return History(per_user=MIN_USER_JOBS, seconds=DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
@@ -218,7 +216,6 @@ class Calibrated(Predictor):
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
     def restates(self, other: Predictor) -> bool:
-        """Whether the other one has the same distribution, of which this one answers with a statistic."""
         alike = isinstance(other, Calibrated) and self._weights == other._weights
         return alike and self._statistic != "target"
 
@@ -266,7 +263,6 @@ class Calibrated(Predictor):
     def _number(
         self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None, log_price: float
     ) -> float:
-        """The statistic of a distribution, in seconds."""
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":

@@ -58,8 +58,6 @@ class PastRun(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A job to predict: submission in epoch seconds, walltime in seconds."""
-
     job_id: str
     submitted: int
     walltime: int
@@ -230,7 +228,6 @@ class Gaussier(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user, and all of the last ``DAYS``."""
         return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
 
     def observe(self, event: Event) -> None:
@@ -297,7 +294,6 @@ def slope(error: float, runtime: int, ncpus: int, options: GaussierOptions) -> f
 
 
 def weight_of(runtime: int, ncpus: int, weight: Weight) -> float:
-    """Return the weight of a job's error, at least 0."""
     offset, length, width = _WEIGHTS[weight]
     return max(offset + length * math.log(runtime) + width * math.log(ncpus), 0.0)
 

@@ -118,7 +118,6 @@ def _drive_all(
 def _drive_together(
     runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
 ) -> None:
-    """Drive runs that need the same events."""
     starts, everything = runs[0].needs
     for stride in workload.stream(starts=starts, everything=everything, progress=partial(_times, progress, len(runs))):
         for run in runs:
@@ -151,7 +150,6 @@ class _SubmissionDriver:
         self._predicted = array("d", [nan]) * len(workload.jobs)
 
     def go(self, stride: Stride) -> None:
-        """Go through some events."""
         learn, predict, predicted, no_prediction = (
             self._waiting.learn,
             self._waiting.predict,
@@ -168,7 +166,6 @@ class _SubmissionDriver:
                 learn(job)
 
     def result(self) -> ReplayResult:
-        """The soft walltimes."""
         begin = perf_counter()
         waits = clamp_all(self._workload, np.frombuffer(self._predicted, np.float64), self._minimum)
         # Other predictors' results come next, and two arrays for each would add up.
@@ -206,7 +203,6 @@ class _EventDriver:
         self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
 
     def go(self, stride: Stride) -> None:
-        """Go through some events."""
         pass_events(self._workload, stride, self._driver, self._decider())
 
     def _decider(self) -> Ask:
@@ -237,12 +233,10 @@ class _EventDriver:
         return ask
 
     def result(self) -> ReplayResult:
-        """The soft walltimes."""
         waits, runs = (np.frombuffer(values, np.int64) for values in (self._waits, self._runs))
         return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
 
     def ordering(self) -> NDArray[np.int64]:
-        """The ordering values by job; -1 for none."""
         return np.frombuffer(self._ordering, np.int64)
 
 
@@ -252,7 +246,6 @@ def _none(count: int) -> "array[int]":
 
 
 def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the soft walltimes of the jobs that started; -1 for the walltime."""
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
 
 

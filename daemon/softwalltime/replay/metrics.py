@@ -75,17 +75,14 @@ class Errors:
         return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
 
     def __len__(self) -> int:
-        """The number of jobs."""
         return len(self.p)
 
     @property
     def error(self) -> Integers:
-        """P - t in seconds."""
         return self.p - self.t
 
     @property
     def accuracy(self) -> Floats:
-        """The accuracy of each job."""
         return accuracies(self.p, self.t)
 
     @property
@@ -110,7 +107,6 @@ class Errors:
 
 
 def share(flags: Flags) -> float:
-    """Return the share of true values."""
     return float(flags.mean())
 
 

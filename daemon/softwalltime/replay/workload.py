@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,18 +86,6 @@ class Workload:
         # Nearly every replay needs these events; the others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
 
-    def numbers(self, name: str, missing: int = -1) -> Integers:
-        """Return the values of a numeric field of all jobs, with ``missing`` for ``None``."""
-        return self.jobs.numbers(name, missing)
-
-    def values(self, name: str) -> Iterator[Any]:
-        """Return the values of a field of all jobs; no job becomes an object."""
-        return self.jobs.values(name)
-
-    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Return the values of these fields, one tuple for each job; no job becomes an object."""
-        return self.jobs.rows(*names)
-
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
     ) -> Iterator[Stride]:
@@ -156,7 +144,6 @@ class Workload:
         return chosen
 
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        """Return the event of this kind of the job with this index."""
         time = self.time(kind, number)
         match kind:
             case Kind.SUBMITTED:

@@ -61,7 +61,6 @@ class ExampleBatch(NamedTuple):
 
 
 def batch_of(examples: Examples, chosen: NDArray[np.int64]) -> ExampleBatch:
-    """Return the examples with these numbers."""
     begins, ends = examples.first[chosen], examples.first[chosen + 1]
     counts = ends - begins
     owner = np.repeat(np.arange(len(chosen)), counts)
@@ -107,7 +106,6 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         self.register_buffer("upper", torch.from_numpy(UPPER).float())
 
     def forward(self, batch: ExampleBatch) -> Tensor:
-        """Return the distribution of each job over the bins."""
         hidden = batch.pairs @ self.of_pair + (batch.job @ self.of_job + self.bias_1)[batch.owner]
         out = (hidden.relu() @ self.second + self.bias_2).relu() @ self.third + self.bias_3
         weight = (batch.base + out[:, 0]).clamp(-14, 6).exp()
@@ -137,7 +135,6 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         return _kaplan_meier(distribution, last.view(count, SIZE))
 
     def loss(self, batch: ExampleBatch, prices: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of each job, and its parts."""
         shares = self(batch)
         below = shares.cumsum(1)
         nll = -(shares.gather(1, batch.found[:, None])[:, 0] + 1e-6).log()
@@ -154,7 +151,6 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         return 0.3 * nll + 0.5 * crps - 2.0 * kernel - 3.0 * realised, parts
 
     def weights(self, about: Mapping[str, object]) -> Weights:
-        """Return the weights for the predictor."""
         return Weights(tuple(getattr(self, name).detach().numpy().astype(np.float32) for name in LAYERS), about)
 
 

@@ -26,7 +26,6 @@ def require_torch() -> None:
 
 
 def fit(examples: Examples, epochs: int, seed: int, show: ShowProgress) -> "Attention":
-    """Train on these examples; needs PyTorch."""
     from softwalltime.training.model import train
 
     with show("training", epochs * len(examples)) as progress:

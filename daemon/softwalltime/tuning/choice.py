@@ -84,7 +84,6 @@ class Chosen:
     """Least mean absolute error at any share of underestimated jobs."""
 
     def specs(self) -> list[str]:
-        """Return the chosen predictors, each once."""
         return list(dict.fromkeys(spec for spec in (self.accurate, self.least_error, self.middle) if spec is not None))
 
 

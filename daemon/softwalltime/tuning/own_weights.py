@@ -10,7 +10,6 @@ SHIPPED = ("", "learned")
 
 
 def is_calibrated(spec: str) -> bool:
-    """Whether this is the predictor that has weights."""
     return spec.partition(":")[0] == "calibrated"
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from softwalltime.predictors.learned.compiling import kernel
+from softwalltime.predictors.learned.distribution import Floats
 from softwalltime.predictors.learned.features import Integers
-from softwalltime.predictors.learned.present_jobs import Floats
 from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, UserJobs
 
 RUNNING = 64

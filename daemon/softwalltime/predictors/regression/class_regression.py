@@ -99,8 +99,6 @@ def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
 
 
 class ClassRegressionOptions(Options):
-    """Options of the predictors in TRIP's frame."""
-
     keys: Keys = ("user", "project", "job_name")
     least: int = Field(default=10, ge=3, description="fewer jobs of a class than this keep the walltime")
     accuracy: float = Field(
@@ -215,7 +213,6 @@ class ClassRegression(Predictor):
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 
     def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
-        """Return the jobs that ended in the window before this time."""
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
 
     def _inaccurate(self, jobs: list[ClassJob]) -> bool:

@@ -53,7 +53,6 @@ class KeptLines:
             self._stream.close()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return the object with this key, if there is one."""
         return self._lines.get(key)
 
     def add(self, line: dict[str, Any]) -> None:
