@@ -1,6 +1,5 @@
 """The text of ``softwalltime tune``."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.cli.advice import print_advice
@@ -59,7 +58,9 @@ def print_tuning(
         f"{label}: chosen by {earlier:,} jobs submitted before "
         f"{day(document.split.cut)}, reported on {later:,} jobs since then"
     )
-    output.section(_trials_table(document.trials, shown, document.chosen), _TRIALS_LEGEND)
+    trials = [document.trials[spec] for spec in shown]
+    best = max((trial.parts[1].accuracy_mean or 0.0 for trial in trials if not trial.failure), default=0.0)
+    output.section(TextTable.of(_TRIALS, [_row(trial, document.chosen, best) for trial in trials]), _TRIALS_LEGEND)
     if document.chosen.accurate is None:
         output.paragraph(
             f"No predictor that underestimates at most {document.target:.0%} of the jobs is more accurate than "
@@ -105,11 +106,6 @@ def _print_simulations(output: Output, document: TuneDocument, simulated: Simula
         output.paragraph(unscored)
     output.section(schedules_table(document.policies))
     output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")
-
-
-def _trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
-    later = [trials[spec].parts[1].accuracy_mean or 0.0 for spec in shown if not trials[spec].failure]
-    return TextTable.of(_TRIALS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
 
 
 def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:

@@ -149,6 +149,7 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
                     if key in ("double", "triple"):
                         shown = "all" if months is None else f"{months} months"
                         by_window.append((key, f"p{percentile}", shown, *_scores(plain)))
+    by_window.sort(key=lambda row: (str(row[0]), -int(str(row[1])[1:])))
     figures = (
         Column("accuracy", "accuracy", "accuracy"), Column("accuracy_median", "median", "accuracy"),
         Column("na", "NA", "share"), Column("oe", "OE", "share"), Column("ue", "UE", "share"),
@@ -172,14 +173,10 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
         ),
         Table(
             "fig8_10", "Figures 8 to 10: accuracy by time window",
-            (first, second, Column("window", "window"), *figures), tuple(sorted(by_window, key=_window_order)),
+            (first, second, Column("window", "window"), *figures), tuple(by_window),
             "one month is at least as accurate as all jobs but at p70, with fewer UE and BE (figures 8 to 10).",
         ),
     )  # fmt: skip
-
-
-def _window_order(row: tuple[Cell, ...]) -> tuple[str, int]:
-    return str(row[0]), -int(str(row[1])[1:])
 
 
 def _scores(scores: Scores) -> tuple[Cell, ...]:

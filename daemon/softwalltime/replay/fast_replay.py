@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, nan
 from time import perf_counter
 from typing import Final
@@ -119,15 +118,15 @@ def _drive_together(
     runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
 ) -> None:
     starts, everything = runs[0].needs
-    for stride in workload.stream(starts=starts, everything=everything, progress=partial(_times, progress, len(runs))):
+
+    def together(jobs: int) -> None:
+        progress(len(runs) * jobs)
+
+    for stride in workload.stream(starts=starts, everything=everything, progress=together):
         for run in runs:
             begin = perf_counter()
             run.go(stride)
             run.seconds += perf_counter() - begin
-
-
-def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
-    progress(count * jobs)
 
 
 class _SubmissionDriver:

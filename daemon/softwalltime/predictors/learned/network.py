@@ -62,11 +62,7 @@ class Weights:
 
 def untrained() -> Weights:
     """Return weights of 0, with which the hand-set weights of past jobs are unchanged."""
-    shapes: tuple[tuple[int, ...], ...] = (
-        (PAIR, 1), (JOB, 1), (1,), (1, 1), (1,), (1, OUTPUTS), (OUTPUTS,), (JOB, 1), (1,), (1, PRIOR_OUTPUTS),
-        (PRIOR_OUTPUTS,),
-    )  # fmt: skip
-    return Weights(tuple(np.zeros(shape, np.float32) for shape in shapes))
+    return Weights(tuple(np.zeros(shape, np.float32) for shape in _shapes(1, 1, 1)))
 
 
 def dump(weights: Weights) -> str:
@@ -162,9 +158,12 @@ def _check_shapes(weights: Weights) -> None:
     layers = dict(zip(LAYERS, weights.layers, strict=True))
     width_1, width_2 = layers["second"].shape
     (width_prior,) = layers["prior_bias_1"].shape
-    expected = (
+    if tuple(layer.shape for layer in weights.layers) != _shapes(width_1, width_2, width_prior):
+        raise ValueError("a layer has another shape")
+
+
+def _shapes(width_1: int, width_2: int, width_prior: int) -> tuple[tuple[int, ...], ...]:
+    return (
         (PAIR, width_1), (JOB, width_1), (width_1,), (width_1, width_2), (width_2,), (width_2, OUTPUTS), (OUTPUTS,),
         (JOB, width_prior), (width_prior,), (width_prior, PRIOR_OUTPUTS), (PRIOR_OUTPUTS,),
     )  # fmt: skip
-    if tuple(layer.shape for layer in weights.layers) != expected:
-        raise ValueError("a layer has another shape")

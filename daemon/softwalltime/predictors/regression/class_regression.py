@@ -179,7 +179,11 @@ class ClassRegression(Predictor):
         before = period * self._every
         large = {key: jobs for key, jobs in self._classes.items() if len(jobs) >= self._least}
         known = {key: self._known(jobs, before) for key, jobs in large.items()}
-        known = {key: jobs for key, jobs in known.items() if len(jobs) >= self._least and self._inaccurate(jobs)}
+        known = {
+            key: jobs
+            for key, jobs in known.items()
+            if len(jobs) >= self._least and sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
+        }
         if not self._prepare(known, before):
             return
         for key in [key for key in self._models if key not in known]:
@@ -214,9 +218,6 @@ class ClassRegression(Predictor):
 
     def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
-
-    def _inaccurate(self, jobs: list[ClassJob]) -> bool:
-        return sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
         """Choose what all models share from the jobs of each class; return whether models can be fitted."""
