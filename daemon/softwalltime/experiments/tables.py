@@ -89,6 +89,8 @@ class PaperHead:
 
 @dataclass(frozen=True, slots=True)
 class PaperDocument(PaperHead):
+    """A paper's experiment on one trace."""
+
     tables: dict[str, PaperTable]
     """The tables, by name."""
 

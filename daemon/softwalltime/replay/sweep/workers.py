@@ -79,13 +79,10 @@ def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]
 def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     from distributed import as_completed
 
-    # A cluster may grow, so it is given everything at once; its workers take what they can.
-    futures = client.map(function, tasks, pure=False)
-    try:
-        for future in as_completed(futures, loop=client.loop):
-            yield future.result()
-    finally:
-        client.cancel(futures)
+    # A cluster may grow, so it is given everything at once; its workers take what they can.  Who closes the client, or
+    # forgets these futures, gives up what is left.
+    for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
+        yield future.result()
 
 
 def local_workers(processes: int | None = None) -> Workers:
