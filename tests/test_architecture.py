@@ -34,7 +34,7 @@ ALLOWED = {
     "policy": {"errors", "events", "jobs", "predictors", "promises", "reasons", "validation"},
     "store": {"errors", "formatting", "jobs", "promises", "reasons", "resources", "settings", "states"},
     "workloads": {"errors", "jobs"},
-    "replay": {"drive", "errors", "events", "formatting", "jobs", "policy", "predictors", "states", "written"},
+    "replay": {"drive", "errors", "events", "formatting", "jobs", "policy", "predictors", "states"},
     "simulation": {
         "accounting",
         "drive",
@@ -100,10 +100,7 @@ ALLOWED = {
     },
     "training": {"drive", "errors", "events", "jobs", "predictors", "progress", "replay"},
     "tuning": {
-        "drive",
         "errors",
-        "events",
-        "jobs",
         "predictors",
         "progress",
         "replay",

@@ -1,11 +1,9 @@
 """The commands as an administrator types them."""
 
-import csv
 import gc
 import gzip
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +15,6 @@ import click
 import pytest
 
 import softwalltime
-from softwalltime.accounting.reader import read_jobs
-from softwalltime.accounting.tally import Tally
 from softwalltime.cli import cli, run
 from softwalltime.cli.sources import rare_collections
 from softwalltime.written import write_csv
@@ -150,7 +146,6 @@ def test_every_option_has_help() -> None:
         (["replay", str(RECORDED_LOG), "--limit", "0"], "0 is not in the range x>=1"),
         (["replay", str(RECORDED_LOG), "--limit", "many"], "'many' is not a valid integer"),
         (["replay", str(RECORDED_LOG), "--format", "xml"], "'xml' is not one of"),
-        (["replay", str(RECORDED_LOG), "--dump", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
         (["replay", str(RECORDED_LOG), "--frob"], "No such option '--frob'"),
         (["ingest", "/nowhere"], "Path '/nowhere' does not exist"),
         (["ingest", str(RECORDED_LOG), "--config", "/nowhere.toml"], "/nowhere.toml"),
@@ -227,47 +222,7 @@ def test_a_full_disk_gets_one_line() -> None:
     assert done.stderr == b"softwalltime: standard output: cannot be written: No space left on device\n"
 
 
-def hostile_log(folder: Path) -> Path:
-    """Return a log with a user and a queue that a spreadsheet would compute and a terminal would execute."""
-    record = next(line for line in RECORDED_LOG.read_text().splitlines() if line[19:22] == ";E;" and ";6.pbs1;" in line)
-    log = folder / "20261120"
-    log.write_text(re.sub(r"user=\S+", "user==1+1", re.sub(r"queue=\S+", "queue=q\x1b]0;\x07\u202e", record)) + "\n")
-    return log
-
-
-def test_a_dump_is_harmless_for_spreadsheets_and_terminals(tmp_path: Path) -> None:
-    dump = tmp_path / "dump.csv"
-    assert run(["replay", str(hostile_log(tmp_path)), "--dump", str(dump)]) == 0
-    with dump.open(newline="") as stream:
-        (row,) = csv.DictReader(stream)
-    assert (row["user"], row["queue"]) == ("'=1+1", "q\\x1b]0;\\x07\\u202e")
-
-
-def test_a_dump_as_parquet_has_numbers_and_nulls(accounting: Path, tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is missing: pip install duckdb")
-    dumps = [tmp_path / "dump.csv", tmp_path / "dump.parquet"]
-    for dump in dumps:
-        assert run(["replay", str(accounting), "--dump", str(dump), "--predictors", "v1,percentile:p=95"]) == 0
-    with duckdb.connect() as connection:
-        relation = connection.read_parquet(str(dumps[1]))
-        rows = [["" if value is None else str(value) for value in row] for row in relation.fetchall()]
-        assert list(map(str, relation.types)) == ["VARCHAR"] * 3 + ["BIGINT"] * 4
-        assert relation.columns[-1] == "percentile:p=95"
-    with dumps[0].open(newline="") as stream:
-        assert rows == list(csv.reader(stream))[1:]
-    assert any("" in row for row in rows)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dump.csv", "dump.parquet"]
-
-
-def test_parquet_without_duckdb_is_refused_before_the_work(
-    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    assert run(["replay", str(accounting), "--dump", str(tmp_path / "x.parquet")]) == 2
-    assert "pip install 'pbs-softwalltime[parquet]'" in capsys.readouterr().err
-
-
-def test_an_interrupted_dump_leaves_the_earlier_file(tmp_path: Path) -> None:
+def test_an_interrupted_table_leaves_the_earlier_file(tmp_path: Path) -> None:
     target = tmp_path / "dump.csv"
     target.write_text("earlier")
 
@@ -284,44 +239,14 @@ def test_an_interrupted_dump_leaves_the_earlier_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_dump_holds_every_job_and_each_predictors_soft_walltime(
-    accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dump = tmp_path / "dump.csv"
-    spec = "percentile:p=95,keys=user"
-    arguments = ["replay", str(accounting), "--predictors", f"v1,{spec}", "--dump", str(dump), "--format", "json"]
-    assert run([*arguments, "--min-soft-walltime", "300"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    with dump.open(newline="") as stream:
-        header, *rows = list(csv.reader(stream))
-    assert header == ["job_id", "user", "queue", "walltime", "runtime", "v1", spec]
-    assert len(rows) == document["jobs"]
-    soft_walltimes = [int(row[5]) for row in rows if row[5]]
-    assert min(soft_walltimes) == 300
-    assert rows[0][5] == "", "the first job is a cold start"
-    first = min(read_jobs(sorted(accounting.iterdir()), Tally()), key=lambda job: job.submission.submitted)
-    asked = first.submission
-    assert rows[0][:5] == [asked.job_id, asked.user, asked.queue, str(asked.walltime), str(first.runtime)]
-
-
 def test_limit_reduces_the_number_of_jobs(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(accounting), "--limit", "50", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"] == 50
 
 
-def test_the_floor_is_below_every_predictor_and_printed(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", str(accounting), "--floor", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    floor = document["floor"]
-    assert floor["jobs"] == document["scored"]
-    assert 0 < floor["mean_absolute_error"] < document["predictors"]["request"]["mean_absolute_error"]
-    assert run(["replay", str(accounting), "--floor", "--score", "2999-01-01..2999-01-02"]) == 0
-    printed = capsys.readouterr()
-    assert "correct --score" in printed.err
-    assert run(["replay", str(accounting), "--floor"]) == 0
-    printed = capsys.readouterr()
-    assert "no prediction from user, " in printed.out
-    assert "| memorizer " in printed.out
+def test_a_period_without_jobs_says_what_to_correct(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(accounting), "--score", "2999-01-01..2999-01-02"]) == 0
+    assert "correct --score" in capsys.readouterr().err
 
 
 def test_the_same_log_given_twice_counts_once(

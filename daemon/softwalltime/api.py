@@ -33,10 +33,9 @@ from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.replay.checked_predictor import checked
 from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
 from softwalltime.replay.metrics import WARM_UP, Scores, score
 from softwalltime.replay.pass_events import predicted_quantiles
-from softwalltime.replay.queue_walltimes import with_queue_walltimes
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.simulation import engine
 from softwalltime.simulation.jobs import jobs_of
@@ -200,7 +199,7 @@ def _replayed(
     soft = result.soft_walltimes
     return Replayed(
         name, score(workload, soft), score(workload, soft, WARM_UP), soft, workload.walltime, workload.runtime,
-        workload.scored, tuple(workload.values("job_id")), tuple(workload.values("user")), workload.submitted,
+        workload.scored, tuple(workload.jobs.values("job_id")), tuple(workload.jobs.values("user")), workload.submitted,
         None if running is None else result.at_start,
         None if running is None else score(workload, result.at_start),
         quantiles,

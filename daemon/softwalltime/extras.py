@@ -4,6 +4,7 @@ from typing import Final
 
 EXTRAS: Final = {
     "joblib": "measure",
+    "numba": "measure",
     "numpy": "measure",
     "jinja2": "report",
     "markupsafe": "report",

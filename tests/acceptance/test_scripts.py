@@ -14,7 +14,7 @@ from tests.service.running import Daemon
 
 pytestmark = pytest.mark.postgres
 
-POLICY = 'mode = "shadow"\nwaiting = "calibrated:compiled=no"\n'
+POLICY = 'mode = "shadow"\nwaiting = "calibrated"\n'
 FOLDER = "/tmp/softwalltime-scripts"
 SECONDS = {"short": 2, "long": 8}
 

@@ -104,7 +104,7 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     runtime, submitted = np.minimum(workload.runtime, workload.walltime)[scored].astype(float), workload.submitted
     order = np.argsort(TARGETS).tolist()
     at_submission, at_start = at_submission[order][:, scored], at_start[order][:, scored]
-    users = np.unique(list(workload.values("user")), return_inverse=True)[1][scored]
+    users = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][scored]
     month = submitted[scored].astype("datetime64[s]").astype("datetime64[M]").astype(int)
     window = (submitted[scored] >= WINDOW[0]) & (submitted[scored] < WINDOW[1])
     if window.any():

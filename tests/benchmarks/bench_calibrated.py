@@ -1,6 +1,5 @@
-"""The predictor calibrated: processor time to predict, observe and learn a job, with numpy and compiled by numba."""
+"""The predictor calibrated: processor time to predict, observe and learn a job."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from pickle import dumps
 from time import thread_time_ns
@@ -27,20 +26,18 @@ ASKED = 500
 
 
 def main() -> None:
-    """Measure both ways on KTH-SP2, or a synthetic workload; then a user with many waiting jobs, and the state."""
+    """Measure on KTH-SP2, or a synthetic workload; then a user with many waiting jobs, and the state."""
     kth = TRACES / "KTH-SP2-1996-unfiltered.swf.gz"
     jobs = list(read_jobs([Path(kth)], Tally())) if kth.exists() else generate(JOBS, seed=1)
     workload = Workload(jobs, JOBS)
-    specs = [f"calibrated:compiled={way}" for way in (("no", "auto") if find_spec("numba") else ("no",))]
-    rows = [row for spec in specs for row in _times(workload, spec)]
-    print(table(["predictor", "step", "mean, us", "99th percentile, us"], rows))
+    print(table(["step", "mean, us", "99th percentile, us"], _times(workload)))
     print()
     print(table(["waiting jobs of the user", "job there to predict and gone, us"], map(_crowded, PRESENT)))
     print(f"\nstate of {USERS:,} users with 300 jobs each: {_state() / 1e6:.0f} MB pickled")
 
 
-def _times(workload: Workload, spec: str) -> list[list[str]]:
-    model = make(spec)
+def _times(workload: Workload) -> list[list[str]]:
+    model = make("calibrated")
     times: dict[str, list[int]] = {"predict": [], "observe": [], "learn": []}
     for stride in workload.stream(everything=True):
         for kind, number, each in zip(*stride, strict=True):
@@ -57,7 +54,7 @@ def _times(workload: Workload, spec: str) -> list[list[str]]:
                 model.learn(each)
                 times["learn"].append(thread_time_ns() - began)
     late = {step: np.array(taken[WARM_UP:]) / 1000 for step, taken in times.items()}
-    return [[spec, step, f"{taken.mean():.0f}", f"{np.quantile(taken, 0.99):.0f}"] for step, taken in late.items()]
+    return [[step, f"{taken.mean():.0f}", f"{np.quantile(taken, 0.99):.0f}"] for step, taken in late.items()]
 
 
 def _crowded(count: int) -> list[str]:

@@ -11,19 +11,22 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
+from softwalltime.replay.fast_replay import clamp_all
 from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.lower_bound import find_lower_bound
+from softwalltime.replay.metrics import score
+from softwalltime.replay.sweep.kept_lines import KeptLines
 from softwalltime.replay.sweep.snapshot import take
+from softwalltime.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Scoring, Workload
 from softwalltime.states import TEACHING
 from softwalltime.text_table import table
-from softwalltime.tuning.trial import Trial, TrialTask, figures_of_parts
-from softwalltime.tuning.trial_file import TrialFile
-from softwalltime.tuning.trials import run_trials
 from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.benchmarks.shared_estimates import record_together
 from tests.samples import ROOT
@@ -72,38 +75,33 @@ def _print(path: Path, processes: int | None) -> None:
         if spec.startswith("calibrated:weights="):
             shared.setdefault(spec.partition(",")[0], []).append(spec)
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
-    trials = run_trials(jobs, TEACHING, alone, (since, None), MINIMUM, keep=keep, processes=processes, timeout=TIMEOUT)
-    for group in shared.values():
-        trials |= _tried_together(jobs, group, since, keep)
+    parts = (Part(since=since),)
+    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep, "results", "command")) as kept:
+        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
+        tasks = [TrialTask("", snapshot, spec, parts, MINIMUM, TIMEOUT) for spec in specs.values()]
+        done = saved_trials(tasks, kept)
+        todo = [task for task in tasks if task not in done]
+        done |= run_trials([task for task in todo if task.spec in alone], local_workers(processes), kept)
+        for group in shared.values():
+            together = [task for task in todo if task.spec in group]
+            if together:
+                done |= _tried_together(Workload(jobs), together, since, kept)
+        trials = {task.spec: trial for task, trial in done.items()}
     scored = Workload(jobs, scoring=Scoring(since))
-    floor = find_lower_bound(scored)
     print(f"### {path.name.partition('.')[0]}: {int(scored.scored.sum()):,} scored of {len(jobs):,} jobs\n")
     print(table(HEADER, [_row(name, trials[spec], len(jobs)) for name, spec in specs.items()]))
-    if floor is not None:
-        print(
-            f"\nfloor of the MAE with the signature's attributes alone: {floor.mean_absolute_error:,.0f} s\n",
-            flush=True,
-        )
+    print(flush=True)
 
 
-def _tried_together(jobs: JobColumns, specs: Sequence[str], since: int, keep: Path) -> dict[str, Trial]:
-    """Return the trials of predictors that share their estimates; those that are saved are not repeated."""
-    found: dict[str, Trial] = {}
-    with tempfile.TemporaryDirectory() as folder, TrialFile(keep) as kept:
-        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
-        bounds = (since, None)
-        tasks = {
-            spec: TrialTask(snapshot.path, snapshot.digest, snapshot.jobs, spec, bounds, MINIMUM, TIMEOUT)
-            for spec in specs
-        }
-        found = {spec: trial for spec, task in tasks.items() if (trial := kept.find(task)) is not None}
-        todo = [spec for spec in specs if spec not in found]
-        if todo:
-            workload = Workload(jobs)
-            for spec, recorded in zip(todo, record_together(workload, todo), strict=True):
-                parts = figures_of_parts(workload, recorded, bounds, MINIMUM)
-                found[spec] = Trial(spec, parts, recorded.processor_seconds)
-                kept.add(tasks[spec], found[spec])
+def _tried_together(
+    workload: Workload, tasks: Sequence[TrialTask], since: int, kept: KeptLines
+) -> dict[TrialTask, Trial]:
+    """Return the trials of predictors that share their estimates, and save them."""
+    found = {}
+    for task, (seconds, spent) in zip(tasks, record_together(workload, [task.spec for task in tasks]), strict=True):
+        scores = score(workload, clamp_all(workload, seconds, MINIMUM), since=since)
+        found[task] = Trial(task.spec, (scores,), spent)
+        kept.add({"key": task.key, "trial": asdict(found[task])})
     return found
 
 
@@ -120,7 +118,7 @@ def _row(name: str, trial: Trial, jobs: int) -> list[str]:
     if trial.failure:
         return [name, trial.failure, *["-"] * (len(HEADER) - 2)]
     (part,) = trial.parts
-    shares = [f"{100 * share:.1f}%" for share in (part.underestimated or 0.0, part.badly or 0.0)]
-    accuracy, error = part.accuracy or 0.0, part.error or 0.0
+    shares = [f"{100 * share:.1f}%" for share in (part.underestimated or 0.0, part.badly_underestimated or 0.0)]
+    accuracy, error = part.accuracy_mean or 0.0, part.mean_absolute_error or 0.0
     per_job = f"{1e6 * trial.seconds / jobs:.0f}"
     return [name, f"{accuracy:.3f}", *shares, f"{error:,.0f}", f"{trial.seconds:.1f}", per_job]

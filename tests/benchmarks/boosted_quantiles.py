@@ -1,8 +1,8 @@
 """Quantiles of the runtime by gradient boosting (LightGBM), fitted anew each week: for :mod:`.bench_pinball`.
 
 One model for each quantile minimises the pinball loss in seconds.  It is fitted to the jobs that ended before the week,
-and predicts the jobs submitted in the week.  The features are those of :mod:`softwalltime.predictors.regression
-.user_features`, statistics of the last runtimes of the user and of the user's jobs with the same walltime and
+and predicts the jobs submitted in the week.  The features are those of :mod:`softwalltime.predictors.gaussier`,
+statistics of the last runtimes of the user and of the user's jobs with the same walltime and
 processors, and the codes of user, group, queue and job name.  All features are as they were at the submission.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.predictors.regression.user_features import Asked, PastRun, UserRuns
+from softwalltime.predictors.gaussier import Asked, PastRun, UserRuns
 from softwalltime.replay.workload import Workload
 
 Floats = NDArray[np.float64]

@@ -13,10 +13,10 @@ import numpy as np
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, Prediction, Submission
 from softwalltime.predictors.calibrated import Calibrated
-from softwalltime.predictors.learned.known import Estimate, Known
+from softwalltime.predictors.learned.distribution import Floats
+from softwalltime.predictors.learned.features import Estimate, Known
 from softwalltime.predictors.registry import make
 from softwalltime.replay.workload import Workload
-from softwalltime.tuning.trial import Recorded
 
 
 class SharedEstimates:
@@ -106,10 +106,10 @@ class SharedEstimates:
         return call
 
 
-def record_together(workload: Workload, specs: Sequence[str]) -> list[Recorded]:
+def record_together(workload: Workload, specs: Sequence[str]) -> list[tuple[Floats, float]]:
     """Let predictors with the same weights learn each job at its end and predict it at its submission.
 
-    The predictions are those of :func:`softwalltime.tuning.trial.record` for each one alone.
+    Return the prediction of each job in seconds, NaN for none, and the processor time in seconds, for each one.
     """
     shared = SharedEstimates(specs)
     found = np.full((len(specs), len(workload.jobs)), np.nan)
@@ -121,4 +121,4 @@ def record_together(workload: Workload, specs: Sequence[str]) -> list[Recorded]:
             shared.models[0].observe(workload.event(kind, number, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 shared.learn(job)
-    return [Recorded(seconds, spent) for seconds, spent in zip(found, shared.seconds, strict=True)]
+    return list(zip(found, shared.seconds, strict=True))

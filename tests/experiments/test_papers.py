@@ -9,7 +9,7 @@ import pytest
 
 from softwalltime.cli.experiment import PAPERS
 from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
-from softwalltime.experiments.start_times import actual_runtimes, forward, states, waits_of
+from softwalltime.experiments.li2004 import actual_runtimes, forward, states, waits_of
 from softwalltime.experiments.study import Study, months_of
 from softwalltime.experiments.tables import PaperResults, Table
 from softwalltime.simulation.engine import simulate

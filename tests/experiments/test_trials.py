@@ -7,9 +7,8 @@ import pytest
 
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.experiments import trials
-from softwalltime.experiments.figures import Schedule, schedule_figures
 from softwalltime.experiments.study import Study, months_of, study_of
-from softwalltime.experiments.trials import WHOLE, Trials, every_job, month_names, part_of, simulate_all
+from softwalltime.experiments.trials import WHOLE, Trials, month_names, part_of, schedule_figures, simulate_all
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.metrics import measure
 from softwalltime.simulation.policies import SchedulerPolicy
@@ -86,7 +85,7 @@ def test_without_parts_the_interval_is_over_the_seeds() -> None:
 def test_figures_are_those_of_simulate_and_the_papers_own(study: Study) -> None:
     policy = SchedulerPolicy(order="wfp", waiting="v1", ordering="v1")
     outcome = simulate(study.jobs, 16, policy)
-    found = schedule_figures(Schedule(study.jobs, outcome, 16, policy, every_job(study.jobs)))
+    found = schedule_figures(part_of(study.jobs, WHOLE), outcome, 16, policy)
     metrics = measure(study.jobs, outcome, 16)
     assert found["wait_mean"] == metrics.wait_mean
     assert found["bsld60_mean"] == metrics.bsld60_mean

@@ -81,7 +81,8 @@ def test_without_scikit_learn_it_is_listed_with_the_reason(monkeypatch: pytest.M
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else there(name, *rest)
     )
-    monkeypatch.delitem(sys.modules, "softwalltime.predictors.adaboost", raising=False)
+    for module in ("adaboost", "random_forest"):
+        monkeypatch.delitem(sys.modules, f"softwalltime.predictors.{module}", raising=False)
     registry.entries.cache_clear()
     try:
         entry = next(entry for entry in registry.entries() if entry.name == "adaboost")

@@ -1,4 +1,4 @@
-"""The learned attention: numpy and compiled alike, features known at submission, the file of weights."""
+"""The learned attention: features known at submission, the estimate, the file of weights."""
 
 import json
 import os
@@ -14,21 +14,41 @@ from softwalltime.events import Ended, Kind, Submitted
 from softwalltime.jobs import CompletedJob, Prediction
 from softwalltime.predictors.calibrated import PRESENT, Calibrated, CalibratedOptions
 from softwalltime.predictors.learned import attention
-from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
-from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS
+from softwalltime.predictors.learned.attention import estimate_runtime, gather_features, smears
+from softwalltime.predictors.learned.distribution import REACHES, SIZE
+from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS, Estimate, Known
 from softwalltime.predictors.learned.gather import gather
-from softwalltime.predictors.learned.known import Estimate, Known
-from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predictors.registry import make
 from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
+from tests.predictors.distributions import evaluate, mixture
 from tests.samples import job
 
 DAY = 86400
 """Seconds."""
+PAIR_MEANS = (
+    2.3346, -0.1389, 0.1764, 1.5376, 0.1859, 1.0000, 0.5036, 0.3331, 0.0483, 0.7908, 0.0974, 0.7026, 0.9988,
+    0.8839, 0.0828, 0.2123, 0.2070, -0.3654, -0.4003, 0.3889, 0.1251, 0.2354, 0.0484, 0.0724, 0.2290, 0.1408,
+    0.8390, 0.6890, 0.0318, 0.2210, 0.0771, 0.2063, -1.3971,
+)  # fmt: skip
+JOB_MEANS = (
+    -0.1542, 0.4270, 0.7431, 0.1174, 0.2751, 0.4940, 0.2460, 0.1756, 0.3117, 0.9859, -0.3863, -0.4546, -0.4325,
+    0.1754, 0.1935, 0.2399, 0.2399, 0.2601, 0.2238, -0.2136, -0.2362, 0.5040, 0.0847, 0.1310, 0.1129, 0.3569,
+    0.1184, -0.1099, -0.5261, 0.0257, 0.2555, 0.2047, -0.4991, 0.9285, -0.2333, 0.1338, -0.3290, 0.1945, 0.0481,
+    -0.4230, 0.3738, -0.3614, 0.1691, 0.4825, -0.4094, 0.1809, 0.2751, -0.3415, 0.1705, 0.1122, 0.3140, 0.6835,
+    0.1573, 0.0376,
+)  # fmt: skip
+OTHER_MEANS = {
+    "base": (-5.588389215777427, 42.124875353216325),
+    "logs": (-1.4615978290601, 270.8853934605627),
+    "shifts": (-0.13945070081667896, -169.12348703940557),
+    "kinds": (0.4203223831871047, 174.43003007845928),
+    "priors": (0.003811443932411674, 6.855345250425218),
+}
+"""Of each array its mean, and its product with a cosine, which depends on the order."""
 
 
 def random_weights(seed: int = 1) -> Weights:
@@ -58,7 +78,7 @@ def jobs_of_all_kinds(count: int, seed: int = 4) -> list[CompletedJob]:
 
 def known_of(jobs: list[CompletedJob]) -> list[Known]:
     """What is known about each job of a workload at its submission."""
-    model = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    model = Calibrated(CalibratedOptions(), untrained())
     workload, found = Workload(jobs), []
     for stride in workload.stream(everything=True):
         for kind, number, each in zip(*stride, strict=True):
@@ -77,48 +97,48 @@ def knowns() -> list[Known]:
     return known_of(jobs_of_all_kinds(500))
 
 
-@pytest.mark.parametrize("way", ["python", "numba"])
-def test_features_and_estimates_of_numpy_and_compiled_are_equal(way: str, knowns: list[Known]) -> None:
-    if way == "numba":
-        pytest.importorskip("numba", reason="the extra fast is not installed")
-    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+def test_features_are_the_recorded_ones(knowns: list[Known]) -> None:
+    """Means, as a second implementation of the features with numpy gave them."""
+    gathered = [gather_features(known) for known in knowns]
+    assert np.concatenate([each.pairs for each in gathered]).mean(0, float) == pytest.approx(PAIR_MEANS, abs=1e-4)
+    assert np.stack([each.job for each in gathered]).mean(0, float) == pytest.approx(JOB_MEANS, abs=1e-4)
+    for name, (mean, mixed) in OTHER_MEANS.items():
+        values = np.concatenate([np.ravel(getattr(each, name)) for each in gathered])
+        assert values.mean() == pytest.approx(mean, rel=1e-6), name
+        assert values @ np.cos(np.arange(len(values))) == pytest.approx(mixed, rel=1e-6), name
+    assert sum(int(each.places.sum()) for each in gathered) == 676_871
+    assert max(len(each.places) for each in gathered) > 30
+    assert max(known.running.shape[1] for known in knowns) > 2
+
+
+def test_an_estimate_is_the_mixture_of_past_runtimes_by_the_networks_weights(knowns: list[Known]) -> None:
     weights = random_weights()
-    # Plain Python takes 10 ms for one.
-    some = knowns if way == "numba" else knowns[::20]
-    for known in some:
-        expected, found = gather(known), attention.gather_compiled(known, functions("gather"))
-        for name, one, other in zip(expected._fields, expected, found, strict=True):
-            assert np.allclose(one, other, atol=2e-5), name
-        numpy = attention.estimate_runtime(known, weights)
-        compiled = attention.estimate_compiled(known, weights, functions)
-        assert np.allclose(numpy.shares, compiled.shares, atol=1e-5)
-        assert np.allclose(numpy.weights, compiled.weights, rtol=1e-3)
-        assert numpy.jobs.tolist() == compiled.jobs.tolist()
-        assert numpy.shares.sum() == pytest.approx(1)
-        for price in (0.1, 1.0, 5.0):
-            assert functions("best_bin")(compiled.shares, price) == best_bin(compiled.shares, price)
-    assert max(len(gather(known).places) for known in some) > 30
-    assert max(known.running.shape[1] for known in some) > 2
+    for known in knowns[::5]:
+        features, estimate = gather_features(known), estimate_runtime(known, weights)
+        shares, counted = mixture(features, *evaluate(features, weights), known.everybody)
+        assert np.allclose(estimate.shares, shares, atol=1e-5)
+        assert np.allclose(estimate.weights, counted[: len(estimate.jobs)], rtol=1e-3)
+        assert estimate.jobs.tolist() == features.places.tolist()
+        assert estimate.shares.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("way", ["python", "numba"])
-def test_features_of_a_user_with_as_many_jobs_as_are_kept_are_equal(way: str, knowns: list[Known]) -> None:
-    if way == "numba":
-        pytest.importorskip("numba", reason="the extra fast is not installed")
-    function = attention.compiled("gather") if way == "numba" else attention.KERNELS["gather"]
+def test_features_of_a_user_with_as_many_jobs_as_are_kept_are_those_of_plain_python(knowns: list[Known]) -> None:
     known = max(knowns, key=lambda each: each.ended.shape[1])
     # After all that have ended, all within the last hour.
     submitted = np.sort(
         np.concatenate([known.ended[SUBMITTED], np.linspace(known.now - 1800, known.now - 1, MAX_USER_JOBS)])
     )
     known = known._replace(submitted=submitted[-MAX_USER_JOBS:], keys=np.zeros(MAX_USER_JOBS))
-    expected, found = gather(known), attention.gather_compiled(known, function)
+    found = gather_features(known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "gather", gather.function)
+        expected = gather_features(known)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
         assert np.allclose(one, other, atol=2e-5), name
 
 
 def test_every_feature_varies_and_is_limited(knowns: list[Known]) -> None:
-    gathered = [gather(known) for known in knowns]
+    gathered = [gather_features(known) for known in knowns]
     pairs, job_features = np.concatenate([each.pairs for each in gathered]), np.stack([each.job for each in gathered])
     for values, names in ((pairs, PAIR_FEATURES), (job_features, JOB_FEATURES)):
         assert values.shape[1] == len(names)
@@ -145,7 +165,7 @@ def test_features_hold_only_what_was_known_at_the_submission() -> None:
     before, after = known_of(jobs)[:201], known_of(changed)[:201]
     assert sum(each.end > middle for each in changed) > 3
     assert [known.now for known in before] == [known.now for known in after]
-    for one, other in zip(map(gather, before), map(gather, after), strict=True):
+    for one, other in zip(map(gather_features, before), map(gather_features, after), strict=True):
         assert all(np.array_equal(*parts) for parts in zip(one, other, strict=True))
 
 
@@ -216,7 +236,7 @@ def test_a_restarted_predictor_answers_alike_and_names_the_jobs(tmp_path: Path) 
     file = tmp_path / "weights.json"
     file.write_text(dump(random_weights()))
     workload = Workload(jobs_of_all_kinds(400, seed=9))
-    lived, restarted = (make(f"calibrated:weights={file},compiled=no") for _ in range(2))
+    lived, restarted = (make(f"calibrated:weights={file}") for _ in range(2))
     drive(workload, lived, 1)
     jobs = [workload.jobs[int(number)] for number in workload.ends() if workload.teaches[number]]
     # Two jobs of one hour in the other order.
@@ -233,7 +253,7 @@ def test_a_restarted_predictor_answers_alike_and_names_the_jobs(tmp_path: Path) 
 
 
 def test_jobs_that_wait_and_run_count_as_submissions(tmp_path: Path) -> None:
-    model = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    model = Calibrated(CalibratedOptions(), untrained())
     past, waits = job(job_id="1.srv", submitted=0), job(job_id="2.srv", submitted=500, walltime=900)
     model.learn(past)
     workload = Workload([waits])
@@ -250,7 +270,7 @@ def test_jobs_that_wait_and_run_count_as_submissions(tmp_path: Path) -> None:
 
 
 def test_of_many_waiting_jobs_the_last_ones_count_in_whatever_order_they_became_known() -> None:
-    model = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    model = Calibrated(CalibratedOptions(), untrained())
     waiting = [job(job_id=f"{number}.srv", submitted=number, walltime=900) for number in range(PRESENT + 50)]
     for each in Random(2).sample(waiting, len(waiting)):
         model.observe(Submitted(each.submission.submitted, each.submission))
@@ -259,10 +279,10 @@ def test_of_many_waiting_jobs_the_last_ones_count_in_whatever_order_they_became_
 
 
 def test_an_estimate_is_a_distribution_without_any_past_job() -> None:
-    model = Calibrated(CalibratedOptions(compiled="no"), random_weights())
+    model = Calibrated(CalibratedOptions(), random_weights())
     model.learn(job("bob"))
     known, _ = model.known(job("alice", walltime=7200).submission, 5000)
-    estimate: Estimate = attention.estimate_runtime(known, random_weights())
+    estimate: Estimate = estimate_runtime(known, random_weights())
     assert len(estimate.jobs) == 0
     assert estimate.shares.sum() == pytest.approx(1)
 

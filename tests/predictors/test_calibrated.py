@@ -17,27 +17,25 @@ from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.policy.clamp import soft_walltime
 from softwalltime.predictors.base import Predictor
 from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predictors.learned.attention import best_bin
 from softwalltime.predictors.learned.distribution import (
     MIDDLE,
     REACHES,
     SIZE,
     UPPER,
     Quantiles,
-    best_bin,
     bin_of,
-    bins_of,
-    estimate,
     remaining,
     seconds_of,
 )
-from softwalltime.predictors.learned.known import Estimate, Known
+from softwalltime.predictors.learned.features import Estimate, Known
 from softwalltime.predictors.learned.network import untrained
-from softwalltime.predictors.learned.objectives import least_error_bin
+from softwalltime.predictors.learned.price import least_error_bin
 from softwalltime.predictors.registry import make
 from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
 from softwalltime.workloads.synthetic import generate
-from tests.predictors.distributions import masses
+from tests.predictors.distributions import kaplan_meier, masses
 from tests.samples import job, trace
 
 DAY = 86400
@@ -71,7 +69,6 @@ def history(count: int = 300) -> list[CompletedJob]:
 def test_a_bin_holds_the_runtimes_up_to_the_seconds_that_stand_for_it(runtime: int, walltime: int) -> None:
     runtime = min(runtime, walltime)
     place = bin_of(np.log(runtime) - np.log(walltime))
-    assert place == bins_of(np.array([np.log(runtime) - np.log(walltime)]))[0]
     assert (place == REACHES) == (runtime == walltime)
     # The logarithms may put a runtime at the end of a bin into the next one.
     assert runtime <= seconds_of(place, walltime) + 1 + 1e-9 * walltime
@@ -81,7 +78,7 @@ def test_a_bin_holds_the_runtimes_up_to_the_seconds_that_stand_for_it(runtime: i
 def test_the_estimate_is_a_distribution_and_censored_jobs_move_it_up(ended: object, censored: object) -> None:
     assert isinstance(ended, np.ndarray)
     assert isinstance(censored, np.ndarray)
-    plain, moved = estimate(ended, np.zeros(SIZE)), estimate(ended, censored)
+    plain, moved = kaplan_meier(ended, np.zeros(SIZE)), kaplan_meier(ended, censored)
     for shares in (plain, moved):
         assert shares.min() >= -1e-12
         assert shares.sum() == pytest.approx(1)
@@ -93,7 +90,7 @@ def test_the_estimate_is_kaplan_and_meiers() -> None:
     ended, censored = np.zeros(SIZE), np.zeros(SIZE)
     ended[[1, 3, 4]] = 1
     censored[2] = 1
-    assert estimate(ended, censored)[[1, 2, 3, 4]] == pytest.approx([0.25, 0, 0.375, 0.375])
+    assert kaplan_meier(ended, censored)[[1, 2, 3, 4]] == pytest.approx([0.25, 0, 0.375, 0.375])
 
 
 @given(masses, st.floats(0, 5))
@@ -144,7 +141,7 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
 def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 6000)
     late = workload.scored & (np.arange(6000) > 1500)
-    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.numbers("ncpus", 1)[late]
+    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.jobs.numbers("ncpus", 1)[late]
     figures = {}
     for objective in ("accuracy", "absolute-error", "node-seconds"):
         result = drive(workload, make(f"calibrated:objective={objective}"), 1)
@@ -197,7 +194,7 @@ def test_a_job_killed_at_its_walltime_ran_at_least_so_long() -> None:
 
     def seconds(ended: list[CompletedJob]) -> float:
         # The trained weights take a kill for a sign of other things too.
-        model = Calibrated(CalibratedOptions(statistic="quantile", q=0.3, compiled="no"), untrained())
+        model = Calibrated(CalibratedOptions(statistic="quantile", q=0.3), untrained())
         for each in ended:
             model.learn(each)
         return predicted(model, 400_000, **asked).seconds
@@ -263,7 +260,7 @@ def test_a_job_that_adjusts_the_price_knows_of_others_that_ran_with_it_and_ended
             self.found.append(known)
             return super()._estimate(known)
 
-    predictor = Recorder(CalibratedOptions(compiled="no"))
+    predictor = Recorder(CalibratedOptions())
     for hours in (1, 2, 8, 12, 14, 20):
         end = DAY + hours * 3600
         predictor.learn(
@@ -333,7 +330,7 @@ def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("softwalltime.predictors.calibrated.PROJECTS", 4)
-    predictor = make("calibrated:compiled=no")
+    predictor = make("calibrated")
     for number in range(10):
         predictor.learn(job(end=100 + number, runtime=5, walltime=3600 + number, job_id=f"{number}.srv"))
     for day in range(2, 12):
@@ -342,7 +339,7 @@ def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_i
 
 
 def test_a_job_that_starts_at_or_after_its_end_adjusts_no_price_of_later_answers() -> None:
-    predictor = make("calibrated:compiled=no")
+    predictor = make("calibrated")
     for number in range(9):
         end = 86400 * (number + 1)
         predictor.learn(
@@ -354,7 +351,7 @@ def test_a_job_that_starts_at_or_after_its_end_adjusts_no_price_of_later_answers
 def test_running_jobs_count_in_order_of_their_start_whatever_became_known_first() -> None:
     answers = []
     for order in (1, -1):
-        predictor = make("calibrated:statistic=mean,compiled=no")
+        predictor = make("calibrated:statistic=mean")
         predictor.learn(job(end=10, runtime=5, walltime=36_000))
         for number in range(100)[::order]:
             predictor.observe(Started(1000 + number, job(walltime=36_000, job_id=f"{number}.srv").submission))
@@ -364,7 +361,7 @@ def test_running_jobs_count_in_order_of_their_start_whatever_became_known_first(
 
 def test_the_price_does_not_fall_without_limit_for_a_user_with_thousands_of_jobs_a_day() -> None:
     """Each job adjusts the price a day after its end, when thousands of others have ended since its submission."""
-    random, predictor = Random(1), make("calibrated:target=0.1,compiled=no")
+    random, predictor = Random(1), make("calibrated:target=0.1")
     running: list[tuple[int, int, CompletedJob]] = []
     under = []
     for number in range(9000):

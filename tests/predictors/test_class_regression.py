@@ -17,7 +17,7 @@ from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
 from softwalltime.predictors import registry
 from softwalltime.predictors.registry import make
 from softwalltime.predictors.regression import class_regression
-from softwalltime.predictors.regression.class_features import (
+from softwalltime.predictors.regression.class_regression import (
     FEATURES,
     ClassJob,
     Floats,

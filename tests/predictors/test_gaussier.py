@@ -6,17 +6,21 @@ import pytest
 from softwalltime.errors import OptionError
 from softwalltime.events import Ended, Started
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.gaussier import LATENESS, Gaussier, GaussierOptions, slope, weight_of
-from softwalltime.predictors.registry import make
-from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
-from softwalltime.predictors.regression.user_features import (
+from softwalltime.predictors.gaussier import (
     FEATURES,
+    LATENESS,
     MAX_USER_RUNS,
     Asked,
+    Gaussier,
+    GaussierOptions,
+    NormalisedGradient,
     PastRun,
     UserRuns,
     polynomial,
+    slope,
+    weight_of,
 )
+from softwalltime.predictors.registry import make
 from tests.samples import job
 
 DAY = 86400

@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from softwalltime.predictors.learned.distribution import REACHES, SIZE, best_bin
+from softwalltime.predictors.learned.attention import best_bin
+from softwalltime.predictors.learned.distribution import REACHES, SIZE
 from softwalltime.predictors.learned.price import CELLS, LOWEST, WIDTH, Price, critical_cell
 
 

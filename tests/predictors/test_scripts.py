@@ -33,7 +33,7 @@ def mixed(count: int = 40, **changes: object) -> list[CompletedJob]:
 
 
 def taught(jobs: list[CompletedJob]) -> Predictor:
-    model = make("calibrated:statistic=median,compiled=no")
+    model = make("calibrated:statistic=median")
     for each in jobs:
         model.learn(each)
     return model

@@ -1,4 +1,4 @@
-"""The sequence of a user's submissions, and the jobs at an earlier time: numpy and the compiled loops are equal."""
+"""The sequence of a user's submissions, and the jobs at an earlier time: as a slow reference has them."""
 
 from random import Random
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softwalltime.predictors.learned import attention, sequence, sequence_kernel
-from softwalltime.predictors.learned.user_jobs import END, START, SUBMITTED, UserJobs, row_of
+from softwalltime.predictors.learned import sequence
+from softwalltime.predictors.learned.distribution import Floats
+from softwalltime.predictors.learned.sequence import Then
+from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, UserJobs, row_of
 from tests.samples import job
 
 JOBS = 400
@@ -28,15 +30,26 @@ def jobs_with_ties(chance: Random) -> UserJobs:
     return found
 
 
-@pytest.fixture(params=["python", "numba"])
-def way(request: pytest.FixtureRequest) -> str:
-    if request.param == "numba":
-        pytest.importorskip("numba", reason="the extra fast is not installed")
-    return str(request.param)
+def ordered(columns: Floats, present: Floats, now: float) -> list[list[float]]:
+    """Return times and keys of the submissions before ``now``; jobs that have ended come first of one second."""
+    found = [*columns[[SUBMITTED, KEY]].T.tolist(), *present.tolist()]
+    found = sorted((row for row in found if row[0] < now), key=lambda row: row[0])
+    return [[row[0] for row in found], [row[1] for row in found]]
 
 
-def test_submissions_are_ordered_alike(way: str) -> None:
-    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+def known_then(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
+    """Return what was known at a time."""
+    columns, by_now = jobs.columns, int((jobs.columns[END] <= now).sum())
+    first, last = max(by_now - MIN_USER_JOBS, 0), int((columns[END] <= end).sum())
+    seen = [number for number in range(first, last) if jobs.ids[number] != without]
+    others = [number for number in seen if columns[END, number] > now and columns[SUBMITTED, number] < now]
+    running = sorted((n for n in others if columns[START, n] < now), key=lambda n: columns[START, n])
+    waiting = len(others) - len(running)
+    times, keys = map(np.array, ordered(columns[:, seen], sequence.NO_JOBS, now))
+    return Then(columns[:, first:by_now], columns[:, running[-sequence.RUNNING :]], times, keys, waiting)
+
+
+def test_submissions_are_ordered_alike() -> None:
     chance = Random(3)
     columns = jobs_with_ties(chance).columns
     for number in range(40):
@@ -47,23 +60,22 @@ def test_submissions_are_ordered_alike(way: str) -> None:
             for _ in range(number % 6)
         ]
         present = np.array(sorted(rows)).reshape(-1, 2)
-        expected = sequence.submissions(columns[:, -256:], present, now)
-        found = sequence_kernel.submissions(columns[:, -256:], present, now, functions)
-        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+        expected = ordered(columns[:, -256:], present, now)
+        found = sequence.submissions(columns[:, -256:], present, now)
+        assert [part.tolist() for part in found] == expected
         assert (np.diff(found[0]) >= 0).all()
         assert (found[0] < now).all()
 
 
-def test_an_earlier_time_is_seen_alike_without_the_job_itself(way: str) -> None:
-    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+def test_an_earlier_time_is_seen_alike_without_the_job_itself() -> None:
     jobs = jobs_with_ties(Random(5))
     most_running = most_waiting = 0
     for number in range(20, JOBS, 7):
         end = int(jobs.columns[END, number])
         for place, without in ((SUBMITTED, None), (START, f"{number}.srv")):
             now = int(jobs.columns[place, number])
-            expected = sequence.look_back(jobs, now, end, without)
-            found = sequence_kernel.look_back(jobs, now, end, without, functions)
+            expected = known_then(jobs, now, end, without)
+            found = sequence.look_back(jobs, now, end, without)
             for name, one, other in zip(expected._fields, expected, found, strict=True):
                 assert np.array_equal(one, other), name
             most_running, most_waiting = max(most_running, found.running.shape[1]), max(most_waiting, found.waiting)
@@ -72,20 +84,18 @@ def test_an_earlier_time_is_seen_alike_without_the_job_itself(way: str) -> None:
     assert most_waiting > 5
 
 
-def test_a_job_that_was_submitted_by_a_clock_ahead_is_seen_alike(way: str) -> None:
-    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+def test_a_job_that_was_submitted_by_a_clock_ahead_is_seen_alike() -> None:
     jobs = jobs_with_ties(Random(7))
     # By then more of the user's jobs have ended than are kept in any case.
     now, end = int(jobs.columns[END, -1]), int(jobs.columns[END, 20])
-    expected = sequence.look_back(jobs, now, end, None)
-    found = sequence_kernel.look_back(jobs, now, end, None, functions)
+    expected = known_then(jobs, now, end, None)
+    found = sequence.look_back(jobs, now, end, None)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
         assert np.array_equal(one, other), name
 
 
 @pytest.mark.parametrize("disorder", ["reversed", "random"])
-def test_jobs_that_ended_in_another_order_are_ordered_alike(way: str, disorder: str) -> None:
-    functions = attention.compiled if way == "numba" else attention.KERNELS.__getitem__
+def test_jobs_that_ended_in_another_order_are_ordered_alike(disorder: str) -> None:
     chance = Random(11)
     submitted = [100 + number // 2 for number in range(JOBS)]
     submitted.reverse() if disorder == "reversed" else chance.shuffle(submitted)
@@ -94,9 +104,9 @@ def test_jobs_that_ended_in_another_order_are_ordered_alike(way: str, disorder: 
         submission = job(job_id=f"{number}.srv", submitted=then, walltime=chance.choice((3600, 7200))).submission
         jobs.add(row_of(submission, 5000 + number, 4000 + number), f"{number}.srv")
     columns, present = jobs.columns, np.array([(150.0, 1.0), (150.0, 2.0), (900.0, 3.0)])
-    expected = sequence.submissions(columns, present, 800.0)
-    found = sequence_kernel.submissions(columns, present, 800.0, functions)
-    assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+    expected = ordered(columns, present, 800.0)
+    found = sequence.submissions(columns, present, 800.0)
+    assert [part.tolist() for part in found] == expected
 
 
 def test_jobs_that_ended_in_the_reverse_order_take_few_steps_each() -> None:
@@ -112,6 +122,6 @@ def test_jobs_that_ended_in_the_reverse_order_take_few_steps_each() -> None:
         submission = job(job_id=f"{number}.srv", submitted=JOBS - number).submission
         jobs.add(row_of(submission, 5000 + number, 4000 + number), f"{number}.srv")
     times = np.empty(JOBS).view(Counted)
-    sequence_kernel.order(jobs.columns, 0, JOBS, -1, 4000.0, np.empty((0, 2)), times, np.empty(JOBS))
+    sequence.order.function(jobs.columns, 0, JOBS, -1, 4000.0, np.empty((0, 2)), times, np.empty(JOBS))
     assert times.tolist() == list(range(1, JOBS + 1))
     assert Counted.writes < 40 * JOBS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softwalltime.predictors.learned.distribution import KNOTS, SIZE, Quantiles, remaining
-from softwalltime.predictors.learned.situations import FEW_JOBS, RUNS_S, Situations
+from softwalltime.predictors.learned.levels import FEW_JOBS, RUNS_S, Situations
 
 WALLTIME = 86_400.0
 

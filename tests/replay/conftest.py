@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.replay.sweep.evaluation import SweepTask
+from softwalltime.replay.metrics import WARM_UP
 from softwalltime.replay.sweep.snapshot import take
+from softwalltime.replay.sweep.trials import Part, TrialTask
 from softwalltime.states import TEACHING
 from tests.samples import job
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> SweepTask:
+def task(tmp_path: Path) -> TrialTask:
     jobs = [job(f"user{n % 5}", submitted=100 * n, runtime=10 + n % 90, job_id=f"{n}.srv") for n in range(300)]
-    return SweepTask("log", take(jobs, TEACHING, tmp_path / "jobs"), "percentile:p=95,keys=user", 60)
+    parts = (Part(), Part(WARM_UP))
+    return TrialTask("log", take(jobs, TEACHING, tmp_path / "jobs"), "percentile:p=95,keys=user", parts, 60)
 
 
-def with_spec(task: SweepTask, spec: str) -> SweepTask:
+def with_spec(task: TrialTask, spec: str) -> TrialTask:
     return replace(task, spec=spec)

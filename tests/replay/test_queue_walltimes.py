@@ -2,8 +2,7 @@
 
 import pytest
 
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.queue_walltimes import with_queue_walltimes
+from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
 from tests.samples import job
 
 

@@ -15,9 +15,9 @@ from softwalltime.predictors.learned.network import load as read_weights
 from softwalltime.predictors.registry import make
 from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.metrics import WARM_UP, score
-from softwalltime.replay.sweep.evaluation import SweepFailure, SweepRow, SweepTask, evaluate, option_values
 from softwalltime.replay.sweep.grid import expand, expand_all
 from softwalltime.replay.sweep.snapshot import load, take
+from softwalltime.replay.sweep.trials import TrialTask, run_trial
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING, State
 from tests.replay.conftest import with_spec
@@ -65,12 +65,6 @@ def test_a_grid_with_one_predictor_that_cannot_be_made_is_refused(spec: str, mes
     assert message in str(caught.value)
 
 
-def test_every_option_has_its_value_in_the_results_defaults_among_them() -> None:
-    assert option_values(make("percentile:p=95,keys=user+project,window=7d").options) == {
-        "p": 95.0, "keys": "user+project", "window": 7 * 86400, "least": 10, "threshold": None, "bound": None,
-    }  # fmt: skip
-
-
 @given(st.lists(completed_jobs(), max_size=8), st.frozensets(st.sampled_from(list(State))))
 def test_a_snapshot_gives_the_same_workload_back(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob], teaching: frozenset[State]
@@ -100,7 +94,7 @@ def test_a_digest_tells_apart_what_could_give_other_results(tmp_path: Path) -> N
     assert len(others | {first}) == 5
 
 
-def test_other_jobs_weights_and_versions_are_computed_again(task: SweepTask, tmp_path: Path) -> None:
+def test_other_jobs_weights_and_versions_are_computed_again(task: TrialTask, tmp_path: Path) -> None:
     weights, shipped = tmp_path / "weights.json", read_weights(SHIPPED)
     of_weights = replace(task, spec=f"calibrated:weights={weights}")
     weights.write_text(dump(shipped))
@@ -115,30 +109,27 @@ def test_other_jobs_weights_and_versions_are_computed_again(task: SweepTask, tmp
     assert len({before, of_weights.key, *(changed.key for changed in tasks)}) == 6
 
 
-def test_a_task_gives_what_a_replay_gives(task: SweepTask) -> None:
-    row = evaluate(task)
+def test_a_task_gives_what_a_replay_gives(task: TrialTask) -> None:
+    done, trial = run_trial(task)
     workload = load(task.snapshot.path)
     soft_walltimes = drive(workload, make(task.spec)).soft_walltimes
-    assert isinstance(row, SweepRow)
-    assert (row.name, row.options["p"]) == ("percentile", 95.0)
-    assert row.scores == score(workload, soft_walltimes)
-    assert row.after_warm_up == score(workload, soft_walltimes, WARM_UP)
-    assert row.scores.not_adjusted not in (0.0, 1.0)
+    assert done == task
+    assert trial.parts == (score(workload, soft_walltimes), score(workload, soft_walltimes, WARM_UP))
+    assert trial.parts[0].not_adjusted not in (0.0, 1.0)
 
 
-def test_a_predictor_that_raises_is_a_failure_of_its_own(task: SweepTask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_predictor_that_raises_is_a_failure_of_its_own(task: TrialTask, monkeypatch: pytest.MonkeyPatch) -> None:
     def raising(*_: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
     monkeypatch.setattr(type(make("v1")), "predict", raising)
-    outcome = evaluate(with_spec(task, "v1"))
-    assert isinstance(outcome, SweepFailure)
-    assert str(outcome) == "v1 on log: ZeroDivisionError: division by zero"
+    _, trial = run_trial(with_spec(task, "v1"))
+    assert (trial.failure, trial.parts) == ("ZeroDivisionError: division by zero", ())
 
 
-def test_a_process_that_cannot_do_any_task_says_so(task: SweepTask) -> None:
-    with pytest.raises(SoftwalltimeError, match="and 99 where the sweep was started: install the same version"):
-        evaluate(replace(task, version="99"))
+def test_a_process_that_cannot_do_any_task_says_so(task: TrialTask) -> None:
+    with pytest.raises(SoftwalltimeError, match="and 99 where the command was started: install the same version"):
+        run_trial(replace(task, version="99"))
     elsewhere = replace(task.snapshot, path=Path("/nowhere/jobs"))
     with pytest.raises(SourceError, match=r"^/nowhere/jobs: No such file .* a folder that all workers can read$"):
-        evaluate(replace(task, snapshot=elsewhere))
+        run_trial(replace(task, snapshot=elsewhere))

@@ -11,8 +11,8 @@ import pytest
 
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.replay.sweep import workers as workers_module
-from softwalltime.replay.sweep.evaluation import SweepRow, SweepTask, evaluate
 from softwalltime.replay.sweep.grid import expand
+from softwalltime.replay.sweep.trials import Trial, TrialTask, run_trial
 from softwalltime.replay.sweep.workers import Workers, dask_workers, local_workers
 from tests.dask_cluster import cluster
 from tests.replay.conftest import with_spec
@@ -21,26 +21,26 @@ from tests.service.running import PATIENT
 GRID = ["request", "v1", "v2", "v3", "v4", *expand("percentile:p=50|95,keys=user|project")]
 
 
-def outcomes(workers: Workers, task: SweepTask) -> dict[str, SweepRow]:
-    found = workers.do(evaluate, [with_spec(task, spec) for spec in GRID])
-    return {row.task.spec: replace(row, seconds=0) for row in found if isinstance(row, SweepRow)}
+def outcomes(workers: Workers, task: TrialTask) -> dict[str, Trial]:
+    found = workers.do(run_trial, [with_spec(task, spec) for spec in GRID])
+    return {trial.spec: replace(trial, seconds=0) for _, trial in found}
 
 
 @pytest.fixture
-def alone(task: SweepTask) -> dict[str, SweepRow]:
+def alone(task: TrialTask) -> dict[str, Trial]:
     return outcomes(local_workers(1), task)
 
 
-def test_many_processes_give_what_one_gives(task: SweepTask, alone: dict[str, SweepRow]) -> None:
+def test_many_processes_give_what_one_gives(task: TrialTask, alone: dict[str, Trial]) -> None:
     assert list(alone) == GRID
     assert outcomes(local_workers(2), task) == alone
-    assert list(local_workers(2).do(evaluate, [])) == []
+    assert list(local_workers(2).do(run_trial, [])) == []
 
 
-def test_an_error_on_a_worker_ends_the_run_as_it_is(task: SweepTask) -> None:
+def test_an_error_on_a_worker_ends_the_run_as_it_is(task: TrialTask) -> None:
     tasks = [replace(task, version="99"), task, task]
-    with pytest.raises(SoftwalltimeError, match="99 where the sweep was started"):
-        list(local_workers(2).do(evaluate, tasks))
+    with pytest.raises(SoftwalltimeError, match="99 where the command was started"):
+        list(local_workers(2).do(run_trial, tasks))
 
 
 def test_a_process_that_is_killed_ends_the_run_with_advice() -> None:
@@ -76,19 +76,17 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
-def test_a_dask_cluster_gives_what_one_process_gives(
-    scheduler: str, task: SweepTask, alone: dict[str, SweepRow]
-) -> None:
+def test_a_dask_cluster_gives_what_one_process_gives(scheduler: str, task: TrialTask, alone: dict[str, Trial]) -> None:
     with dask_workers(scheduler) as workers:
         assert workers.words == f"the cluster at {scheduler}, which has 2 workers and 2 threads now"
         assert outcomes(workers, task) == alone
         # A second time, and an error of a worker's own.
         assert outcomes(workers, task) == alone
-        with pytest.raises(SoftwalltimeError, match="99 where the sweep was started"):
-            list(workers.do(evaluate, [replace(task, version="99"), task]))
+        with pytest.raises(SoftwalltimeError, match="99 where the command was started"):
+            list(workers.do(run_trial, [replace(task, version="99"), task]))
 
 
-def test_a_cluster_of_one_core_is_used_too(task: SweepTask) -> None:
+def test_a_cluster_of_one_core_is_used_too(task: TrialTask) -> None:
     with cluster(workers=1) as scheduler, dask_workers(scheduler) as workers:
         (found,) = workers.do(operator.call, [os.getpid])
     assert found != os.getpid()

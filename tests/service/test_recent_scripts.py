@@ -119,7 +119,7 @@ def test_submissions_get_their_ids_from_the_jobs_that_wait(engine: Engine) -> No
 
 
 def test_later_questions_about_a_job_that_waits_know_its_script() -> None:
-    service = PredictionService(SitePolicy(mode="on", waiting="calibrated:compiled=no"), clock=lambda: NOW)
+    service = PredictionService(SitePolicy(mode="on", waiting="calibrated"), clock=lambda: NOW)
     service.learn(job(job_id=f"{n}.srv", end=NOW - n, walltime=3600, script=DIGEST) for n in range(1, 5))
     service.ready = True
     asked = job(job_id="9.srv", submitted=NOW, walltime=3600).submission

@@ -55,11 +55,11 @@ def from_decisions(
 
     :param decisions: ordered by time; those without a soft walltime are ignored.
     """
-    submitted, end = workload.submitted.tolist(), workload.numbers("end").tolist()
+    submitted, end = workload.submitted.tolist(), workload.jobs.numbers("end").tolist()
     # A reinstalled server reuses job ids, so a decision belongs to the run at that time.  A decision about an array
     # (5[].srv) applies to all its subjobs (5[3].srv).
     runs: dict[str, list[int]] = {}
-    for index, own in enumerate(workload.values("job_id")):
+    for index, own in enumerate(workload.jobs.values("job_id")):
         for job_id in {own, whole_array(own)}:
             runs.setdefault(job_id, []).append(index)
     nameless = _Nameless(workload)
@@ -102,9 +102,9 @@ class _Nameless:
     """Matches decisions about jobs without id to jobs."""
 
     def __init__(self, workload: Workload) -> None:
-        self._projects = list(workload.values("project"))
+        self._projects = list(workload.jobs.values("project"))
         self._alike: dict[tuple[str, int | None, int], list[int]] = {}
-        for index, alike in enumerate(workload.rows("user", "walltime", "submitted")):
+        for index, alike in enumerate(workload.jobs.rows("user", "walltime", "submitted")):
             self._alike.setdefault(alike, []).append(index)
         self._nearest: dict[int, tuple[bool, int]] = {}
 

@@ -69,8 +69,7 @@ def test_a_log_without_scored_jobs_gives_no_examples() -> None:
 
 def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import Attention, mean_parts
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import Attention, mean_parts, train
 
     trained_on, held_out = examples(2000), examples(800, seed=9)
     model = train(trained_on, epochs=6, seed=1)
@@ -82,13 +81,12 @@ def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
 
 def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
     torch = pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import batch_of
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import batch_of, train
 
     found = examples(300)
     model = train(found, epochs=2, seed=1)
     weights, workload = model.weights({}), Workload(generate(300, seed=3))
-    predictor = Calibrated(CalibratedOptions(compiled="no"), untrained())
+    predictor = Calibrated(CalibratedOptions(), untrained())
     expected = []
     for stride in workload.stream(everything=True):
         for kind, number, job in zip(*stride, strict=True):
@@ -107,7 +105,7 @@ def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
 
 def test_equal_seeds_give_equal_weights() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import train
 
     found = examples(300)
     one, same, other = (train(found, epochs=1, seed=seed).weights({}).layers for seed in (1, 1, 2))
@@ -166,7 +164,7 @@ def test_wrong_use_of_the_command_gets_one_line(
 
 def test_as_many_batches_as_pytorch_cannot_schedule_are_trained() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import train
 
     assert np.isfinite(train(examples(100), epochs=5, seed=1).weights({}).layers[0]).all()
 

@@ -1,5 +1,8 @@
 """Trials of predictors over parts of a log, their choice, and what is recommended."""
 
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +12,17 @@ import pytest
 from softwalltime.errors import SourceError
 from softwalltime.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import clamp_all, drive
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.metrics import score
+from softwalltime.replay.fast_replay import drive
+from softwalltime.replay.metrics import Scores, score
+from softwalltime.replay.sweep.kept_lines import KeptLines
+from softwalltime.replay.sweep.snapshot import Snapshot, take
+from softwalltime.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.tasks import Experiment
 from softwalltime.states import TEACHING
-from softwalltime.tuning.choice import Chosen, choose, front, split_at
+from softwalltime.tuning.choice import Chosen, candidates, choose, front, split_at
 from softwalltime.tuning.own_weights import (
     joined,
     weights_of,
@@ -25,43 +31,46 @@ from softwalltime.tuning.own_weights import (
     with_shipped_weights,
     with_weights,
 )
-from softwalltime.tuning.trial import PartFigures, Trial, TrialTask, figures_of_parts, record
-from softwalltime.tuning.trials import candidates, run_trials
 from softwalltime.workloads.synthetic import generate
 
 JOBS = generate(1500, seed=7)
 
 
-@pytest.mark.parametrize("spec", ["v3", "percentile:p=95", "calibrated", "adaboost", "request"])
-def test_a_trial_has_the_predictions_of_replay(spec: str) -> None:
+def run_all(
+    specs: Sequence[str], parts: tuple[Part, ...] = (Part(),), keep: Path | None = None, processes: int = 1,
+    timeout: float = 100.0,
+) -> dict[str, Trial]:  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep, "results", "command")) as kept:
+        snapshot = take(JOBS, TEACHING, Path(folder) / "jobs")
+        tasks = [TrialTask("", snapshot, spec, parts, 60, timeout) for spec in specs]
+        done = saved_trials(tasks, kept)
+        done |= run_trials([task for task in tasks if task not in done], local_workers(processes), kept)
+        return {task.spec: done[task] for task in tasks}
+
+
+def test_a_part_has_the_jobs_of_its_time() -> None:
     workload = Workload(JOBS)
-    recorded = record(workload, make(spec))
-    expected = drive(workload, make(spec)).soft_walltimes
-    assert clamp_all(workload, recorded.seconds).tolist() == expected.tolist()
-    whole, empty = figures_of_parts(workload, recorded, (None, 10**12, None), 60)
-    scores = score(workload, expected)
-    assert (whole.jobs, whole.accuracy, whole.underestimated) == (
-        scores.jobs,
-        scores.accuracy_mean,
-        scores.underestimated,
-    )
-    assert (whole.badly, whole.error) == (scores.badly_underestimated, scores.mean_absolute_error)
-    assert empty == PartFigures(0)
+    split = split_at(workload, 0.5)
+    assert split is not None
+    parts = run_all(["v3"], (Part(), *split.parts, Part(since=10**12)))["v3"].parts
+    assert parts[0] == score(workload, drive(workload, make("v3")).soft_walltimes)
+    assert parts[1].jobs + parts[2].jobs < parts[0].jobs
+    assert parts[2].jobs == int((workload.submitted[workload.scored] >= split.cut).sum())
+    assert parts[3] == Scores(0, *[None] * 8)
 
 
 def test_an_interrupted_command_continues_from_its_file(tmp_path: Path) -> None:
-    keep, jobs, split = tmp_path / "kept", JobColumns.of(JOBS), split_at(Workload(JOBS), 0.5)
-    assert split is not None
+    keep = tmp_path / "kept"
 
     def tried(*specs: str, timeout: float = 100.0) -> tuple[dict[str, Trial], int]:
         before = keep.read_bytes().count(b"\n") if keep.exists() else 0
-        found = run_trials(jobs, TEACHING, specs, split.bounds, 60, keep=keep, processes=1, timeout=timeout)
+        found = run_all(specs, keep=keep, timeout=timeout)
         return found, keep.read_bytes().count(b"\n") - before
 
     first, new = tried("v1", "v3")
     assert new == 2
     with keep.open("ab") as stream:
-        stream.write(b'{"kind": "trial", "key": "cut of')
+        stream.write(b'{"key": "cut of')
     again, new = tried("v1", "v3", "v4")
     assert new == 1
     assert {spec: again[spec] for spec in first} == first
@@ -72,7 +81,7 @@ def test_an_interrupted_command_continues_from_its_file(tmp_path: Path) -> None:
     assert new == 1
     assert not enough["calibrated"].failure
     keep.write_text("something else\n")
-    with pytest.raises(SourceError, match="holds something other than trials"):
+    with pytest.raises(SourceError, match="holds something other than results"):
         tried("v1")
 
 
@@ -91,7 +100,7 @@ def test_a_trial_counts_for_the_same_weights_only_whatever_the_name_of_their_fil
     def keys() -> dict[str, tuple[str, str]]:
         policies = [SchedulerPolicy(order="xf", ordering=spec) for spec in specs]
         experiment = Experiment("digest", 8, SchedulerPolicy())
-        trials = [TrialTask(tmp_path, "digest", 1, spec, (None, None), 60).key for spec in specs]
+        trials = [TrialTask("", Snapshot(tmp_path, "digest", 1), spec, (Part(),), 60).key for spec in specs]
         return dict(zip(specs, zip(trials, (experiment.key(each, 1) for each in policies), strict=True), strict=True))
 
     before = keys()
@@ -107,9 +116,7 @@ def test_a_trial_counts_for_the_same_weights_only_whatever_the_name_of_their_fil
 
 def test_all_cores_find_what_one_process_finds() -> None:
     specs = ("request", "v1", "percentile:p=95")
-    one, two = (
-        run_trials(JobColumns.of(JOBS), TEACHING, specs, (None, None), 60, processes=processes) for processes in (1, 2)
-    )
+    one, two = (run_all(specs, processes=processes) for processes in (1, 2))
     assert [trial.parts for trial in one.values()] == [trial.parts for trial in two.values()]
     assert list(two) == list(specs)
 
@@ -124,8 +131,12 @@ def test_the_parts_do_not_overlap_and_the_first_jobs_choose_nothing() -> None:
     assert split_at(Workload(JOBS[:1]), 0.5) is None
 
 
+def figures(jobs: int, accuracy: float = 0.5, under: float = 0.0, error: float = 0.0) -> Scores:
+    return Scores(jobs, accuracy, None, under, 0.0, 0.0, 0.0, error, 0.0)
+
+
 def trial(spec: str, accuracy: float, under: float, error: float, failure: str = "") -> Trial:
-    return Trial(spec, () if failure else (PartFigures(10, accuracy, under, 0.0, error), PartFigures(10)), 1.0, failure)
+    return Trial(spec, () if failure else (figures(10, accuracy, under, error), figures(10)), 1.0, failure)
 
 
 def test_weights_are_named_in_place_of_those_of_the_package() -> None:
@@ -144,7 +155,7 @@ def test_weights_are_named_in_place_of_those_of_the_package() -> None:
 
 def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() -> None:
     def of(spec: str, before: float, after: float, failure: str = "") -> Trial:
-        return Trial(spec, () if failure else (PartFigures(7, before), PartFigures(8, after)), 1.0, failure)
+        return Trial(spec, () if failure else (figures(7, before), figures(8, after)), 1.0, failure)
 
     both = ("calibrated:weights=early", "calibrated:weights=late")
     found = joined({each.spec: each for each in (of("v1", 0.1, 0.2), of(both[0], 0.3, 0.4), of(both[1], 0.9, 0.5))},
@@ -161,10 +172,10 @@ def test_a_predictor_that_names_the_file_already_is_chosen_by_the_other_weights_
         "v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=early",
         "calibrated:target=0.05,weights=late", "calibrated:target=0.03,weights=early",
     ]  # fmt: skip
-    figures = {spec: Trial(spec, (PartFigures(7, number), PartFigures(8, 9)), 1) for number, spec in enumerate(tried)}
-    found = joined(figures, "early", "late")
+    trials = {spec: Trial(spec, (figures(7, number), figures(8, 9)), 1) for number, spec in enumerate(tried)}
+    found = joined(trials, "early", "late")
     assert list(found) == ["v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=late"]
-    assert found[given].parts == (PartFigures(7, 5), PartFigures(8, 9))
+    assert found[given].parts == (figures(7, 5), figures(8, 9))
 
 
 def test_figures_with_the_weights_of_the_package_and_with_the_own_ones_are_shown_side_by_side() -> None:

@@ -70,7 +70,6 @@ class Changes:
     """Jobs that completed in this part; their earlier records are not needed."""
 
     def note(self, job_id: bytes, record: Record) -> None:
-        """Add a record of a type in ``COMES`` or ``ALTERED``."""
         # TORQUE's Q record has only the queue: a job is unknown until its S record.
         if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
@@ -123,7 +122,6 @@ def _is_complete(record: Record) -> bool:
 
 
 def _is_gone(record: Record) -> bool:
-    """Return whether the job is not on the server after this record."""
     return record.kind not in COMES and record.kind != ALTERED
 
 

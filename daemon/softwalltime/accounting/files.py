@@ -40,7 +40,6 @@ class Block:
 
     @property
     def lines(self) -> list[bytes]:
-        """The lines without their line ends."""
         return self.content.split(b"\n")
 
     @cached_property
@@ -54,7 +53,6 @@ class Block:
 
     @property
     def _line_end(self) -> bytes:
-        """The last line end; empty after a piece of a line."""
         return b"\n" * (self.end - self.offset - len(self.content))
 
 

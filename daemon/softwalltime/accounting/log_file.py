@@ -58,18 +58,6 @@ class _Gzip:
         return self._zlib.unused_data
 
 
-def _bzip2() -> _Decompressor:
-    import bz2
-
-    return bz2.BZ2Decompressor()
-
-
-def _xz() -> _Decompressor:
-    import lzma
-
-    return lzma.LZMADecompressor()
-
-
 def _zstd() -> _Decompressor:
     """Return Python's own decompressor (3.14), or that of its backport.
 
@@ -85,8 +73,8 @@ def _zstd() -> _Decompressor:
 
 _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("gzip", b"\x1f\x8b", _Gzip),
-    ("bzip2", b"BZh", _bzip2),
-    ("xz", b"\xfd7zXZ\0", _xz),
+    ("bzip2", b"BZh", lambda: import_module("bz2").BZ2Decompressor()),
+    ("xz", b"\xfd7zXZ\0", lambda: import_module("lzma").LZMADecompressor()),
     ("zstd", b"\x28\xb5\x2f\xfd", _zstd),
 )
 _NO_ZSTD = "compressed by zstd: run pip install 'pbs-softwalltime[zstd]', or decompress it (zstd -d)"
@@ -138,7 +126,6 @@ class _Decompressed:
         self._steps = self._decompress()
 
     def _step(self) -> bool:
-        """Go to the next decompressed bytes; return whether there are any."""
         self._begin += len(self._buffer)
         self._buffer = next(self._steps, b"")
         return bool(self._buffer)
@@ -178,8 +165,6 @@ class _Decompressed:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """File open for reading: the decompressed contents, and the file on disk."""
-
     path: Path
     contents: Contents
     on_disk: IO[bytes]

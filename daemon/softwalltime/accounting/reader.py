@@ -114,8 +114,6 @@ def _change(
 
 
 class _LinePositions:
-    """Positions of the lines of a block in the file."""
-
     def __init__(self, block: Block, path: str, lines: Sequence[bytes], skipped: int) -> None:
         self._block = block
         self._skipped = skipped

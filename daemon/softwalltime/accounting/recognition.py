@@ -25,10 +25,7 @@ _FOREIGN: tuple[tuple[re.Pattern[bytes], str], ...] = (
         f"a server_log of PBS, or a log of its scheduler, mom or comm: {_PBS_LOGS}",
     ),
     (re.compile(rb"\s*(?:<\d{1,3}>)?(?:1 )?%b \S+ [^\s:\[]+(?:\[\d+\])?[: ]" % _SYSLOG_TIME), f"a syslog: {_PBS_LOGS}"),
-    (
-        re.compile(rb"(?:[^\n]*\n)?[\d_.\[\]+a-z]+\|[^\n]*\|(?:%b)[|\n]" % _SLURM_STATE),
-        _SACCT,
-    ),
+    (re.compile(rb"(?:[^\n]*\n)?[\d_.\[\]+a-z]+\|[^\n]*\|(?:%b)[|\n]" % _SLURM_STATE), _SACCT),
     (re.compile(rb"\s*JobId=\d+ UserId="), f"a job completion log of Slurm: {_CONVERT}"),
 )
 """Beginnings of text files without accounting records, and what they are."""

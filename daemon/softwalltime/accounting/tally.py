@@ -27,7 +27,6 @@ class Malformed:
 
     @classmethod
     def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
-        """Return the malformed line at this position."""
         error.file, error.line, error.value = path, line, error.value[:MAX_LINE_BYTES]
         # A traceback would keep the whole block in memory.
         error.__traceback__ = error.__context__ = None
@@ -71,11 +70,9 @@ class Tally:
 
     @property
     def others(self) -> int:
-        """Return the number of records that are not of completed jobs."""
         return sum(self.other.values())
 
     def add(self, other: "Tally") -> None:
-        """Add the counts and lines of another tally."""
         for count in _COUNTS:
             setattr(self, count, getattr(self, count) + getattr(other, count))
         self.other += other.other

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
@@ -15,7 +14,6 @@ from softwalltime.cli.selection import JobSelection, Period
 from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
 from softwalltime.errors import UsageError
-from softwalltime.predictors.keys import SIGNATURE
 
 if TYPE_CHECKING:
     from softwalltime.replay.fast_replay import ReplayResult
@@ -66,7 +64,6 @@ class PolicyPredictors(PredictorOptions):
 class ReplayOptions:
     sources: tuple[str, ...] = SOURCES
     predictors: PolicyPredictors
-    dump: Path | None = option("Write every job and its soft walltimes to this file, .csv or .parquet.")
     limit: int | None = LIMIT
     walltimes: Mapping[str, int] = WALLTIMES
     selection: JobSelection
@@ -75,19 +72,10 @@ class ReplayOptions:
         metavar="FROM..TO",
     )  # fmt: skip
     never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
-    with_floor: bool = option(
-        "Print the least possible mean absolute error of predictions that are equal for jobs with the same signature "
-        f"({'+'.join(SIGNATURE)}), "
-        "and add memorizer, which predicts the median runtime of recent jobs with the same signature.", "--floor",
-    )  # fmt: skip
     minimum: int = MINIMUM_OPTION
     hooks: HooksOptions
     output: Output
     settings: StoreOptions
-
-    def specs(self) -> tuple[str, ...]:
-        """Return the predictors to replay, each once."""
-        return tuple(dict.fromkeys((*self.predictors.specs, *(["memorizer"] if self.with_floor else []))))
 
 
 @command("a predictor; with --running another one for each predictor, with the event start")
@@ -111,26 +99,23 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
-      softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23 --floor
+      softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
     """
     from softwalltime.policy.site import WALLTIME
-    from softwalltime.replay.dump import require_dump
     from softwalltime.replay.fast_replay import drive_specs
     from softwalltime.replay.workload import Scoring, Workload
 
     # Fail before minutes of work.
     options.hooks.check(options.minimum)
-    if options.dump is not None:
-        require_dump(options.dump)
     jobs, tally = load_columns(
         options.sources, options.settings, selection=options.selection, walltimes=options.walltimes
     )
     since, until = options.scored or (None, None)
     scoring = Scoring(since, until, options.never_ran)
     workload = Workload(jobs, options.limit, options.settings().teaching, scoring)
-    specs, running = options.specs(), options.predictors.running or WALLTIME
+    specs, running = options.predictors.specs, options.predictors.running or WALLTIME
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running, options.minimum, progress)
     hooked: dict[str, HooksResult] = {}
@@ -139,8 +124,6 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
             options.hooks, workload, results, options.sources, options.settings, options.minimum, running
         )
     results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
-    if options.dump is not None:
-        _dump(options.dump, workload, results, at_start=options.predictors.running is not None)
     sound = all(hooked_run.sound for hooked_run in hooked.values())
     nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
     text = partial(_text, label=options.selection.label(options.sources), hooked=hooked)
@@ -153,7 +136,6 @@ def _document(
     hooked: Mapping[str, HooksResult],
 ) -> "ReplayDocument":  # fmt: skip
     from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.lower_bound import find_lower_bound
     from softwalltime.replay.metrics import WARM_UP, score
     from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
 
@@ -177,26 +159,13 @@ def _document(
             {spec: score(workload, values) for spec, values in at_start.items()},
             {spec: score(workload, values, WARM_UP) for spec, values in at_start.items()},
         ),
-        floor=find_lower_bound(workload) if options.with_floor else None,
         through_hooks={spec: run.figures() for spec, run in hooked.items()} if options.hooks.wanted else None,
     )  # fmt: skip
 
 
-def _dump(path: Path, workload: "Workload", results: "Mapping[str, ReplayResult]", *, at_start: bool) -> None:
-    """Write each job with the soft walltimes of all predictors, and where wanted those at its start."""
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.dump import write_dump
-
-    dumped = {spec: result for spec, result in results.items() if spec != BASELINE}
-    columns = {spec: result.soft_walltimes for spec, result in dumped.items()}
-    if at_start:
-        columns |= {f"{spec} at start": result.at_start for spec, result in dumped.items()}
-    write_dump(path, workload, columns)
-
-
 def _nothing_scored(workload: "Workload") -> str:
     """Say why no job can be scored, and what to do."""
-    from softwalltime.replay.queue_walltimes import OTHERS
+    from softwalltime.accounting.queue_limits import OTHERS
     from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS
 
     skipped = workload.skipped()
@@ -213,7 +182,7 @@ def _nothing_scored(workload: "Workload") -> str:
 
 
 def _text(output: Output, document: "ReplayDocument", label: str, hooked: Mapping[str, HooksResult]) -> None:
-    from softwalltime.reports.table import LEGEND, floor_line, scores_table
+    from softwalltime.reports.table import LEGEND, scores_table
 
     def both(overall: "Mapping[str, Scores]", warmed_up: "Mapping[str, Scores]") -> "dict[str, tuple[Scores, Scores]]":
         return {spec: (scores, warmed_up[spec]) for spec, scores in overall.items()}
@@ -225,9 +194,6 @@ def _text(output: Output, document: "ReplayDocument", label: str, hooked: Mappin
     if document.running is not None:
         output.paragraph(f"From the start on, running jobs by {document.running.predictor}:")
         output.section(scores_table(both(document.running.predictors, document.running.after_warm_up)))
-        output.line()
-    if document.floor is not None:
-        output.paragraph(floor_line(document.floor))
         output.line()
     output.paragraph(LEGEND, "faint")
     for spec, hooked_run in hooked.items():

@@ -75,8 +75,7 @@ def load_columns(
     from softwalltime.accounting.log_file import size_on_disk
     from softwalltime.accounting.reader import read_values
     from softwalltime.accounting.tally import Tally
-    from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.replay.queue_walltimes import with_queue_walltimes
+    from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
 
     tally = Tally()
     logs = find_logs(Path(source) for source in sources if source != STORE)

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,7 @@ from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.written import require_folder, write_csv
 
 if TYPE_CHECKING:
-    from softwalltime.replay.sweep.evaluation import SweepFailure, SweepTask
-    from softwalltime.replay.sweep.kept_lines import KeptLines
-    from softwalltime.replay.sweep.workers import Workers
+    from softwalltime.replay.sweep.trials import Trial, TrialTask
 
 GRID = (
     "v1", "v2", "v3", "v4",
@@ -50,6 +48,8 @@ _TABLE = (
     TextColumn("under"),
     TextColumn("mean abs. error"),
 )
+OPTION = "option_"
+"""Prefix of the columns of options, which separates them from other columns."""
 ResultRow = Mapping[str, Any]
 """A row of the results by column."""
 
@@ -107,6 +107,7 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
     from softwalltime.predictors.registry import BASELINE
     from softwalltime.replay.sweep.grid import expand_all
     from softwalltime.replay.sweep.kept_lines import KeptLines
+    from softwalltime.replay.sweep.trials import run_trials, saved_trials
     from softwalltime.replay.sweep.workers import dask_workers, local_workers
 
     file, output = options.file, options.output
@@ -129,23 +130,32 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
             if options.scheduler
             else local_workers(options.processes)
         )
-        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "sweep")))
+        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "command")))
         folder = stack.enter_context(_scratch(file))
         tasks, whole = _tasks(options, specs, folder)
-        todo = [task for task in tasks if kept.find(task.key) is None]
+        done = saved_trials(tasks, kept)
+        todo = [task for task in tasks if task not in done]
         say(f"{file}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
-        failures: list[SweepFailure] = []
+        failures: list[str] = []
+        columns = _columns(specs)
+        total = sum(task.snapshot.jobs for task in todo)
         try:
-            _do(workers, todo, kept, failures)
+            with closing(run_trials(todo, workers, kept)) as trials, progress_bar("sweeping", total) as progress:
+                for task, trial in trials:
+                    if trial.failure:
+                        failures.append(f"{task.spec} on {task.source}: {trial.failure}")
+                    progress(task.snapshot.jobs)
         finally:
-            rows = [row for task in tasks if (row := kept.find(task.key)) is not None]
-            new = len(rows) - (len(tasks) - len(todo))
-            columns = _columns(specs)
+            found = saved_trials(tasks, kept)
+            rows = [_row(task, found[task]) for task in tasks if task in found]
             write_csv(file, columns, ([csv_value(row.get(column)) for column in columns] for row in rows))
-            say(f"{file}: {len(rows):,} rows, {new:,} of them new")
-            for line in _failure_lines(failures):
+            say(f"{file}: {len(rows):,} rows, {len(rows) - len(done):,} of them new")
+            for line in failures[:SHOWN]:
                 click.echo(line, err=True)
+            if len(failures) > SHOWN:
+                click.echo(f"... and {len(failures) - SHOWN:,} more predictors that failed", err=True)
     shown = [{column: row.get(column) for column in columns} for row in rows]
+    new = len(rows) - len(done)
     document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, BEST))
     text = partial(_text, rows=shown)
     return Result(document, text, 0 if whole and not failures else 1, rows=shown)
@@ -155,12 +165,31 @@ def _columns(specs: list[str]) -> list[str]:
     """Return the columns of the results; each option of the predictors has one."""
     from softwalltime.predictors.registry import make
     from softwalltime.replay.metrics import Scores
-    from softwalltime.replay.sweep.evaluation import OPTION
 
     options = dict.fromkeys(OPTION + name for spec in specs for name in type(make(spec).options).model_fields)
     scores = [field.name for field in fields(Scores)]
     after = [f"after_warm_up_{name}" for name in scores]
     return ["source", "predictor", "name", *options, "min_soft_walltime", *scores, *after, "seconds", "version"]
+
+
+def _row(task: "TrialTask", trial: "Trial") -> dict[str, Any]:
+    """Return the results of a trial by column; several values of an option in the user's notation."""
+    from softwalltime.predictors.registry import make
+
+    predictor = make(task.spec)
+    options = {OPTION + name: getattr(predictor.options, name) for name in type(predictor.options).model_fields}
+    scores, after = map(asdict, trial.parts)
+    return {
+        "source": task.source,
+        "predictor": task.spec,
+        "name": predictor.name,
+        **{name: "+".join(map(str, value)) if isinstance(value, tuple) else value for name, value in options.items()},
+        "min_soft_walltime": task.minimum,
+        **scores,
+        **{f"after_warm_up_{name}": value for name, value in after.items()},
+        "seconds": round(trial.seconds, 6),
+        "version": task.version,
+    }
 
 
 @contextmanager
@@ -175,43 +204,23 @@ def _scratch(table: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list["SweepTask"], bool]:
+def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list["TrialTask"], bool]:
     """Return a task for each predictor on each source, and whether all sources could be read to their end."""
-    from softwalltime.replay.sweep.evaluation import SweepTask
+    from softwalltime.replay.metrics import WARM_UP
     from softwalltime.replay.sweep.snapshot import take
+    from softwalltime.replay.sweep.trials import Part, TrialTask
 
-    teaching = options.settings().teaching
-    tasks: list[SweepTask] = []
+    teaching, parts = options.settings().teaching, (Part(), Part(warm_up=WARM_UP))
+    tasks: list[TrialTask] = []
     whole = True
     for number, source in enumerate(dict.fromkeys(options.sources)):
         jobs, tally = load_columns((source,), options.settings, selection=options.selection)
         snapshot = take(jobs, teaching, folder / f"{number}.json")
-        tasks.extend(SweepTask(source, snapshot, spec, options.minimum) for spec in specs)
+        tasks.extend(TrialTask(source, snapshot, spec, parts, options.minimum) for spec in specs)
         for line in problems(tally):
             click.echo(line, err=True)
         whole = whole and not tally.broken
     return tasks, whole
-
-
-def _do(workers: "Workers", tasks: list["SweepTask"], kept: "KeptLines", failures: list["SweepFailure"]) -> None:
-    """Run the tasks; keep each result as it is computed, so an interruption loses none."""
-    from softwalltime.replay.sweep.evaluation import SweepRow, evaluate
-
-    total = sum(task.snapshot.jobs for task in tasks)
-    with closing(workers.do(evaluate, tasks)) as outcomes, progress_bar("sweeping", total) as progress:
-        for outcome in outcomes:
-            if isinstance(outcome, SweepRow):
-                kept.add({"key": outcome.task.key, "kind": "sweep", **outcome.values})
-            else:
-                failures.append(outcome)
-            progress(outcome.task.snapshot.jobs)
-
-
-def _failure_lines(failures: list["SweepFailure"]) -> Iterator[str]:
-    """Return one line for each failure, and the number of the rest."""
-    yield from map(str, failures[:SHOWN])
-    if len(failures) > SHOWN:
-        yield f"... and {len(failures) - SHOWN:,} more predictors that failed"
 
 
 def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow]]:
@@ -226,7 +235,6 @@ def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow
 
 
 def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) -> None:
-    """Print the most accurate predictors of each source, and the baseline."""
     from softwalltime.predictors.registry import BASELINE
 
     for source, best in document.best.items():

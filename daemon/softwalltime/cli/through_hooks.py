@@ -32,8 +32,6 @@ _FAULTS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage
 
 @options
 class HooksOptions:
-    """Options of a replay through the hooks."""
-
     wanted: bool = option("Run the PBS hook and a daemon for every job, and compare.", "--through-hooks")
     transport: str = option(
         "What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
@@ -50,7 +48,6 @@ class HooksOptions:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The faults to inject, each once."""
         return tuple(dict.fromkeys(filter(None, (kind.strip() for kind in self.listed_faults.split(",")))))
 
     def check(self, minimum: int) -> None:
@@ -86,11 +83,9 @@ class HooksResult:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing differs beyond what the faults explain."""
         return self.comparison.sound
 
     def figures(self) -> dict[str, object]:
-        """Return the figures for JSON."""
         result, comparison = self.result, self.comparison
         return {
             "events": result.events,
@@ -107,7 +102,6 @@ class HooksResult:
         }
 
     def summary(self) -> str:
-        """Return the figures as a sentence."""
         result, comparison = self.result, self.comparison
         refused = result.events - result.accepted
         parts = [

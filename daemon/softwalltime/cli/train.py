@@ -19,7 +19,6 @@ from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
-    from softwalltime.training.examples import Examples
 
 PARTS = ("nll", "crps", "kernel", "utility")
 _TABLE = (
@@ -115,8 +114,9 @@ def train(options: TrainOptions) -> Result[TrainDocument]:
       softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
     """
     from softwalltime.predictors.learned.network import dump
+    from softwalltime.replay.workload import Workload
     from softwalltime.training.examples import Examples
-    from softwalltime.training.weights import fit, require_torch
+    from softwalltime.training.weights import drawn, fit, require_torch
 
     # Fail before minutes of training.
     trained = options.trained()
@@ -124,7 +124,8 @@ def train(options: TrainOptions) -> Result[TrainDocument]:
     examples: dict[str, Examples] = {}
     tallies: list[Tally] = []
     for source in options.sources:
-        examples[source], tally = _examples(source, options)
+        columns, tally = load_columns((source,), options.settings, selection=options.selection)
+        examples[source] = drawn(Path(source).name, Workload(columns), options.jobs, options.seed, progress_bar)
         tallies.append(tally)
     from softwalltime.training.model import Attention, mean_parts
 
@@ -158,16 +159,3 @@ def _text(output: Output, document: TrainDocument) -> None:
     ]  # fmt: skip
     output.table(TextTable.of(_TABLE, lines))
     output.paragraph(f"wrote {document.file}")
-
-
-def _examples(source: str, options: TrainOptions) -> "tuple[Examples, Tally]":
-    from softwalltime.replay.workload import Workload
-    from softwalltime.training.examples import examples_of
-
-    columns, tally = load_columns((source,), options.settings, selection=options.selection)
-    workload = Workload(columns)
-    with progress_bar(f"examples of {Path(source).name}", len(workload.jobs)) as progress:
-        drawn = examples_of(workload, options.jobs, options.seed, progress)
-    if drawn is None:
-        raise SourceError(f"{source}: fewer than 20 jobs have a walltime and ran: nothing to train on")
-    return drawn, tally

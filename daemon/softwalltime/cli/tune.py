@@ -1,8 +1,9 @@
 """``softwalltime tune``: choose a predictor for a site from its own log."""
 
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from softwalltime.cli.tune_order import OrderDocument
     from softwalltime.cli.tune_text import SimulatedCandidates
     from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.replay.sweep.trials import Trial
     from softwalltime.replay.workload import Workload
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.tune_document import TuneDocument
     from softwalltime.tuning.choice import Chosen, Split
     from softwalltime.tuning.site_weights import SiteWeights
-    from softwalltime.tuning.trial import Trial
 
 
 @command({"": "a predictor", "--order": "an order and part of the log"})
@@ -65,15 +66,13 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
 def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     from softwalltime.cli.tune_text import print_tuning
     from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.lower_bound import find_lower_bound
     from softwalltime.replay.sweep.grid import expand_all
-    from softwalltime.replay.workload import Scoring, Workload
+    from softwalltime.replay.workload import Workload
     from softwalltime.reports.simulation_document import Advice
     from softwalltime.reports.tune_document import TuneDocument
     from softwalltime.simulation.differences import means
-    from softwalltime.tuning.choice import choose, front
+    from softwalltime.tuning.choice import candidates, choose, front
     from softwalltime.tuning.own_weights import with_both
-    from softwalltime.tuning.trials import candidates
 
     wanted = named_specs(options.listed, options.single)
     # Each one is made once, so that a wrong one fails before minutes of reading.
@@ -90,7 +89,6 @@ def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     if weights is not None:
         shown += [spec for spec in with_both(shown, trials, weights.file, options.target) if spec not in shown]
-    floor = find_lower_bound(Workload(jobs, teaching=teaching, scoring=Scoring(split.cut)))
     simulated = _simulated(options, workload, chosen, options.site.processors or tally.machine or None)
     document = TuneDocument(
         source=" ".join(options.sources),
@@ -101,7 +99,6 @@ def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
         weights=weights,
         front=tuple(front(trials)),
         chosen=chosen,
-        floor=floor,
         policies={name: means(each) for name, each in simulated.metrics.items()},
         advice=Advice.of(simulated.found),
     )
@@ -136,18 +133,35 @@ def _tried(
     options: TuneOptions, jobs: "JobColumns", specs: list[str], split: "Split", *, train: bool
 ) -> "tuple[dict[str, Trial], SiteWeights | None]":
     """Return the trials of all predictors by specification, and the weights that were trained."""
+    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.replay.sweep.kept_lines import KeptLines
+    from softwalltime.replay.sweep.snapshot import take
+    from softwalltime.replay.sweep.trials import UNLIMITED, TrialTask, run_trials, saved_trials
+    from softwalltime.replay.sweep.workers import local_workers
     from softwalltime.tuning.own_weights import joined, with_own_weights
-    from softwalltime.tuning.trials import run_trials
 
-    with _trained(options, jobs, split) if train else nullcontext() as weights:
+    with ExitStack() as stack:
+        weights = stack.enter_context(_trained(options, jobs, split)) if train else None
         if weights is not None:
             specs = with_own_weights(specs, weights.choosing, weights.file, options.target)
-        with progress_bar("trying predictors", len(specs)) as progress:
-            trials = run_trials(
-                jobs, options.settings().teaching, specs, split.bounds, options.minimum, keep=options.keep,
-                processes=options.processes, timeout=options.timeout, progress=progress,
-            )  # fmt: skip
-    return trials if weights is None else joined(trials, weights.choosing, weights.file), weights
+        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "command")))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
+        snapshot = take(jobs, options.settings().teaching, Path(folder) / "jobs.json")
+        # All others are compared with the baseline, which takes the least time.
+        limits = {BASELINE: UNLIMITED}
+        tasks = [
+            TrialTask("", snapshot, spec, split.parts, options.minimum, limits.get(spec, options.timeout))
+            for spec in specs
+        ]
+        done = saved_trials(tasks, kept)
+        todo = [task for task in tasks if task not in done]
+        trials = stack.enter_context(closing(run_trials(todo, local_workers(options.processes), kept)))
+        with progress_bar("trying predictors", len(todo)) as progress:
+            for task, trial in trials:
+                done[task] = trial
+                progress(1)
+    tried = {task.spec: done[task] for task in tasks}
+    return tried if weights is None else joined(tried, weights.choosing, weights.file), weights
 
 
 @contextmanager
@@ -176,12 +190,7 @@ def _simulated(
     from softwalltime.cli.tune_text import SimulatedCandidates
     from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
     from softwalltime.reports.recommendation import recommend_on, unsimulated
-    from softwalltime.reports.simulation import (
-        SimulationOptions,
-        SimulationSkipped,
-        prepare,
-        simulate_candidates,
-    )
+    from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare, simulate_candidates
     from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
     baseline, teaching = options.site.baseline(options.minimum), options.settings().teaching

@@ -58,8 +58,8 @@ class TrainingOptions:
             if self.logs or self.file is not None:
                 raise UsageError(f"{'--train-with' if self.logs else '--weights'} needs --train")
             return
+        from softwalltime.replay.sweep.kept_lines import KeptLines
         from softwalltime.training.weights import require_torch
-        from softwalltime.tuning.trial_file import TrialFile
 
         require_torch()
         again = {os.path.realpath(source) for source in sources} & {os.path.realpath(log) for log in self.logs}
@@ -70,8 +70,7 @@ class TrainingOptions:
         if set(",|\n") & set(str(place)):
             raise UsageError(f"--weights {place}: a predictor's options cannot name a path with a comma or |")
         # Weights are trained for minutes before the file is needed.
-        with TrialFile(keep):
-            pass
+        KeptLines(keep, "results", "command").close()
 
     def place(self, settings_file: Path | None, key: str) -> Path:
         """Return the file to write, as an absolute path: a file of other weights is not overwritten by default."""

@@ -16,13 +16,7 @@ from softwalltime.formatting import day
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
-from softwalltime.reports.order_search import (
-    OrderTrial,
-    parts_of,
-    recommend_order,
-    rule_of_thumb,
-    search_order,
-)
+from softwalltime.reports.order_search import OrderTrial, parts_of, recommend_order, rule_of_thumb, search_order
 from softwalltime.reports.schedule_table import change_cell
 from softwalltime.reports.simulation import (
     JOBS,

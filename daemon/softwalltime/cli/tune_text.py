@@ -1,22 +1,16 @@
 """The text of ``softwalltime tune``."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.cli.advice import print_advice
 from softwalltime.cli.output import Output
 from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
+from softwalltime.replay.sweep.trials import Trial
 from softwalltime.reports.recommendation import Recommendation
-from softwalltime.reports.schedule_table import (
-    CHANGES_LEGEND,
-    LEGEND,
-    changes_table,
-    schedules_table,
-    unscored_line,
-)
+from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
-from softwalltime.reports.table import accuracy_cell, floor_line, underestimated_cell
+from softwalltime.reports.table import accuracy_cell, underestimated_cell
 from softwalltime.reports.tune_document import TuneDocument
 from softwalltime.simulation.differences import differences, relative_changes
 from softwalltime.simulation.metrics import Metrics
@@ -24,7 +18,6 @@ from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.tuning.choice import Chosen
 from softwalltime.tuning.own_weights import weights_of
 from softwalltime.tuning.site_weights import SiteWeights
-from softwalltime.tuning.trial import Trial
 
 _TRIALS_LEGEND = """\
 A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.
@@ -65,7 +58,9 @@ def print_tuning(
         f"{label}: chosen by {earlier:,} jobs submitted before "
         f"{day(document.split.cut)}, reported on {later:,} jobs since then"
     )
-    output.section(_trials_table(document.trials, shown, document.chosen), _TRIALS_LEGEND)
+    trials = [document.trials[spec] for spec in shown]
+    best = max((trial.parts[1].accuracy_mean or 0.0 for trial in trials if not trial.failure), default=0.0)
+    output.section(TextTable.of(_TRIALS, [_row(trial, document.chosen, best) for trial in trials]), _TRIALS_LEGEND)
     if document.chosen.accurate is None:
         output.paragraph(
             f"No predictor that underestimates at most {document.target:.0%} of the jobs is more accurate than "
@@ -78,9 +73,6 @@ def print_tuning(
         output.paragraph(untrained, "warning")
     if document.weights is not None:
         _print_weights(output, document, document.weights)
-    if document.floor is not None:
-        output.line()
-        output.paragraph(floor_line(document.floor))
     if simulated.metrics:
         _print_simulations(output, document, simulated)
     print_advice(output, document.advice)
@@ -116,12 +108,6 @@ def _print_simulations(output: Output, document: TuneDocument, simulated: Simula
     output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")
 
 
-def _trials_table(trials: Mapping[str, Trial], shown: Sequence[str], chosen: Chosen) -> TextTable:
-    """Return a table with a row for each predictor shown: figures on the earlier and on the later part."""
-    later = [trials[spec].parts[1].accuracy or 0.0 for spec in shown if not trials[spec].failure]
-    return TextTable.of(_TRIALS, [_row(trials[spec], chosen, max(later, default=0.0)) for spec in shown])
-
-
 def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:
     if trial.failure:
         return [trial.spec, *["-"] * 7, Cell(trial.failure, "bad")]
@@ -130,12 +116,12 @@ def _row(trial: Trial, chosen: Chosen, best: float) -> list[Cell | str]:
     uses = {"accuracy": chosen.accurate, "error": chosen.least_error, "error at any U": chosen.middle}
     return [
         Cell(trial.spec, "strong"),
-        accuracy_cell(before.accuracy, 0.0),
+        accuracy_cell(before.accuracy_mean, 0.0),
         percent(before.underestimated),
-        accuracy_cell(after.accuracy, best),
+        accuracy_cell(after.accuracy_mean, best),
         underestimated_cell(after.underestimated),
-        percent(after.badly),
-        "-" if after.error is None else f"{after.error:,.0f} s",
+        percent(after.badly_underestimated),
+        "-" if after.mean_absolute_error is None else f"{after.mean_absolute_error:,.0f} s",
         f"{1e6 * trial.seconds / jobs:,.0f} us" if jobs else "-",
         ", ".join(use for use, spec in uses.items() if spec == trial.spec),
     ]

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.experiments.accuracy import ScoredJobs, estimates
-from softwalltime.experiments.study import Study, available
+from softwalltime.experiments.study import ScoredJobs, Study, available, estimates
 from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.formatting import DAY, HOUR
@@ -60,7 +59,6 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
 
 
 def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
-    """Walltimes and each predictor, in each system."""
     variants = {}
     for system, (order, backfill) in SYSTEMS.items():
         variants[f"{system} {WALLTIME}"] = SchedulerPolicy(order=order, backfill=backfill, minimum=study.minimum)
@@ -94,7 +92,6 @@ def _underestimation(predicted: ScoredJobs) -> Table:
 
 
 def _errors(predicted: ScoredJobs) -> Table:
-    """Figure 5."""
     columns: list[Column] = [Column("predictor", "predictor")]
     for name in CLASSES:
         columns += [Column(f"{name}_p{percent}", f"{name} {percent}%", "duration") for percent in QUARTILES]

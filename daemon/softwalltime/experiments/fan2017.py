@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.experiments.accuracy import estimates
-from softwalltime.experiments.study import Study, available, months_of
+from softwalltime.experiments.study import Study, available, estimates, months_of
 from softwalltime.experiments.tables import Cell, Column, PaperResults, Table
 from softwalltime.experiments.trials import Trials, simulate_all
 from softwalltime.predictors.registry import BASELINE

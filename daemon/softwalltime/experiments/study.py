@@ -1,4 +1,4 @@
-"""Input of all experiments: the jobs of one trace, the machine, the seeds, the processes."""
+"""Input of all experiments: the jobs of one trace, the machine, the seeds, the processes, and estimates by replay."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,11 @@ from softwalltime.errors import OptionError, SourceError, UsageError
 from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.clamp import MINIMUM
-from softwalltime.predictors.registry import make
+from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.progress import ShowProgress, no_progress
+from softwalltime.replay.fast_replay import drive
 from softwalltime.replay.workload import Workload
-from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.states import TEACHING, State
 
 
@@ -40,11 +41,9 @@ class Study:
 
     @property
     def workload(self) -> Workload:
-        """The jobs in event order, as recorded."""
         return Workload(self.completed, teaching=self.teaching)
 
     def settings(self) -> dict[str, object]:
-        """The simulated workload, for the head of a report."""
         if not self.shake:
             return {"workload": "as recorded"}
         return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}
@@ -110,3 +109,37 @@ def months_of(times: Sequence[int]) -> NDArray[np.str_]:
     """
     months: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
     return months
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredJobs:
+    """The scored jobs of a workload, in order of submission.
+
+    ``runtime`` is capped at the ``walltime``, ``recorded`` is not; ``estimate`` by predictor is the soft walltime, or
+    the walltime where there is none.  ``index`` is each job's place in the workload.
+    """
+
+    workload: Workload
+    index: Integers
+    walltime: Integers
+    runtime: Integers
+    recorded: Integers
+    estimate: dict[str, Integers]
+
+    def errors(self, spec: str) -> Integers:
+        """Estimate minus runtime of each job, in seconds: negative where underestimated."""
+        return self.estimate[spec] - self.runtime
+
+
+def estimates(study: Study, specs: list[str]) -> ScoredJobs:
+    """Replay the trace through each predictor; ``request``, the walltime, comes first."""
+    workload = study.workload
+    index = np.flatnonzero(workload.scored)
+    walltime = workload.walltime[index]
+    predicted = {BASELINE: walltime}
+    with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
+        for spec in specs:
+            soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
+            predicted[spec] = np.where(soft < 0, walltime, soft)
+    recorded = workload.runtime[index]
+    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)

@@ -36,7 +36,6 @@ class Table:
     published: str = ""
 
     def text(self) -> TextTable:
-        """The table as text; a narrow terminal leaves out its last columns."""
         columns = (
             TextColumn(column.title, max(0, index - 2), left=index == 0, least=0 if index else 24)
             for index, column in enumerate(self.columns)
@@ -45,7 +44,6 @@ class Table:
         return TextTable.of(columns, rows)
 
     def document(self) -> "PaperTable":
-        """The table as plain values."""
         rows = tuple({column.key: _plain(cell) for cell, column in self._pairs(row)} for row in self.rows)
         return PaperTable(self.title, self.published, rows)
 
@@ -138,7 +136,6 @@ class PaperResults(PaperHead):
                     }  # fmt: skip
 
     def document(self) -> PaperDocument:
-        """The whole report as plain values."""
         head = {field.name: getattr(self, field.name) for field in fields(PaperHead)}
         return PaperDocument(**head, tables={table.key: table.document() for table in self.tables})
 

@@ -1,21 +1,23 @@
-"""Many simulations of one study, on all processes, and their paired relative changes."""
+"""Many simulations of one study, on all processes: the papers' figures of each schedule, and their paired changes."""
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.experiments.figures import Figures, Schedule, schedule_figures
 from softwalltime.experiments.study import Study, months_of
+from softwalltime.replay.metrics import accuracies
 from softwalltime.replay.sweep.snapshot import load, take
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.simulation.differences import Interval, interval
-from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.engine import ScheduleOutcome
+from softwalltime.simulation.jobs import Floats, Jobs, jobs_of
+from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.shaking import shaken
 from softwalltime.simulation.tasks import run
@@ -23,6 +25,8 @@ from softwalltime.states import State
 
 Count = Callable[[Jobs], NDArray[np.bool_]]
 """Says which jobs of a whole workload are measured; a function of a module, because other processes must find it."""
+Figures = dict[str, float | None]
+"""By name; ``None`` where no job gives one."""
 
 WHOLE = "all"
 """The part that is the whole workload."""
@@ -42,7 +46,6 @@ class WorkloadPart:
 
 
 def every_job(jobs: Jobs) -> NDArray[np.bool_]:
-    """All jobs are measured."""
     return np.ones(len(jobs), np.bool_)
 
 
@@ -67,6 +70,42 @@ def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
     return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
 
 
+def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int, policy: SchedulerPolicy) -> Figures:
+    """The figures of :class:`softwalltime.simulation.metrics.Metrics` over the counted jobs, and some more.
+
+    ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
+    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    """
+    jobs, counted = part.jobs, part.counted
+    metrics = measure(jobs, outcome, processors, None, counted)
+    figures: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
+    count = int(counted.sum())
+    figures["jobs"] = float(count)
+    if not count:
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+    wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
+    estimate = outcome.waiting[counted]
+    figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
+    figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
+    priority = _priorities(jobs, outcome, policy)[counted]
+    total = float(priority.sum())
+    figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
+    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
+    figures["underestimated"] = float((estimate < run).mean())
+    return figures
+
+
+def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -> Floats:
+    """Each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
+    wait = waits(jobs, outcome).astype(np.float64)
+    if policy.order != "wfp":
+        return wait
+    relative = wait / np.array(jobs.walltime, np.float64)
+    priorities: Floats = relative * relative * relative * np.array(jobs.processors, np.float64)
+    return priorities
+
+
 @dataclass(frozen=True, slots=True)
 class Trials:
     """The figures of each policy on each part of each workload: ``found[policy name][part, seed]``."""
@@ -75,7 +114,6 @@ class Trials:
 
     @property
     def parts(self) -> list[str]:
-        """The parts, in order."""
         return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
 
     def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:
@@ -132,9 +170,6 @@ class _Task:
     count: Count
 
 
-_Cells = list[tuple[str, str, int, Figures]]
-
-
 def simulate_all(
     study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
 ) -> Trials:
@@ -148,61 +183,36 @@ def simulate_all(
     split = names != [WHOLE]
     total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)
     simulated: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
-    with ExitStack() as stack:
-        progress = stack.enter_context(study.bar("simulating", total))
-
-        def add(cells: _Cells) -> None:
-            for name, part, seed, figures in cells:
-                simulated[name][part, seed] = figures
-
-        workers = local_workers(study.processes)
-        if workers.processes == 1 or total <= _MAX_JOBS_IN_PROCESS:
-            for seed in study.seeds:
-                workload = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
-                for name in names:
-                    add(_cells(part_of(workload, name, count), named, study.processors, seed, progress))
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-experiment-")))
-            path = folder / "jobs.json"
-            take(study.jobs.completed, study.teaching, path)
-            pieces = [named] if split else [(policy,) for policy in named]
-            tasks = [
-                _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
-                for seed in study.seeds
-                for name in names
-                for piece in pieces
-            ]
-            with closing(workers.do(_evaluate, tasks)) as done:
-                for cells in done:
-                    add(cells)
-                    progress(total // len(tasks))
+    workers = local_workers(1 if total <= _MAX_JOBS_IN_PROCESS else study.processes)
+    pieces = [named] if split else [(policy,) for policy in named]
+    with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
+        path = Path(folder) / "jobs.json"
+        take(study.jobs.completed, study.teaching, path)
+        tasks = [
+            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
+            for seed in study.seeds
+            for name in names
+            for piece in pieces
+        ]
+        with closing(workers.do(_evaluate, tasks)) as done, study.bar("simulating", total) as progress:
+            for task, figures in done:
+                for (name, _), cell in zip(task.policies, figures, strict=True):
+                    simulated[name][task.part, task.seed] = cell
+                progress(total // len(tasks))
     keys = [(part, seed) for part in names for seed in study.seeds]
     return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
-
-
-def _cells(
-    part: WorkloadPart, policies: Sequence[tuple[str, SchedulerPolicy]], processors: int, seed: int,
-    progress: Callable[[int], None] = lambda _: None,
-) -> _Cells:  # fmt: skip
-    return [
-        (
-            name, part.name, seed,
-            schedule_figures(
-                Schedule(part.jobs, run(part.jobs, processors, policy, progress), processors, policy, part.counted)
-            ),
-        )
-        for name, policy in policies
-    ]  # fmt: skip
 
 
 _recent: tuple[tuple[Path, int], Jobs] | None = None
 
 
-def _evaluate(task: _Task) -> _Cells:
+def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
     global _recent
     key = (task.path, task.seed)
     if _recent is None or _recent[0] != key:
         jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
         _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
     part = part_of(_recent[1], task.part, task.count)
-    return _cells(part, task.policies, task.processors, task.seed)
+    processors = task.processors
+    outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
+    return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]

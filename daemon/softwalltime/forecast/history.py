@@ -73,7 +73,7 @@ def learn_history(
 def _compared(workload: Workload, now: int) -> list[bool]:
     """For each job, whether it is among those that taught and ended last, of all users or of its user."""
     compared = [False] * len(workload.jobs)
-    users = list(workload.values("user"))
+    users = list(workload.jobs.values("user"))
     ended: Counter[str] = Counter()
     order = workload.ends()
     order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]

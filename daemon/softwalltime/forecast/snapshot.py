@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from softwalltime.accounting.queue_limits import OTHERS
 from softwalltime.errors import SourceError
 from softwalltime.jobs import Submission
-from softwalltime.replay.queue_walltimes import OTHERS
 
 FORMAT: Literal[1] = 1
 """Number of the file format; another version of this program with another number refuses the file."""

@@ -1,7 +1,6 @@
 """Boosted regression trees, refitted on a schedule; only the fit needs scikit-learn."""
 
 from bisect import bisect_left, insort
-from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -10,17 +9,11 @@ from pydantic import Field
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Window
+from softwalltime.predictors.random_forest import Forest, forest_of
 from softwalltime.reasons import Reason
-
-# The import takes a second and much memory, so only commands that fit do it.
-if find_spec("sklearn") is None:
-    raise ImportError("scikit-learn is missing: pip install 'pbs-softwalltime[learned]'", name="sklearn")
 
 _MIN_JOBS = 50
 """Minimum number of jobs for a fit."""
-
-Tree = list[tuple[int, float, int, int]]
-"""Nodes: feature, threshold, left and right child; feature -1 is a leaf, with its value in place of the threshold."""
 
 
 class AdaBoostOptions(Options):
@@ -53,7 +46,7 @@ class AdaBoost(Predictor):
         self._rows: list[tuple[int, str, str, int, int, int, int]] = []
         self._users: dict[str, float] = {}
         self._anybody = 0.0
-        self._trees: list[Tree] = []
+        self._forest: Forest | None = None
         self._weights: list[float] = []
         self._fitted_to = 0
 
@@ -91,31 +84,29 @@ class AdaBoost(Predictor):
             self._fit(period * self._every)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the median of the trees' predictions, with the weights of the boosting."""
-        if not self._trees:
+        if self._forest is None:
             return NoPrediction(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
         user = self._users.get(submission.user, self._anybody)
         features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
-        # The trees were fitted to 32-bit numbers.
-        x = np.array(features, np.float32).tolist()
-        weighted = sorted(zip((_value(tree, x) for tree in self._trees), self._weights, strict=True))
+        weighted = sorted(zip(self._forest.of_trees(features).tolist(), self._weights, strict=True))
         half = 0.5 * sum(self._weights)
         below = 0.0
         for seconds, weight in weighted:  # noqa: B007 - the last one is used
             below += weight
             if below >= half:
                 break
-        return Prediction(max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._trees), self._fitted_to))
+        return Prediction(
+            max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._weights), self._fitted_to)
+        )
 
     def _fit(self, before: int) -> None:
-        """Fit to the jobs that ended in the window before ``before``, epoch seconds."""
         from sklearn.ensemble import AdaBoostRegressor  # type: ignore[import-untyped]  # it has no types
         from sklearn.tree import DecisionTreeRegressor  # type: ignore[import-untyped]  # it has no types
 
         options = self.options
         assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
         rows = [row for row in self._rows if before - self._window <= row[0] < before][-options.most :]
-        self._trees, self._weights, self._fitted_to = [], [], len(rows)
+        self._forest, self._weights, self._fitted_to = None, [], len(rows)
         if len(rows) < _MIN_JOBS:
             return
         sums: dict[str, tuple[int, int]] = {}
@@ -131,20 +122,4 @@ class AdaBoost(Predictor):
             n_estimators=options.trees, loss="linear", random_state=options.seed,
         ).fit(features, runtime)  # fmt: skip
         self._weights = [float(weight) for weight in model.estimator_weights_[: len(model.estimators_)]]
-        self._trees = [
-            [
-                (int(feature), float(threshold), int(left), int(right)) if left >= 0 else (-1, float(value), -1, -1)
-                for feature, threshold, left, right, value in zip(
-                    tree.feature, tree.threshold, tree.children_left, tree.children_right, tree.value[:, 0, 0],
-                    strict=True,
-                )
-            ]
-            for tree in (estimator.tree_ for estimator in model.estimators_)
-        ]  # fmt: skip
-
-
-def _value(tree: Tree, x: list[float]) -> float:
-    feature, threshold, left, right = tree[0]
-    while feature >= 0:
-        feature, threshold, left, right = tree[left if x[feature] <= threshold else right]
-    return threshold
+        self._forest = forest_of([estimator.tree_ for estimator in model.estimators_])

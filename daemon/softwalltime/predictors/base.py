@@ -108,7 +108,6 @@ class Predictor(ABC):
 
     @property
     def fits(self) -> bool:
-        """Whether the predictor implements :meth:`fit`."""
         return type(self).fit is not Predictor.fit
 
     def fit(self, now: int) -> None:  # noqa: B027 - optional

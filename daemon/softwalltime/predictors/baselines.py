@@ -10,8 +10,6 @@ from softwalltime.reasons import Reason
 
 
 class UntrainedPredictor(Predictor):
-    """Predicts from the submission alone."""
-
     @property
     def history(self) -> History:
         return History()

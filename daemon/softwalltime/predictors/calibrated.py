@@ -3,35 +3,26 @@
 import math
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Callable
-from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.learned import attention, sequence, sequence_kernel
+from softwalltime.predictors.learned import sequence
+from softwalltime.predictors.learned.attention import estimate_runtime
 from softwalltime.predictors.learned.bursts import RecentShare
-from softwalltime.predictors.learned.distribution import (
-    SIZE,
-    Floats,
-    Quantiles,
-    best_bin,
-    bin_of,
-    remaining,
-)  # fmt: skip
+from softwalltime.predictors.learned.compiling import compile_kernels, require_executable_memory
+from softwalltime.predictors.learned.distribution import SIZE, Floats, Quantiles, bin_of, remaining
 from softwalltime.predictors.learned.evidence import Evidence
-from softwalltime.predictors.learned.known import Estimate, Known
+from softwalltime.predictors.learned.features import Estimate, Known
+from softwalltime.predictors.learned.levels import Situations
 from softwalltime.predictors.learned.network import Weights, load
-from softwalltime.predictors.learned.objectives import Objective, best_seconds, first_log_price
-from softwalltime.predictors.learned.price import Price, critical_cell
+from softwalltime.predictors.learned.price import Objective, Price, best_seconds, critical_cell, first_log_price
 from softwalltime.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predictors.learned.sequence import RUNNING
-from softwalltime.predictors.learned.situations import Situations
 from softwalltime.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -100,9 +91,6 @@ class CalibratedOptions(Options):
     )
     q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
     minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
-    compiled: Literal["auto", "no"] = Field(
-        default="auto", description="auto: numba compiles the estimate where it is installed (extra fast); no: numpy"
-    )
 
 
 class Calibrated(Predictor):
@@ -132,12 +120,12 @@ class Calibrated(Predictor):
         :param weights: of the attention, in place of those that the options name.
         """
         super().__init__(options)
+        require_executable_memory()
         self._target = options.target
         self._statistic = options.statistic
         self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
         self._minimum = options.minimum
-        self._compiled = options.compiled == "auto" and find_spec("numba") is not None
         self._weights = load(options.weights) if weights is None else weights
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
@@ -156,7 +144,6 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user, and those of the last ``DAYS``."""
         return History(per_user=MIN_USER_JOBS, seconds=DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
@@ -229,8 +216,7 @@ class Calibrated(Predictor):
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
     def restates(self, other: Predictor) -> bool:
-        """Whether the other one has the same distribution, of which this one answers with a statistic."""
-        alike = isinstance(other, Calibrated) and (self._weights, self._compiled) == (other._weights, other._compiled)
+        alike = isinstance(other, Calibrated) and self._weights == other._weights
         return alike and self._statistic != "target"
 
     def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
@@ -254,15 +240,10 @@ class Calibrated(Predictor):
             (submission.group, submission.queue, submission.walltime or 0),
             columns[:, first:last],
             np.array(running).T if running else _NONE,
-            *self._submissions(columns[:, -MIN_USER_JOBS:], present, now),
+            *sequence.submissions(columns[:, -MIN_USER_JOBS:], present, now),
             max(waiting, 0),
         )
         return known, user.ids[first:last]
-
-    def _submissions(self, submitted: Floats, present: Floats, now: int) -> tuple[Floats, Floats]:
-        if self._compiled:
-            return sequence_kernel.submissions(submitted, present, now, attention.compiled)
-        return sequence.submissions(submitted, present, now)
 
     def _known(
         self, now: int, row: Row, key: Key, ended: Floats, running: Floats, times: Floats, keys: Floats, waiting: int
@@ -270,27 +251,23 @@ class Calibrated(Predictor):
         """Return what is known about a job, with that of its project and queue."""
         if runs_known_script(row, ended):
             ended, running, row = like_script(row, ended), like_script(row, running), named_by_script(row)
-        project = self._project(key, now)
-        queue_jobs = self._queues.get(("", *key[1:]))
-        queue = NO_BINS if queue_jobs is None else queue_jobs.until(now)
+        project, queue = (
+            NO_BINS if jobs is None else jobs.until(now)
+            for jobs in (self._projects.get(key), self._queues.get(("", *key[1:])))
+        )  # fmt: skip
         return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
-        return (attention.estimate_compiled if self._compiled else attention.estimate_runtime)(known, self._weights)
-
-    @property
-    def _choose(self) -> Callable[[Floats, float], int]:
-        return attention.compiled("best_bin") if self._compiled else best_bin
+        return estimate_runtime(known, self._weights)
 
     def _number(
         self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None, log_price: float
     ) -> float:
-        """The statistic of a distribution, in seconds."""
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return best_seconds(self._objective, shares, log_price, walltime, ncpus or 1, self._choose)
+        return best_seconds(self._objective, shares, log_price, walltime, ncpus or 1)
 
     def _settle(self) -> None:
         """Let the job that ended first adjust the prices.
@@ -356,10 +333,10 @@ class Calibrated(Predictor):
         # At its start the job was not one of the others that waited.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
         shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
-        objective, choose, runtime = self._objective, self._choose, math.exp(row[RUNTIME]) - 1e-6
+        objective, runtime = self._objective, math.exp(row[RUNTIME]) - 1e-6
 
         def missed(log_price: float) -> bool:
-            return best_seconds(objective, shares, log_price, walltime, ncpus, choose) < runtime
+            return best_seconds(objective, shares, log_price, walltime, ncpus) < runtime
 
         price = self._prices[which]
         late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
@@ -369,22 +346,12 @@ class Calibrated(Predictor):
         return shares, known.ended.shape[1]
 
     def _known_then(self, jobs: UserJobs, now: int, until: int, row: Row, key: Key, without: str | None) -> Known:
-        """Return what was known about a job of these at an earlier time: see :func:`.sequence.look_back`."""
-        if self._compiled:
-            then = sequence_kernel.look_back(jobs, now, until, without, attention.compiled)
-        else:
-            then = sequence.look_back(jobs, now, until, without)
-        return self._known(now, row, key, *then)
-
-    def _project(self, key: Key, now: int) -> NDArray[np.int64]:
-        """Return the bins of the like jobs of a project that ended by ``now``; none where they are not kept."""
-        project = self._projects.get(key)
-        return NO_BINS if project is None else project.until(now)
+        return self._known(now, row, key, *sequence.look_back(jobs, now, until, without))
 
     def _new_user(self, name: str) -> UserJobs:
-        if self._compiled and not self._users:
+        if not self._users:
             # Now, and not when a request waits.
-            attention.compile_functions()
+            compile_kernels()
         user = self._users[name] = UserJobs()
         return user
 

@@ -2,24 +2,36 @@
 
 import math
 from bisect import bisect_left, insort
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from softwalltime.events import Deleted, Ended, Event, Started
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.predictors.regression.normalised_gradient import NormalisedGradient
-from softwalltime.predictors.regression.user_features import (
-    DIMENSION,
-    MAX_USER_RUNS,
-    Asked,
-    PastRun,
-    UserRuns,
-    polynomial,
-)
 from softwalltime.reasons import Reason
 
+Floats = NDArray[np.float64]
+_TINY = 1e-100
+"""In place of 0 in a divisor; features and gradients that are not 0 are far above it."""
+FEATURES = (
+    "requested", "last1", "last2", "last3", "mean2", "mean3", "mean", "processors", "mean processors",
+    "processors by mean", "running mean processors", "running", "longest running", "sum running", "running processors",
+    "break", "cos day", "sin day", "cos week", "sin week",
+)  # fmt: skip
+"""Features of a job from its request and its user's past and running jobs (section 4), in order; times in seconds.
+break is the time since the user's last end."""
+_DAY, _TURN = 86400, 2 * math.pi
+_LEFT, _RIGHT = np.triu_indices(1 + len(FEATURES))
+DIMENSION = len(_LEFT)
+"""Terms of the polynomial: the constant, the features, their squares and products."""
+MAX_USER_RUNS = 512
+"""Jobs of one user kept, the last ones to end."""
 LATENESS = 86400
 """Seconds by which a job may become known late without a change of any later answer."""
 DAYS = 400
@@ -33,6 +45,136 @@ _WEIGHTS = {
     "one": (1, 0, 0), "large": (1, 1, 1), "small": (11, -1, -1), "long-narrow": (5, 1, -1), "short-wide": (5, -1, 1),
 }  # fmt: skip
 """Offset, factor of the logarithm of the runtime, and of that of the processors."""
+
+
+class PastRun(NamedTuple):
+    """A job that ran; times in epoch seconds, runtime in seconds, at most the walltime."""
+
+    end: int
+    submitted: int
+    start: int
+    runtime: int
+    ncpus: int
+
+
+class Asked(NamedTuple):
+    job_id: str
+    submitted: int
+    walltime: int
+    ncpus: int
+
+
+_RUNTIME, _NCPUS = attrgetter("runtime"), attrgetter("ncpus")
+
+
+class UserRuns:
+    """One user's completed jobs in order of end, and the running ones."""
+
+    __slots__ = ("_count", "_ncpus", "_runtime", "running", "runs")
+
+    def __init__(self) -> None:
+        self.runs: list[PastRun] = []
+        """The last ``MAX_USER_RUNS`` to end; equal ends in order of the other fields."""
+        self.running: dict[str, tuple[int, int]] = {}
+        """Start and processors of running jobs by id."""
+        self._count = self._runtime = self._ncpus = 0
+
+    def add(self, run: PastRun) -> None:
+        insort(self.runs, run)
+        self._count += 1
+        self._runtime += run.runtime
+        self._ncpus += run.ncpus
+        if len(self.runs) > MAX_USER_RUNS:
+            del self.runs[0]
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def knows(self, now: int) -> bool:
+        """Return whether the jobs that count at ``now`` are still kept."""
+        return len(self.runs) == self._count or self.runs[0].end <= now
+
+    def features(self, job: Asked, now: int) -> list[float]:
+        """Return the features of a job as they were at ``now``, in the order of :data:`FEATURES`."""
+        requested, ncpus, runs = job.walltime, job.ncpus, self.runs
+        place = bisect_left(runs, (now + 1,))
+        past, later = runs[max(place - 3, 0) : place], runs[place:]
+        last = [*map(min, map(_RUNTIME, reversed(past)), repeat(requested))] or [requested]
+        count = self._count - len(later)
+        runtime = (self._runtime - sum(map(_RUNTIME, later))) / count if count else 0.0
+        size = (self._ncpus - sum(map(_NCPUS, later))) / count if count else ncpus
+        present = [(now - run.start, run.ncpus) for run in later if run.start < now]
+        if self.running:
+            others = [run for job_id, run in self.running.items() if job_id != job.job_id]
+            present += [(now - start, run) for start, run in others if start < now]
+        elapsed, sizes = zip(*present, strict=True) if present else ((0,), (0,))
+        idle = now - past[-1].end if past else 0
+        times = [requested, *(*last, requested, requested)[:3], sum(last[:2]) / len(last[:2]), sum(last) / len(last)]
+        own = [sum(sizes) / len(sizes), len(present), max(elapsed), sum(elapsed), sum(sizes), idle]
+        return [*times, runtime, ncpus, size, ncpus / size, *own, *_circle(job.submitted)]
+
+
+def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
+    """Return all terms of degree 0 to 2, the constant and the features first."""
+    base = np.array((1.0, *features))
+    products: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
+    return products
+
+
+def _circle(time: int) -> tuple[float, float, float, float]:
+    day, week = _TURN * (time % _DAY / _DAY), _TURN * (time % (7 * _DAY) / (7 * _DAY))
+    return math.cos(day), math.sin(day), math.cos(week), math.sin(week)
+
+
+class NormalisedGradient:
+    """A linear function learned one example at a time (Ross, Mineiro & Langford 2013, algorithm NAG).
+
+    ``scales`` are the greatest magnitudes of the features so far.  A coefficient is reduced when the scale of its
+    feature rises, and its step is in units of the feature's scale and of the gradients so far.
+    """
+
+    __slots__ = ("_count", "_eta", "_l2", "_norm", "_squares", "coefficients", "scales")
+
+    def __init__(self, features: int, eta: float, l2: float = 0.0) -> None:
+        """Begin with coefficients 0.
+
+        :param eta: greatest step of the prediction, about, in its unit.
+        :param l2: strength of the penalty ``l2 / 2 x sum of squared coefficients``.
+        """
+        self._eta = eta
+        self._l2 = l2
+        self._count = 0
+        self._norm = 0.0
+        self._squares: Floats = np.full(features, _TINY)
+        self.coefficients: Floats = np.zeros(features)
+        self.scales: Floats = np.full(features, _TINY)
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def predict(self, x: Floats) -> float:
+        return float(self.coefficients @ x)
+
+    def rescale(self, x: Floats) -> float:
+        """Take the scales of an example's features into account before its :meth:`step`; return its prediction."""
+        scales = np.maximum(self.scales, np.abs(x))
+        self.coefficients *= self.scales / scales
+        self.scales = scales
+        return float(self.coefficients @ x)
+
+    def step(self, x: Floats, slope: float) -> None:
+        """Follow the gradient of the loss at an example.
+
+        :param slope: derivative of the loss by the prediction, its weight included.
+        """
+        self._count += 1
+        self._norm += float(np.add.reduce(np.square(x / self.scales)))
+        gradient = slope * x + self._l2 * self.coefficients
+        self._squares += np.square(gradient)
+        rate = self._eta * (self._count / self._norm) ** 0.5 if self._norm else 0.0
+        self.coefficients -= rate * gradient / (self.scales * np.sqrt(self._squares))
 
 
 class GaussierOptions(Options):
@@ -86,7 +228,6 @@ class Gaussier(Predictor):
 
     @property
     def history(self) -> History:
-        """The last jobs of each user, and all of the last ``DAYS``."""
         return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
 
     def observe(self, event: Event) -> None:
@@ -153,7 +294,6 @@ def slope(error: float, runtime: int, ncpus: int, options: GaussierOptions) -> f
 
 
 def weight_of(runtime: int, ncpus: int, weight: Weight) -> float:
-    """Return the weight of a job's error, at least 0."""
     offset, length, width = _WEIGHTS[weight]
     return max(offset + length * math.log(runtime) + width * math.log(ncpus), 0.0)
 

@@ -51,7 +51,6 @@ class Last2(Predictor):
         jobs.add(job, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the mean of the last two runtimes, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
             return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))

@@ -20,7 +20,6 @@ class LastJobs(Generic[T, S]):
     __slots__ = ("_keys", "summary", "values")
 
     def __init__(self, limit: int) -> None:
-        """Create an empty list of at most ``limit`` jobs."""
         self._keys: deque[tuple[int, str, str]] = deque(maxlen=limit)
         self.values: deque[T] = deque(maxlen=limit)
         self.summary: S | None = None

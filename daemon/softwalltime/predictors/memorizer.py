@@ -23,9 +23,7 @@ class MemorizerOptions(Options):
 class Memorizer(LikeJobsPredictor):
     """The median runtime of the jobs of the last days with the same signature, all that is known at submission.
 
-    Jobs with one signature may run differently.  ``softwalltime replay --floor`` prints the least possible mean
-    absolute error of predictions that are equal for jobs with the same signature.  Predictors that use history or other
-    inputs may predict differently for such jobs, and their error may be less.
+    Jobs with one signature may run differently: predictors that use more may have a smaller error.
     """
 
     name: ClassVar[str] = "memorizer"

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from softwalltime.predictors.regression.class_features import Floats
-from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions, Floats
 
 # Importing it takes a second and much memory, which only a command that fits should spend.
 if find_spec("sklearn") is None:
@@ -37,13 +36,16 @@ class Forest:
     depth: int
 
     def predict(self, row: Sequence[float]) -> float:
-        """The mean of the trees' predictions for a job with these features."""
+        return float(self.of_trees(row).mean())
+
+    def of_trees(self, row: Sequence[float]) -> NDArray[np.float64]:
+        """Return each tree's prediction for a job with these features."""
         # The trees were made of numbers in 32 bits.
         x = np.array(row, np.float32)
         node = self.roots
         for _ in range(self.depth):
             node = np.where(x[self.feature[node]] <= self.threshold[node], self.left[node], self.right[node])
-        return float(self.value[node].mean())
+        return self.value[node]
 
 
 class RandomForest(ClassRegression):
@@ -55,7 +57,6 @@ class RandomForest(ClassRegression):
     options_type: ClassVar[type[ClassRegressionOptions]] = RandomForestOptions
 
     def _train(self, x: Floats, y: Floats) -> Forest:
-        """Fit to the jobs of a class."""
         from sklearn.ensemble import RandomForestRegressor  # type: ignore[import-untyped]  # it has no types
 
         options = self.options
@@ -63,10 +64,10 @@ class RandomForest(ClassRegression):
         fit = RandomForestRegressor(
             n_estimators=options.trees, min_samples_leaf=options.leaf, random_state=options.seed
         )
-        return _forest([estimator.tree_ for estimator in fit.fit(x.astype(np.float32), y).estimators_])
+        return forest_of([estimator.tree_ for estimator in fit.fit(x.astype(np.float32), y).estimators_])
 
 
-def _forest(trees: list[Any]) -> Forest:
+def forest_of(trees: list[Any]) -> Forest:
     """One array of the nodes of scikit-learn's trees."""
     counts = [tree.node_count for tree in trees]
     roots = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int32)

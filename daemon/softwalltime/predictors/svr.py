@@ -8,8 +8,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.predictors.regression.class_features import FEATURES, Floats
-from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.class_regression import (
+    FEATURES,
+    ClassRegression,
+    ClassRegressionOptions,
+    Floats,
+)
 
 # Importing it takes a second and much memory, which only a command that fits should spend.
 if find_spec("sklearn") is None:

@@ -132,7 +132,6 @@ class Templates(Predictor):
         return math.fsum(errors) / len(errors) if errors else math.inf
 
     def _all(self, submission: Submission, now: int) -> list[float | None]:
-        """Return the prediction of each template with each estimator."""
         oldest = now - self._window
         predictions: list[float | None] = []
         for number, key in enumerate(self._keys):

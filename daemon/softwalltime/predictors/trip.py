@@ -9,8 +9,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from softwalltime.predictors.regression.class_features import SUPPLIED, ClassJob, Floats, training_rows
-from softwalltime.predictors.regression.class_regression import ClassRegression, ClassRegressionOptions
+from softwalltime.predictors.regression.class_regression import (
+    SUPPLIED,
+    ClassJob,
+    ClassRegression,
+    ClassRegressionOptions,
+    Floats,
+    training_rows,
+)
 from softwalltime.predictors.regression.tobit import TobitFit, fit_tobit
 
 GRID = (0.1, 1.0, 10.0, 100.0)
@@ -68,7 +74,6 @@ class Trip(ClassRegression):
         return self._penalties
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
-        """Choose the penalties if there is a month of history."""
         options = self.options
         assert isinstance(options, TripOptions)  # noqa: S101 - by options_type
         oldest = before if self._oldest is None else self._oldest
@@ -103,7 +108,6 @@ class _Standardised:
         return fit_tobit(self._x, self._y, lower, l1, l2, least_sigma=_MIN_SIGMA, start=start)
 
     def line(self, fit: TobitFit | None) -> CensoredLine:
-        """Return the regression in seconds and the features' own units."""
         if fit is None:
             return CensoredLine(self.lower, self.lower, (0.0,) * len(self._mean))
         coefficients = fit.coefficients * self._unit / self._scale

@@ -11,8 +11,6 @@ from softwalltime.reasons import Reason
 
 
 class UsageOptions(Options):
-    """Options of ``usage`` and ``usage-long``."""
-
     last: int = Field(default=15, ge=1, le=1000, description="how many of the user's last jobs count")
     margin: float = Field(default=900.0, ge=0, description="seconds added to the product")
 
@@ -51,7 +49,6 @@ class Usage(Predictor):
         jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the largest recent share times this job's walltime, plus the margin."""
         jobs = self._jobs.get(submission.user)
         if jobs is None:
             return NoPrediction(Reason.NO_COMPLETED_JOBS_WITH_WALLTIME, (submission.user,))

@@ -1,13 +1,13 @@
 """Predictors of unknown quality: each call is checked, and an error names the predictor and the job."""
 
 import math
-from collections.abc import MutableMapping, MutableSequence, MutableSet
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
 from numbers import Real
 from typing import Any
 from weakref import WeakValueDictionary
 
 from softwalltime.errors import OptionError, SoftwalltimeError
-from softwalltime.events import Event
+from softwalltime.events import Ended, Event
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Predictor
 
@@ -32,49 +32,32 @@ class CheckedPredictor(Predictor):
 
     @property
     def history(self) -> History:
-        """That of the predictor."""
         return self._predictor.history
 
     @property
     def observes(self) -> bool:
-        """Whether the predictor observes."""
         return self._predictor.observes
 
     @property
     def fits(self) -> bool:
-        """Whether the predictor is fitted."""
         return self._predictor.fits
 
     def observe(self, event: Event) -> None:
-        """Let the predictor observe."""
-        try:
-            self._predictor.observe(event)
-        except Exception as error:
-            raise self._failed("observe", _submission_of(event), error) from error
+        submission = event.job.submission if isinstance(event, Ended) else event.submission
+        self._called("observe", submission, lambda: self._predictor.observe(event))
 
     def fit(self, now: int) -> None:
-        """Fit the predictor."""
-        try:
-            self._predictor.fit(now)
-        except Exception as error:
-            raise self._failed("fit", None, error) from error
+        self._called("fit", None, lambda: self._predictor.fit(now))
 
     def learn(self, job: CompletedJob) -> None:
-        """Let the predictor learn."""
-        try:
-            self._predictor.learn(job)
-        except Exception as error:
-            raise self._failed("learn", job.submission, error) from error
+        self._called("learn", job.submission, lambda: self._predictor.learn(job))
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the predictor's answer.
 
         :raises SoftwalltimeError: if it raises, or its answer is none.
         """
-        try:
-            answer: Any = self._predictor.predict(submission, now, elapsed)
-        except Exception as error:
-            raise self._failed("predict", submission, error) from error
+        answer: Any = self._called("predict", submission, lambda: self._predictor.predict(submission, now, elapsed))
         if isinstance(answer, NoPrediction):
             return answer
         where = f"predictor {self._name}: job {submission.job_id}: predict returned"
@@ -85,9 +68,12 @@ class CheckedPredictor(Predictor):
             raise SoftwalltimeError(f"{where} {seconds!r} as seconds: return a number, 0 or more")
         return answer
 
-    def _failed(self, call: str, submission: Submission | None, error: Exception) -> SoftwalltimeError:
-        job = f"job {submission.job_id}: " if submission is not None else ""
-        return SoftwalltimeError(f"predictor {self._name}: {job}{call}: {type(error).__name__}: {error}")
+    def _called(self, call: str, submission: Submission | None, function: Callable[[], object]) -> object:
+        try:
+            return function()
+        except Exception as error:
+            job = f"job {submission.job_id}: " if submission is not None else ""
+            raise SoftwalltimeError(f"predictor {self._name}: {job}{call}: {type(error).__name__}: {error}") from error
 
 
 def checked(predictor: Predictor, name: str) -> CheckedPredictor:
@@ -116,9 +102,3 @@ def _has_learnt(predictor: Predictor) -> bool:
 
 def _size(value: object) -> int:
     return len(value) if isinstance(value, (MutableMapping, MutableSequence, MutableSet)) else 0
-
-
-def _submission_of(event: Event) -> Submission | None:
-    job: Any = getattr(event, "job", None)
-    submission = getattr(event, "submission", None) or getattr(job, "submission", None)
-    return submission if isinstance(submission, Submission) else None

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, nan
 from time import perf_counter
 from typing import Final
@@ -118,17 +117,16 @@ def _drive_all(
 def _drive_together(
     runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
 ) -> None:
-    """Drive runs that need the same events."""
     starts, everything = runs[0].needs
-    for stride in workload.stream(starts=starts, everything=everything, progress=partial(_times, progress, len(runs))):
+
+    def together(jobs: int) -> None:
+        progress(len(runs) * jobs)
+
+    for stride in workload.stream(starts=starts, everything=everything, progress=together):
         for run in runs:
             begin = perf_counter()
             run.go(stride)
             run.seconds += perf_counter() - begin
-
-
-def _times(progress: Callable[[int], None], count: int, jobs: int) -> None:
-    progress(count * jobs)
 
 
 class _SubmissionDriver:
@@ -151,7 +149,6 @@ class _SubmissionDriver:
         self._predicted = array("d", [nan]) * len(workload.jobs)
 
     def go(self, stride: Stride) -> None:
-        """Go through some events."""
         learn, predict, predicted, no_prediction = (
             self._waiting.learn,
             self._waiting.predict,
@@ -168,7 +165,6 @@ class _SubmissionDriver:
                 learn(job)
 
     def result(self) -> ReplayResult:
-        """The soft walltimes."""
         begin = perf_counter()
         waits = clamp_all(self._workload, np.frombuffer(self._predicted, np.float64), self._minimum)
         # Other predictors' results come next, and two arrays for each would add up.
@@ -206,7 +202,6 @@ class _EventDriver:
         self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
 
     def go(self, stride: Stride) -> None:
-        """Go through some events."""
         pass_events(self._workload, stride, self._driver, self._decider())
 
     def _decider(self) -> Ask:
@@ -237,12 +232,10 @@ class _EventDriver:
         return ask
 
     def result(self) -> ReplayResult:
-        """The soft walltimes."""
         waits, runs = (np.frombuffer(values, np.int64) for values in (self._waits, self._runs))
         return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
 
     def ordering(self) -> NDArray[np.int64]:
-        """The ordering values by job; -1 for none."""
         return np.frombuffer(self._ordering, np.int64)
 
 
@@ -252,7 +245,6 @@ def _none(count: int) -> "array[int]":
 
 
 def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the soft walltimes of the jobs that started; -1 for the walltime."""
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
 
 

@@ -1,7 +1,7 @@
 """Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice, repeat
 from typing import Any, overload
@@ -62,7 +62,6 @@ class _IntegerColumn:
         return made
 
     def _widen(self) -> None:
-        """Convert to 8 bytes."""
         wide = np.array(self._array, np.int64)
         wide[wide == self._missing] = _SMALLEST["q"]
         self._array, self._missing = array("q", wide.tobytes()), _SMALLEST["q"]
@@ -75,7 +74,6 @@ class _IntegerColumn:
         return np.frombuffer(self._array, np.int32 if self._array.typecode == "i" else np.int64)
 
     def take(self, which: Integers) -> Iterable[int | None]:
-        """The values of some jobs."""
         values: list[int | None] = self._numbers[which].tolist()
         if not self._some_missing:
             return values
@@ -83,7 +81,6 @@ class _IntegerColumn:
         return [None if value == missing else value for value in values]
 
     def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
-        """Return the values of some jobs, with this number for ``None``."""
         values = self._numbers[which].astype(np.int64)
         if self._some_missing:
             values[values == self._missing] = missing
@@ -104,14 +101,12 @@ class _CategoryColumn:
         self._codes.extend([index.setdefault(value, len(index)) for value in values])
 
     def finish(self) -> None:
-        """Free the memory that only further values need."""
         self._names = list(self._index)
         self._index.clear()
         self._array = np.frombuffer(self._codes, np.int32).astype(np.min_scalar_type(-max(len(self._names), 1)))
         self._codes = array("i")
 
     def take(self, which: Integers) -> Iterable[Any]:
-        """The values of some jobs."""
         names = self._names
         if len(names) == 1:
             return repeat(names[0], len(which))
@@ -137,7 +132,6 @@ class _TextColumn:
         """Nothing is left to do."""
 
     def take(self, which: Integers) -> Iterable[str]:
-        """The values of some jobs."""
         content, ends = self._content, np.frombuffer(self._ends, np.int64)
         starts = np.where(which > 0, ends[which - 1], 0)
         return [
@@ -223,7 +217,6 @@ class JobColumns(Sequence[CompletedJob]):
         return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
 
     def take(self, which: Integers) -> list[CompletedJob]:
-        """Return the jobs with these indexes as objects, in this order."""
         return jobs_of_columns(self._values(NAMES, which))
 
     def _values(self, names: Iterable[str], which: Integers) -> list[Iterable[Any]]:
@@ -263,7 +256,6 @@ class JobColumns(Sequence[CompletedJob]):
         return JobColumns(self._columns, self._which, {**self._own, name: _column(name, values)})
 
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
-        """Return all values of a field, with ``missing`` for ``None``."""
         own = self._own.get(name)
         column, which = (own, np.arange(len(self))) if own is not None else (self._columns[name], self._which)
         if not isinstance(column, _IntegerColumn):
@@ -276,13 +268,19 @@ class JobColumns(Sequence[CompletedJob]):
             yield from zip(*self._values(names, np.arange(first, min(first + CHUNK, len(self)))), strict=True)
 
     def values(self, name: str) -> Iterator[Any]:
-        """Return the values of one field."""
         for first in range(0, len(self), CHUNK):
             yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
 
 
+def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, int]) -> JobColumns:
+    """Return the jobs, those without a walltime with that of their queue in seconds, if it is known (``*``: others)."""
+    columns = JobColumns.of(jobs)
+    others = walltimes.get("*")
+    values = [walltime or walltimes.get(queue, others) for walltime, queue in columns.rows("walltime", "queue")]
+    return columns.replaced("walltime", values)
+
+
 def _column(name: str, values: Sequence[Any]) -> _Column:
-    """Return a finished column with these values."""
     column = _kind(name, values[:CHUNK])
     for first in range(0, len(values), CHUNK):
         column.extend(values[first : first + CHUNK])

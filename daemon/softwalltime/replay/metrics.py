@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.replay.workload import Workload
+from softwalltime.replay.workload import Workload, in_period
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -75,17 +75,14 @@ class Errors:
         return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
 
     def __len__(self) -> int:
-        """The number of jobs."""
         return len(self.p)
 
     @property
     def error(self) -> Integers:
-        """P - t in seconds."""
         return self.p - self.t
 
     @property
     def accuracy(self) -> Floats:
-        """The accuracy of each job."""
         return accuracies(self.p, self.t)
 
     @property
@@ -110,7 +107,6 @@ class Errors:
 
 
 def share(flags: Flags) -> float:
-    """Return the share of true values."""
     return float(flags.mean())
 
 
@@ -120,12 +116,17 @@ def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> li
     return means
 
 
-def score(workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0) -> Scores:
-    """Compute the scores of the soft walltimes (-1 for none) of a workload's jobs.
+def score(
+    workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0, since: int | None = None,
+    until: int | None = None,
+) -> Scores:  # fmt: skip
+    """Compute the scores of the soft walltimes (-1 for none) of a workload's scored jobs.
 
-    :param warm_up: share of the scored jobs to exclude at the beginning, between 0 and 1.
+    :param warm_up: share of the jobs to exclude at the beginning, between 0 and 1.
+    :param since: only jobs submitted from this time on (epoch seconds).
+    :param until: only jobs submitted before.
     """
-    chosen = np.flatnonzero(workload.scored)
+    chosen = np.flatnonzero(workload.scored & in_period(workload.submitted, since, until))
     chosen = chosen[int(len(chosen) * warm_up) :]
     count = len(chosen)
     if not count:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,23 +80,11 @@ class Workload:
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
-        self._in_period = _in_period(self.submitted, scoring)
+        self._in_period = in_period(self.submitted, scoring.since, scoring.until)
         ran = (self.runtime > 0) | scoring.never_ran
         self.scored: Flags = ran & (self.walltime > 0) & self._in_period
         # Nearly every replay needs these events; the others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
-
-    def numbers(self, name: str, missing: int = -1) -> Integers:
-        """Return the values of a numeric field of all jobs, with ``missing`` for ``None``."""
-        return self.jobs.numbers(name, missing)
-
-    def values(self, name: str) -> Iterator[Any]:
-        """Return the values of a field of all jobs; no job becomes an object."""
-        return self.jobs.values(name)
-
-    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Return the values of these fields, one tuple for each job; no job becomes an object."""
-        return self.jobs.rows(*names)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
@@ -128,12 +116,6 @@ class Workload:
                 del there[index]
             begin += len(which)
 
-    def submissions_and_ends(
-        self, progress: Callable[[int], None] = lambda _: None
-    ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
-        """Yield kinds and job indexes of the events that :meth:`stream` yields without options, many at once."""
-        yield from self._strides(*self._submissions_and_ends, progress)
-
     def _strides(
         self, kinds: NDArray[np.int8], numbers: NDArray[np.int32], progress: Callable[[int], None]
     ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
@@ -162,7 +144,6 @@ class Workload:
         return chosen
 
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        """Return the event of this kind of the job with this index."""
         time = self.time(kind, number)
         match kind:
             case Kind.SUBMITTED:
@@ -200,10 +181,11 @@ class Workload:
         return kinds[order], numbers[order]
 
 
-def _in_period(submitted: Integers, scoring: Scoring) -> Flags:
+def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:
+    """Return which jobs were submitted from ``since`` to before ``until``; ``None`` for no bound."""
     inside = np.ones(len(submitted), np.bool_)
-    if scoring.since is not None:
-        inside &= submitted >= scoring.since
-    if scoring.until is not None:
-        inside &= submitted < scoring.until
+    if since is not None:
+        inside &= submitted >= since
+    if until is not None:
+        inside &= submitted < until
     return inside

@@ -63,13 +63,13 @@ class Columns:
 def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
     """Return the columns of a workload, with names mapped by ``rename``."""
     submitted = workload.submitted
-    start = workload.numbers("start")
-    etime = workload.numbers("etime", 0)
+    start = workload.jobs.numbers("start")
+    etime = workload.jobs.numbers("etime", 0)
     # A held job, or one that waits for another, could not have run.
     eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
     wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
     fields = ("project", "account", "group")
-    project_field = next((name for name in fields if len(set(workload.values(name))) > 1), "project")
+    project_field = next((name for name in fields if len(set(workload.jobs.values(name))) > 1), "project")
 
     def named(kind: str, values: Iterable[str]) -> Names:
         codes, names = encode(values)
@@ -78,19 +78,19 @@ def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -
 
     return Columns(
         submitted=submitted,
-        end=workload.numbers("end"),
+        end=workload.jobs.numbers("end"),
         wait=wait,
         runtime=workload.runtime,
         walltime=workload.walltime,
         t=np.minimum(workload.runtime, workload.walltime),
-        ncpus=workload.numbers("ncpus", 0),
-        soft_walltime=workload.numbers("soft_walltime"),
+        ncpus=workload.jobs.numbers("ncpus", 0),
+        soft_walltime=workload.jobs.numbers("soft_walltime"),
         scored=workload.scored,
-        user=named("user", workload.values("user")),
+        user=named("user", workload.jobs.values("user")),
         project=named(
-            project_field, ("" if name == DEFAULT_PROJECT else name for name in workload.values(project_field))
+            project_field, ("" if name == DEFAULT_PROJECT else name for name in workload.jobs.values(project_field))
         ),
-        queue=named("queue", workload.values("queue")),
+        queue=named("queue", workload.jobs.values("queue")),
         project_field=project_field,
     )  # fmt: skip
 

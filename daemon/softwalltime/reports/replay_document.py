@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.replay.lower_bound import LowerBound
 from softwalltime.replay.metrics import Scores
 
 _SCORES = [field.name for field in fields(Scores)]
@@ -52,8 +51,6 @@ class ReplayDocument:
     """Which jobs were selected; null: all."""
     running: RunningScores | None = None
     """With --running: predictions at the start."""
-    floor: LowerBound | None = None
-    """With --floor: the least possible error."""
     through_hooks: dict[str, dict[str, Any]] | None = None
     """With --through-hooks: the comparison with the fast replay, by predictor."""
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.replay.lower_bound import LowerBound
+from softwalltime.replay.metrics import Scores
+from softwalltime.replay.sweep.trials import Trial
 from softwalltime.reports.simulation_document import Advice
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.tuning.choice import Chosen, Split
 from softwalltime.tuning.site_weights import SiteWeights
-from softwalltime.tuning.trial import PartFigures, Trial
 
 PARTS = ("before", "after")
 """Parts of the log in the columns of CSV."""
@@ -20,7 +20,7 @@ class TuneDocument:
     """Predictors on the earlier and on the later part of a log."""
 
     COLUMNS: ClassVar = (
-        "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(PartFigures)),
+        "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(Scores)),
     )  # fmt: skip
 
     source: str
@@ -39,8 +39,6 @@ class TuneDocument:
     """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
     """The predictors that were chosen by the earlier part."""
-    floor: LowerBound | None
-    """The least possible error on the later part."""
     policies: dict[str, Metrics]
     """Metrics of the simulated settings."""
     advice: Advice

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +12,8 @@ from softwalltime.drive import PredictorDriver
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
-from softwalltime.predictors.learned.attention import gather_compiled
+from softwalltime.predictors.learned.attention import Gathered, gather_features
 from softwalltime.predictors.learned.distribution import bin_of
-from softwalltime.predictors.learned.gather import Gathered, gather
 from softwalltime.predictors.learned.network import untrained
 from softwalltime.replay.pass_events import pass_events
 from softwalltime.replay.workload import Workload
@@ -86,7 +84,6 @@ def examples_of(
     chosen = np.zeros(len(workload.jobs), np.bool_)
     chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
     model = Calibrated(CalibratedOptions(), untrained())
-    take = gather_compiled if find_spec("numba") else gather
     gathered: list[Gathered] = []
     ended: list[int] = []
     everybody: list[NDArray[np.float16]] = []
@@ -95,7 +92,7 @@ def examples_of(
     def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
         if kind == Kind.SUBMITTED and chosen[number]:
             known, _ = model.known(job.submission, now)
-            gathered.append(_small(take(known)))
+            gathered.append(_small(gather_features(known)))
             everybody.append(known.everybody.astype(np.float16))
             walltime = int(workload.walltime[number])
             ended.append(int(workload.ended[number]))

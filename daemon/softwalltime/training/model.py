@@ -1,7 +1,7 @@
-"""The learned attention in PyTorch, and the loss by which it is trained."""
+"""The learned attention in PyTorch, its loss, and its training: AdamW, one cycle of the learning rate, seeded."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch  # type: ignore[import-not-found,unused-ignore]  # an extra
 from numpy.typing import NDArray
 from torch import Tensor, nn  # type: ignore[import-not-found,unused-ignore]
 
+from softwalltime.predictors.learned.attention import smears
 from softwalltime.predictors.learned.distribution import MIDDLE, REACHES, SIZE, STEPS, UPPER
 from softwalltime.predictors.learned.features import (
     CENSORED,
@@ -21,7 +22,6 @@ from softwalltime.predictors.learned.features import (
     REACHED,
     WIDTHS,
 )  # fmt: skip
-from softwalltime.predictors.learned.mixture import smears
 from softwalltime.predictors.learned.network import LAYERS, OUTPUTS, Weights
 from softwalltime.training.examples import Examples
 
@@ -37,6 +37,12 @@ LENGTH_PRICE = 0.25
 """Loss of accuracy of a prediction as long as the walltime, in the loss only: the shipped weights were trained so."""
 LOG_PRICES = (math.log(0.15), math.log(5.0))
 """Range of the random price."""
+BATCH = 512
+RATE = 2e-3
+POWER = 0.75
+"""Power of a log's number of jobs by which the log counts."""
+MIN_STEPS = 6
+"""Steps for which the learning rate is scheduled, at least; shorter training ends before it has fallen."""
 
 
 class ExampleBatch(NamedTuple):
@@ -55,7 +61,6 @@ class ExampleBatch(NamedTuple):
 
 
 def batch_of(examples: Examples, chosen: NDArray[np.int64]) -> ExampleBatch:
-    """Return the examples with these numbers."""
     begins, ends = examples.first[chosen], examples.first[chosen + 1]
     counts = ends - begins
     owner = np.repeat(np.arange(len(chosen)), counts)
@@ -101,7 +106,6 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         self.register_buffer("upper", torch.from_numpy(UPPER).float())
 
     def forward(self, batch: ExampleBatch) -> Tensor:
-        """Return the distribution of each job over the bins."""
         hidden = batch.pairs @ self.of_pair + (batch.job @ self.of_job + self.bias_1)[batch.owner]
         out = (hidden.relu() @ self.second + self.bias_2).relu() @ self.third + self.bias_3
         weight = (batch.base + out[:, 0]).clamp(-14, 6).exp()
@@ -131,7 +135,6 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         return _kaplan_meier(distribution, last.view(count, SIZE))
 
     def loss(self, batch: ExampleBatch, prices: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of each job, and its parts."""
         shares = self(batch)
         below = shares.cumsum(1)
         nll = -(shares.gather(1, batch.found[:, None])[:, 0] + 1e-6).log()
@@ -148,8 +151,51 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         return 0.3 * nll + 0.5 * crps - 2.0 * kernel - 3.0 * realised, parts
 
     def weights(self, about: Mapping[str, object]) -> Weights:
-        """Return the weights for the predictor."""
         return Weights(tuple(getattr(self, name).detach().numpy().astype(np.float32) for name in LAYERS), about)
+
+
+def train(
+    examples: Examples, epochs: int, seed: int, progress: Callable[[int, dict[str, float]], None] = lambda *_: None
+) -> Attention:
+    """Return the trained attention; equal seeds give equal weights on the same machine.
+
+    :param progress: called with the number of jobs since the last call, and means of the parts of the loss.
+    """
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    random = np.random.default_rng(seed)
+    model = Attention()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=1e-2)
+    batches = len(examples) // BATCH or 1
+    # With exactly 5 steps PyTorch divides by 0.
+    steps = max(epochs * batches, MIN_STEPS)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.2)
+    counts = np.bincount(examples.source).astype(np.float64)
+    shares = counts**POWER / (counts**POWER).sum() * counts.sum() / counts
+    importance = torch.from_numpy(shares.astype(np.float32))
+    means: dict[str, float] = {}
+    for _ in range(epochs):
+        order = random.permutation(len(examples))
+        for number in range(batches):
+            batch = batch_of(examples, order[number * BATCH : (number + 1) * BATCH])
+            size = len(batch.found)
+            for feature, blank in ((SAME_GROUP, 1.0), (TIME_OF_DAY, 0.0)):
+                blanked = torch.from_numpy(random.random(size) < BLANKED)[batch.owner]
+                batch.pairs[blanked, feature] = blank
+            low, high = LOG_PRICES
+            prices = torch.from_numpy(np.exp(random.uniform(low, high, size)).astype(np.float32))
+            losses, parts = model.loss(batch, prices)
+            loss = (losses * importance[batch.source]).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            for name, values in parts.items():
+                mean = float(values.detach().mean())
+                means[name] = mean if name not in means else 0.98 * means[name] + 0.02 * mean
+            progress(size, means)
+    return model
 
 
 def mean_parts(model: Attention, examples: Examples) -> dict[str, float]:

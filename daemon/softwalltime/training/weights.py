@@ -3,9 +3,10 @@
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.progress import ShowProgress
-from softwalltime.training.examples import Examples
+from softwalltime.replay.workload import Workload
+from softwalltime.training.examples import Examples, examples_of
 
 if TYPE_CHECKING:
     from softwalltime.training.model import Attention
@@ -25,9 +26,22 @@ def require_torch() -> None:
         raise SoftwalltimeError(_MISSING)
 
 
+def drawn(
+    name: str, workload: Workload, jobs: int, seed: int, show: ShowProgress, known_by: int | None = None
+) -> Examples:
+    """Return the examples of a log; see :func:`.examples_of`.
+
+    :raises SourceError: if there are none.
+    """
+    with show(f"examples of {name}", len(workload.jobs)) as progress:
+        examples = examples_of(workload, jobs, seed, progress, known_by)
+    if examples is None:
+        raise SourceError(f"{name}: fewer than 20 jobs have a walltime and ran: nothing to train on")
+    return examples
+
+
 def fit(examples: Examples, epochs: int, seed: int, show: ShowProgress) -> "Attention":
-    """Train on these examples; needs PyTorch."""
-    from softwalltime.training.schedule import train
+    from softwalltime.training.model import train
 
     with show("training", epochs * len(examples)) as progress:
         return train(examples, epochs, seed, lambda count, _: progress(count))

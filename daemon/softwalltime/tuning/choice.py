@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.predictors.registry import BASELINE
+from softwalltime.predictors.registry import BASELINE, available
+from softwalltime.replay.metrics import Scores
+from softwalltime.replay.sweep.grid import expand_all
+from softwalltime.replay.sweep.trials import Part, Trial
 from softwalltime.replay.workload import Workload
-from softwalltime.tuning.trial import PartFigures, Trial
 
 TOLERANCE = 1.1
 """A rate of underestimation up to so many times the target meets it: a predictor that holds a target scatters."""
@@ -27,9 +29,18 @@ class Split:
     """The later part begins at this time."""
 
     @property
-    def bounds(self) -> tuple[int | None, ...]:
-        """The limits of the two parts, for :func:`.trials.run_trials`."""
-        return self.since, self.cut, None
+    def parts(self) -> tuple[Part, Part]:
+        return Part(since=self.since, until=self.cut), Part(since=self.cut)
+
+
+def candidates() -> list[str]:
+    """Return the predictors to try, the baseline first: all of the registry, with the options that each one names."""
+    grids = [
+        f"{predictor.name}:{options}" if options else predictor.name
+        for predictor in available()
+        for options in predictor.tried_options
+    ]
+    return expand_all([BASELINE, *grids])
 
 
 def split_at(workload: Workload, share: float, warm_up: float = WARM_UP) -> Split | None:
@@ -44,29 +55,19 @@ def split_at(workload: Workload, share: float, warm_up: float = WARM_UP) -> Spli
     return Split(int(submitted[int(cut * warm_up)]), int(submitted[cut]))
 
 
-def accuracy(part: PartFigures) -> float:
-    """Return the accuracy; below all others without jobs."""
-    return -1.0 if part.accuracy is None else part.accuracy
+def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:
+    """Return the figures of the earlier part, of the predictors that have some."""
+    return {spec: trial.parts[0] for spec, trial in trials.items() if not trial.failure and trial.parts[0].jobs}
 
 
-def underestimated(part: PartFigures) -> float:
-    """Return the rate of underestimation; above all others without jobs."""
-    return 2.0 if part.underestimated is None else part.underestimated
-
-
-def error(part: PartFigures) -> float:
-    """Return the mean absolute error; above all others without jobs."""
-    return float("inf") if part.error is None else part.error
-
-
-def front(trials: Mapping[str, Trial], part: int = 0) -> list[str]:
-    """Return the predictors that no other one beats in both accuracy and underestimation, by underestimation."""
-    usable = {spec: trial.parts[part] for spec, trial in trials.items() if not trial.failure and trial.parts[part].jobs}
+def front(trials: Mapping[str, Trial]) -> list[str]:
+    """Return the predictors that no other one beats in accuracy and underestimation, by underestimation."""
+    usable = {
+        spec: (part.underestimated or 0.0, -(part.accuracy_mean or 0.0)) for spec, part in _usable(trials).items()
+    }
     undominated: list[str] = []
-    best = -1.0
-    for spec in sorted(usable, key=lambda spec: (underestimated(usable[spec]), -accuracy(usable[spec]))):
-        if accuracy(usable[spec]) > best:
-            best = accuracy(usable[spec])
+    for spec in sorted(usable, key=usable.__getitem__):
+        if not undominated or usable[spec][1] < usable[undominated[-1]][1]:
             undominated.append(spec)
     return undominated
 
@@ -83,21 +84,20 @@ class Chosen:
     """Least mean absolute error at any share of underestimated jobs."""
 
     def specs(self) -> list[str]:
-        """Return the chosen predictors, each once."""
         return list(dict.fromkeys(spec for spec in (self.accurate, self.least_error, self.middle) if spec is not None))
 
 
-def choose(trials: Mapping[str, Trial], target: float, part: int = 0) -> Chosen:
-    """Choose by one part of the log.
+def choose(trials: Mapping[str, Trial], target: float) -> Chosen:
+    """Choose by the earlier part of the log.
 
     :param target: greatest share of the jobs to underestimate.
     """
-    usable = {spec: trial.parts[part] for spec, trial in trials.items() if not trial.failure and trial.parts[part].jobs}
+    usable = _usable(trials)
     if not usable:
         return Chosen(None, None, None)
-    at_target = {spec: trial for spec, trial in usable.items() if underestimated(trial) <= target * TOLERANCE}
-    accurate = max(at_target, key=lambda spec: accuracy(at_target[spec]), default=BASELINE)
-    least_error = min(at_target, key=lambda spec: error(at_target[spec]), default=BASELINE)
-    middle = min(usable, key=lambda spec: error(usable[spec]))
-    chosen = (None if spec == BASELINE else spec for spec in (accurate, least_error, middle))
-    return Chosen(*chosen)
+    errors = {spec: part.mean_absolute_error or 0.0 for spec, part in usable.items()}
+    at_target = [spec for spec, part in usable.items() if (part.underestimated or 0.0) <= target * TOLERANCE]
+    accurate = max(at_target, key=lambda spec: usable[spec].accuracy_mean or 0.0, default=BASELINE)
+    least_error = min(at_target, key=errors.__getitem__, default=BASELINE)
+    chosen = (accurate, least_error, min(usable, key=errors.__getitem__))
+    return Chosen(*(None if spec == BASELINE else spec for spec in chosen))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from softwalltime.tuning.trial import Trial
+from softwalltime.replay.sweep.trials import Trial
 
 _OPTION = "weights="
 SHIPPED = ("", "learned")
@@ -10,7 +10,6 @@ SHIPPED = ("", "learned")
 
 
 def is_calibrated(spec: str) -> bool:
-    """Whether this is the predictor that has weights."""
     return spec.partition(":")[0] == "calibrated"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from softwalltime import __version__
-from softwalltime.errors import OptionError, SoftwalltimeError, UsageError
+from softwalltime.errors import OptionError, UsageError
 from softwalltime.predictors.learned.network import dump, load
 from softwalltime.progress import ShowProgress
 from softwalltime.replay.job_columns import JobColumns
@@ -18,8 +18,8 @@ from softwalltime.replay.sweep.snapshot import take
 from softwalltime.replay.workload import Workload
 from softwalltime.states import State
 from softwalltime.training.defaults import EPOCHS, JOBS, SEED
-from softwalltime.training.examples import Examples, examples_of, usable
-from softwalltime.training.weights import fit
+from softwalltime.training.examples import Examples, usable
+from softwalltime.training.weights import drawn, fit
 from softwalltime.tuning.choice import Split
 from softwalltime.written import write_text
 
@@ -102,11 +102,7 @@ def _train(logs: TrainingLogs, split: Split, files: dict[Path, int], key: str, s
     named_examples: list[tuple[str, Examples]] = []
     for number, (name, jobs) in enumerate(logs.named):
         workload = Workload(jobs, teaching=logs.teaching)
-        with show(f"examples of {name}", len(workload.jobs)) as progress:
-            examples = examples_of(workload, JOBS, SEED, progress, None if number else split.cut)
-        if examples is None:
-            raise SoftwalltimeError(f"{name}: fewer than 20 jobs have a walltime and ran: nothing to train on")
-        named_examples.append((name, examples))
+        named_examples.append((name, drawn(name, workload, JOBS, SEED, show, None if number else split.cut)))
     for file, time in files.items():
         parts = [named_examples[0][1].ended_by(time), *(examples for _, examples in named_examples[1:])]
         counts = {name: len(part) for (name, _), part in zip(named_examples, parts, strict=True)}

@@ -6,11 +6,7 @@ from heapq import heappop, heappush
 
 
 def start_times(
-    submitted: Sequence[int],
-    sizes: Sequence[int],
-    runtimes: Sequence[int],
-    requests: Sequence[int],
-    processors: int,
+    submitted: Sequence[int], sizes: Sequence[int], runtimes: Sequence[int], requests: Sequence[int], processors: int
 ) -> list[int]:
     """Return start times (epoch seconds) of rigid jobs in order of submission; none may exceed the machine.
 

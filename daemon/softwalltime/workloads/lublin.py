@@ -62,11 +62,7 @@ def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128)
     low = min(SMALLEST, high)
     middle = max(low, high - BELOW_LARGEST)
     kind, stage, position = random.random_sample((3, count))
-    exponent = np.where(
-        stage <= FIRST_STAGE,
-        low + (middle - low) * position,
-        middle + (high - middle) * position,
-    )
+    exponent = np.where(stage <= FIRST_STAGE, low + (middle - low) * position, middle + (high - middle) * position)
     rounded = np.minimum(np.floor(exponent + 0.5), math.floor(high))
     exponent = np.where(kind <= SERIAL + POWER_OF_TWO, rounded, exponent)
     parallel = np.minimum(np.floor(2.0**exponent + 0.5), processors)

@@ -306,7 +306,6 @@ def _records(
     starts: list[int],
     scripts: bool,
 ) -> list[CompletedJob]:
-    """Build the completed jobs."""
     application = sessions.application[drawn.session]
     busy = applications.busy[application] * random.uniform(0.95, 1.0, size=len(application))
     cput = np.floor(sessions.size[drawn.session] * drawn.runtime * busy).astype(np.int64)

@@ -38,10 +38,16 @@ class RecentShare:
         factor = self._factor(user)
         self._jobs[user] = self._jobs.get(user, 0.0) + jobs * self._weight
         if day != self._day:
-            self._close_day(day)
+            # The mean of the day that has ended counts for a day's share, however many jobs it had.
+            if self._of_day:
+                self._days += 1
+                self._usual += (self._sum / self._of_day - self._usual) / min(self._days, LONG)
+            self._day, self._sum, self._of_day = day, 0.0, 0
         self._sum, self._of_day = self._sum + factor, self._of_day + 1
         if self._weight > _LARGEST or len(self._jobs) > USERS:
-            self._forget()
+            kept = {user: jobs / self._weight for user, jobs in self._jobs.items()}
+            self._jobs = {user: jobs for user, jobs in kept.items() if jobs >= MIN_USER_JOBS}
+            self._weight = 1.0
         return min(1.0, factor / self._usual)
 
     def peek(self, user: str) -> float:
@@ -50,15 +56,3 @@ class RecentShare:
 
     def _factor(self, user: str) -> float:
         return min(1.0, MAX_USER_JOBS / (1.0 + self._jobs.get(user, 0.0) / self._weight))
-
-    def _close_day(self, day: int) -> None:
-        """Let the mean of the day that has ended count for a day's share, however many jobs it had."""
-        if self._of_day:
-            self._days += 1
-            self._usual += (self._sum / self._of_day - self._usual) / min(self._days, LONG)
-        self._day, self._sum, self._of_day = day, 0.0, 0
-
-    def _forget(self) -> None:
-        kept = {user: jobs / self._weight for user, jobs in self._jobs.items()}
-        self._jobs = {user: jobs for user, jobs in kept.items() if jobs >= MIN_USER_JOBS}
-        self._weight = 1.0

@@ -27,8 +27,6 @@ SAMPLE = 400
 KNOTS: Floats = np.array([0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 1.0])
 """Probabilities between which quantiles are corrected linearly (see :mod:`.levels`)."""
 
-_SUMS: Floats = np.stack([MIDDLE, 1 / MIDDLE, np.ones(SIZE)])
-_PER_UPPER: Floats = 1 / UPPER
 _LEVELS: Floats = (np.arange(SAMPLE) + 0.5) / SAMPLE
 
 
@@ -37,32 +35,9 @@ def bin_of(log_share: float) -> int:
     return min(max(math.floor(log_share * STEPS) + REACHES, 0), REACHES)
 
 
-def bins_of(log_shares: Floats) -> NDArray[np.int64]:
-    # In floating point: to convert an infinite number to an integer is an error.
-    bins: NDArray[np.int64] = np.minimum(np.maximum(np.floor(log_shares * STEPS) + REACHES, 0), REACHES).astype(
-        np.int64
-    )
-    return bins
-
-
 def seconds_of(place: int, walltime: float) -> float:
     """Return the longest runtime in a bin, in whole seconds."""
     return walltime if place == REACHES else max(math.ceil(float(UPPER[place]) * walltime) - 1.0, 1.0)
-
-
-def estimate(ended: Floats, censored: Floats) -> Floats:
-    """Return the distribution of the runtime by the weighted Kaplan-Meier estimator (Kaplan & Meier 1958).
-
-    :param ended: weight of the jobs that ended, by bin.
-    :param censored: weight of the jobs that ran at least into this bin.  What the last bins leave over reaches the
-        walltime.
-    """
-    at_risk = (ended + censored)[::-1].cumsum()[::-1]
-    hazard: Floats = np.minimum(ended / np.maximum(at_risk, 1e-300), 1.0)
-    surviving = (1.0 - hazard).cumprod()
-    hazard[1:] *= surviving[:-1]
-    hazard[REACHES] += surviving[REACHES]
-    return hazard
 
 
 def remaining(shares: Floats, log_share: float) -> Floats:
@@ -75,16 +50,6 @@ def remaining(shares: Floats, log_share: float) -> Floats:
         remainder[:] = 0.0
         remainder[REACHES] = total = 1.0
     return remainder / total
-
-
-def best_bin(shares: Floats, price: float) -> int:
-    """Return the bin whose upper end is the prediction with the highest expected utility.
-
-    The utility of a prediction p for a runtime t is the accuracy min(p, t) / max(p, t), minus ``price`` if p < t.
-    """
-    short, long, below = (shares * _SUMS).cumsum(axis=1)
-    utility = short * _PER_UPPER + (long[REACHES] - long) * UPPER + price * below
-    return int(utility.argmax())
 
 
 def part_below(below: Floats, log_share: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.predictors.learned.distribution import Quantiles
-from softwalltime.predictors.learned.known import Estimate
+from softwalltime.predictors.learned.features import Estimate
 
 NAMED = 3
 """Past jobs that the sentence names."""

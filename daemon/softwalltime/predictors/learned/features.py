@@ -1,11 +1,28 @@
-"""Names and constants of the features from which the learned attention weighs past jobs.
+"""What is known when a job is submitted, and names and constants of the features that :mod:`.gather` makes of it.
 
-:mod:`.gather` computes them with numpy, :mod:`.gather_kernel` compiled.  Both give the same numbers: what was known
-when the job was submitted, and nothing later.
+They hold what was known when the job was submitted, and nothing later.
 """
 
 import math
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.predictors.learned.distribution import Floats
+from softwalltime.predictors.learned.user_jobs import Row
+
+Floats32 = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+LOOK_BACK = 256
+"""The user's last jobs that are looked at."""
+LAST, SAME, SAME_WALLTIME = 24, 24, 16
+"""Of those count the last; the last with the same walltime, processors and queue; the last with the same walltime."""
+OWN = 128
+"""The user's last jobs with the same walltime that count for the prior."""
+RUNNING = 0.7
+"""Weight of a running job, relative to a completed one."""
 SAME_NAME = 16
 """The user's last jobs with the same name that count."""
 MAX_PAST_JOBS = 64
@@ -59,3 +76,40 @@ JOB = len(JOB_FEATURES)
 
 PRIORS = ("own", "project", "queue", "everybody", "reaches walltime", "uniform")
 """Parts of the prior."""
+
+
+class Known(NamedTuple):
+    """What is known when a job is submitted.
+
+    ``ended`` and ``running`` are the user's jobs, one column each, those that ended in order of end; ``submitted`` is
+    when the user submitted jobs before this one, ascending.  ``project`` are the bins of the project's jobs that were
+    submitted alike, ``everybody`` is the distribution of all jobs.
+
+    ``queue`` are the bins of all jobs with the same queue and walltime, ``keys`` those of the user's submissions
+    (:data:`.user_jobs.KEY`), ``key`` the one of this job, and ``waiting`` is the number of the user's waiting jobs.
+    """
+
+    now: float
+    asked: Row
+    ended: Floats
+    running: Floats
+    submitted: Floats
+    project: Integers
+    everybody: Floats
+    queue: Integers
+    keys: Floats
+    key: float
+    waiting: float
+
+
+class Estimate(NamedTuple):
+    """A distribution, and what it rests on: places of past jobs and their weights, and the number of running jobs.
+
+    ``prior`` is the weight of all that is not a past job.
+    """
+
+    shares: Floats
+    jobs: Integers
+    weights: Floats
+    running: int
+    prior: float = 1.0

@@ -1,4 +1,4 @@
-"""The weights of the learned attention: a small network, its file, and its evaluation with numpy.
+"""The weights of the learned attention: a small network, and its file.
 
 The network weighs each past job and chooses how to scale and smear its runtime: features of the pair and of the job,
 two hidden layers (ReLU), eight outputs.  A second one gives the masses of the parts of the prior.
@@ -18,12 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.errors import OptionError
-from softwalltime.predictors.learned.features import JOB, JOB_FEATURES, PAIR, PAIR_FEATURES, PRIORS
-
-Floats32 = NDArray[np.float32]
+from softwalltime.predictors.learned.features import JOB, JOB_FEATURES, PAIR, PAIR_FEATURES, PRIORS, Floats32
 
 FORMAT = "softwalltime attention"
 VERSION = 1
@@ -63,28 +60,9 @@ class Weights:
         return digest.hexdigest()[:16]
 
 
-def evaluate(pairs: Floats32, job: Floats32, weights: Weights) -> tuple[Floats32, Floats32]:
-    """Return the network's outputs, one row for each pair, and those for the prior."""
-    of_pair, of_job, bias_1, second, bias_2, third, bias_3, *of_prior = weights.layers
-    hidden: Floats32 = pairs @ of_pair
-    hidden += job @ of_job + bias_1
-    np.maximum(hidden, 0, out=hidden)
-    hidden = hidden @ second
-    hidden += bias_2
-    np.maximum(hidden, 0, out=hidden)
-    out: Floats32 = hidden @ third + bias_3
-    prior = np.maximum(job @ of_prior[0] + of_prior[1], 0)
-    masses: Floats32 = prior @ of_prior[2] + of_prior[3]
-    return out, masses
-
-
 def untrained() -> Weights:
     """Return weights of 0, with which the hand-set weights of past jobs are unchanged."""
-    shapes: tuple[tuple[int, ...], ...] = (
-        (PAIR, 1), (JOB, 1), (1,), (1, 1), (1,), (1, OUTPUTS), (OUTPUTS,), (JOB, 1), (1,), (1, PRIOR_OUTPUTS),
-        (PRIOR_OUTPUTS,),
-    )  # fmt: skip
-    return Weights(tuple(np.zeros(shape, np.float32) for shape in shapes))
+    return Weights(tuple(np.zeros(shape, np.float32) for shape in _shapes(1, 1, 1)))
 
 
 def dump(weights: Weights) -> str:
@@ -180,9 +158,12 @@ def _check_shapes(weights: Weights) -> None:
     layers = dict(zip(LAYERS, weights.layers, strict=True))
     width_1, width_2 = layers["second"].shape
     (width_prior,) = layers["prior_bias_1"].shape
-    expected = (
+    if tuple(layer.shape for layer in weights.layers) != _shapes(width_1, width_2, width_prior):
+        raise ValueError("a layer has another shape")
+
+
+def _shapes(width_1: int, width_2: int, width_prior: int) -> tuple[tuple[int, ...], ...]:
+    return (
         (PAIR, width_1), (JOB, width_1), (width_1,), (width_1, width_2), (width_2,), (width_2, OUTPUTS), (OUTPUTS,),
         (JOB, width_prior), (width_prior,), (width_prior, PRIOR_OUTPUTS), (PRIOR_OUTPUTS,),
     )  # fmt: skip
-    if tuple(layer.shape for layer in weights.layers) != expected:
-        raise ValueError("a layer has another shape")

@@ -1,35 +1,104 @@
-"""Base of the predictors that fit one regression to each class of jobs (the frame of TRIP)."""
+"""The frame of TRIP: one regression for each class of jobs, on features of its past jobs (Fan et al. 2017)."""
 
 from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predictors.base import History, Options, Predictor
 from softwalltime.predictors.like_jobs import Keys, Window
-from softwalltime.predictors.regression.class_features import (
-    AVERAGE_ACCURACY,
-    ClassJob,
-    Floats,
-    class_job,
-    features,
-    nodes,
-    training_rows,
-)
+from softwalltime.quantiles import quantile
 from softwalltime.reasons import Reason
 
+Floats = NDArray[np.float64]
+
+FEATURES = (
+    "t_last1", "t_last2", "t_supplied", "n_supplied", "A_average", "A_max", "t_longest", "t_longest10", "t_average",
+    "t_average10", "t_percentile25",
+)  # fmt: skip
+"""Their names in the paper, in order; t in seconds, n in nodes (or processors), A from 0 to 1."""
+SUPPLIED = FEATURES.index("t_supplied")
+AVERAGE_ACCURACY = FEATURES.index("A_average")
+_LAST = 10
+"""Number of last jobs in t_longest10 and t_average10."""
+_LOW = 0.25
 _MAX_CLASSES = 50_000
 """Classes to keep: where job names are hardly ever used again, most classes have one job."""
 
 
-class ClassRegressionOptions(Options):
-    """Options of the predictors in TRIP's frame."""
+class ClassJob(NamedTuple):
+    """A past job of a class.  Times in epoch seconds, durations in seconds.  Jobs compare by their ends first."""
 
+    end: int
+    submitted: int
+    runtime: int
+    walltime: int
+    nodes: int
+    accuracy: float
+
+
+def class_job(job: CompletedJob) -> ClassJob:
+    """Return what is kept of a job that ran and had a walltime; ``accuracy`` is its walltime's (eq. 5)."""
+    submission, walltime = job.submission, job.submission.walltime or 0
+    accuracy = min(job.runtime, walltime) / max(job.runtime, walltime)
+    return ClassJob(job.end, submission.submitted, job.runtime, walltime, nodes(submission), accuracy)
+
+
+def nodes(submission: Submission) -> int:
+    """Return the requested number of chunks; of processors where chunks are not known."""
+    return submission.nodect or submission.ncpus or 0
+
+
+def features(past: Sequence[ClassJob], walltime: int, size: int) -> list[float]:
+    """Return the features of a job with this walltime and size after these jobs, at least one."""
+    runtimes = [job.runtime for job in past]
+    accuracies = [job.accuracy for job in past]
+    last = runtimes[-_LAST:]
+    return [
+        runtimes[-1], runtimes[-2] if len(runtimes) > 1 else runtimes[-1], walltime, size,
+        sum(accuracies) / len(accuracies), max(accuracies), max(runtimes), max(last), sum(runtimes) / len(runtimes),
+        sum(last) / len(last), quantile(sorted(runtimes), _LOW),
+    ]  # fmt: skip
+
+
+def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
+    """Return the features of each job but the first from the jobs before it, one row a job, and the runtimes.
+
+    :param past: in order of end, at least two.
+    """
+    runtimes = np.array([job.runtime for job in past], np.float64)
+    accuracies = np.array([job.accuracy for job in past])
+    count = np.arange(1, len(past) + 1)
+    total = np.cumsum(runtimes)
+    before = np.concatenate((np.zeros(min(_LAST, len(past))), total[:-_LAST]))
+    padded = np.concatenate((np.full(_LAST - 1, -np.inf), runtimes))
+    ascending: list[float] = []
+    low: list[float] = []
+    for runtime in runtimes.tolist():
+        insort(ascending, runtime)
+        low.append(quantile(ascending, _LOW))
+    known = (
+        runtimes, np.concatenate((runtimes[:1], runtimes[:-1])), np.cumsum(accuracies) / count,
+        np.maximum.accumulate(accuracies), np.maximum.accumulate(runtimes),
+        np.lib.stride_tricks.sliding_window_view(padded, _LAST).max(axis=1), total / count,
+        (total - before) / np.minimum(count, _LAST), np.array(low),
+    )  # fmt: skip
+    supplied = (
+        np.array([job.walltime for job in past], np.float64)[1:],
+        np.array([job.nodes for job in past], np.float64)[1:],
+    )
+    after = [row[:-1] for row in known]
+    return np.column_stack((*after[:2], *supplied, *after[2:])), runtimes[1:]
+
+
+class ClassRegressionOptions(Options):
     keys: Keys = ("user", "project", "job_name")
     least: int = Field(default=10, ge=3, description="fewer jobs of a class than this keep the walltime")
     accuracy: float = Field(
@@ -110,7 +179,11 @@ class ClassRegression(Predictor):
         before = period * self._every
         large = {key: jobs for key, jobs in self._classes.items() if len(jobs) >= self._least}
         known = {key: self._known(jobs, before) for key, jobs in large.items()}
-        known = {key: jobs for key, jobs in known.items() if len(jobs) >= self._least and self._inaccurate(jobs)}
+        known = {
+            key: jobs
+            for key, jobs in known.items()
+            if len(jobs) >= self._least and sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
+        }
         if not self._prepare(known, before):
             return
         for key in [key for key in self._models if key not in known]:
@@ -144,11 +217,7 @@ class ClassRegression(Predictor):
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 
     def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
-        """Return the jobs that ended in the window before this time."""
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
-
-    def _inaccurate(self, jobs: list[ClassJob]) -> bool:
-        return sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
         """Choose what all models share from the jobs of each class; return whether models can be fitted."""

@@ -24,7 +24,7 @@ class KeptLines:
 
         :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
         """
-        self._path = path
+        self.path = path
         self._contents = contents
         self._stream: IO[bytes] | None = None
         self._lines: dict[str, dict[str, Any]] = {}
@@ -53,7 +53,6 @@ class KeptLines:
             self._stream.close()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return the object with this key, if there is one."""
         return self._lines.get(key)
 
     def add(self, line: dict[str, Any]) -> None:
@@ -68,13 +67,13 @@ class KeptLines:
             self._stream.write(json.dumps(line).encode() + b"\n")
             self._stream.flush()
         except OSError as error:
-            raise SourceError(f"{self._path}: cannot be written: {error.strerror}") from error
+            raise SourceError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _read(self, stream: IO[bytes]) -> None:
         stream.seek(0)
         content = stream.read()
         whole = content[: content.rfind(b"\n") + 1]
-        other = SourceError(f"{self._path}: holds something other than {self._contents}: name another file")
+        other = SourceError(f"{self.path}: holds something other than {self._contents}: name another file")
         try:
             self._lines |= {line["key"]: line for line in map(json.loads, whole.splitlines())}
         except (ValueError, KeyError, TypeError) as error:

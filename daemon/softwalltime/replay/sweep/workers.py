@@ -1,4 +1,4 @@
-"""Workers for tasks: processes on this machine, or a Dask cluster; joblib distributes the tasks to both."""
+"""Workers for tasks: processes on this machine, or a Dask cluster."""
 
 import logging
 import multiprocessing.resource_tracker
@@ -10,24 +10,21 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]  # joblib has no types
 from joblib.externals import loky  # type: ignore[import-untyped]  # joblib has no types
-from joblib.parallel import ParallelBackendBase  # type: ignore[import-untyped]  # joblib has no types
 
 from softwalltime import __version__
 from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.formatting import plural
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-LOCAL = "loky"
-"""joblib's name for its processes."""
 _PACKAGE = "pbs-softwalltime"
 _PATIENCE = 10.0
 """Seconds to wait for a scheduler to answer."""
@@ -39,11 +36,11 @@ _IDLE = 10
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """A back end of joblib and its description."""
+    """So many processes on this machine, or the cluster of a client."""
 
-    backend: str | ParallelBackendBase
     processes: int
     words: str
+    client: "Client | None" = None
 
     def do(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
         """Yield the function's result for each task, in the order of completion.
@@ -53,21 +50,39 @@ class Workers:
         """
         if not tasks:
             return
-        # A cluster may grow, so it is given everything at once; its workers take what they can.
-        ahead = "2 * n_jobs" if self.backend == LOCAL else "all"
-        parallel = Parallel(
-            min(self.processes, len(tasks)), self.backend, "generator_unordered", pre_dispatch=ahead, batch_size=1,
-            idle_worker_timeout=_IDLE,
-        )  # fmt: skip
-        with warnings.catch_warnings(), _explained():
-            # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
-            # of what is left undone when we stop early.
-            warnings.filterwarnings("ignore", module="joblib")
-            with ExitStack() as at_the_end:
-                with _deaf_to_interrupts():
-                    results = parallel(delayed(function)(task) for task in tasks)
-                    at_the_end.callback(results.close)
-                yield from results
+        if self.client is not None:
+            results = _by_cluster(self.client, function, tasks)
+        elif self.processes > 1:
+            results = _by_processes(self.processes, function, tasks)
+        else:
+            yield from map(function, tasks)
+            return
+        with _explained():
+            yield from results
+
+
+def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+    parallel = Parallel(
+        min(processes, len(tasks)), "loky", "generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1,
+        idle_worker_timeout=_IDLE,
+    )  # fmt: skip
+    with warnings.catch_warnings(), ExitStack() as at_the_end:
+        # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
+        # of what is left undone when we stop early.
+        warnings.filterwarnings("ignore", module="joblib")
+        with _deaf_to_interrupts():
+            results = parallel(delayed(function)(task) for task in tasks)
+            at_the_end.callback(results.close)
+        yield from results
+
+
+def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+    from distributed import as_completed
+
+    # A cluster may grow, so it is given everything at once; its workers take what they can.  Who closes the client, or
+    # forgets these futures, gives up what is left.
+    for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
+        yield future.result()
 
 
 def local_workers(processes: int | None = None) -> Workers:
@@ -76,7 +91,7 @@ def local_workers(processes: int | None = None) -> Workers:
     :param processes: how many; by default as many as there are cores for us, by taskset, cgroup or PBS.
     """
     processes = processes or cpu_count()
-    return Workers(LOCAL, processes, "one process" if processes == 1 else f"{processes} processes")
+    return Workers(processes, "one process" if processes == 1 else f"{processes} processes")
 
 
 @contextmanager
@@ -109,7 +124,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
         _check_versions(client)
         threads = client.nthreads()
         number = f"{plural(len(threads), 'worker')} and {plural(sum(threads.values()), 'thread')}"
-        yield Workers(_Dask(client), 2, f"the cluster at {address}, which has {number} now")
+        yield Workers(len(threads), f"the cluster at {address}, which has {number} now", client)
 
 
 def _await_worker(client: "Client", address: str) -> None:
@@ -140,35 +155,6 @@ def _check_versions(client: "Client") -> None:
         if answer != __version__:
             has = f"softwalltime {answer}" if isinstance(answer, str) else "no softwalltime"
             raise SoftwalltimeError(f"the cluster's {which} has {has}: install {__version__} for it, as here")
-
-
-class _Dask(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
-    """A Dask cluster, to joblib.
-
-    joblib (1.6) comes with another one, which waits for ever for a task that Dask has given up, as it does when a task
-    has cost it several workers; does all tasks in this process if the cluster has one core at the moment; and uses no
-    more workers than there were at the beginning.
-    """
-
-    supports_retrieve_callback = True
-
-    def __init__(self, client: "Client") -> None:
-        super().__init__(nesting_level=0)
-        self._client = client
-
-    def effective_n_jobs(self, n_jobs: int) -> int:
-        """More than one, or joblib would do without us."""
-        return max(n_jobs, 2)
-
-    def submit(self, func: Callable[[], Any], callback: Callable[["Future[Any]"], None]) -> "Future[Any]":
-        """Have a call done by the cluster; the callback is called when it is done, or will never be."""
-        future = self._client.submit(func, pure=False)
-        future.add_done_callback(callback)
-        return future
-
-    def retrieve_result_callback(self, out: "Future[Any]") -> Any:
-        """The result of a call that is over; its exception is raised."""
-        return out.result()
 
 
 @contextmanager
