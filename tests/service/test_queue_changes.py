@@ -44,7 +44,7 @@ class Observer:
 
     @property
     def observed(self) -> list[Event]:
-        (spy,) = self.predictions.answering.predictors
+        (spy,) = self.predictions.driver.predictors.values()
         assert isinstance(spy, ObservingSpy)
         return spy.observed
 

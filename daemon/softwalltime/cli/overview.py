@@ -112,7 +112,6 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "running jobs": policy["running"],
             **({"ordering": ordering} if (ordering := policy.get("ordering")) is not None else {}),
             "minimum": f"{policy['minimum']} s",
-            **({"shadows": _shadows(status)} if policy.get("shadows") else {}),
             **{
                 f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
                 for failure in status.failures
@@ -190,11 +189,6 @@ def _live(live: LiveStatus) -> dict[str, str]:
         "guard": guard(live),
         **({"steering": steering(live)} if live.steer is not None else {}),
     }
-
-
-def _shadows(status: Status) -> str:
-    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
-    return ", ".join(status.policy["shadows"]) + skipped
 
 
 def promises(live: LiveStatus) -> str:

@@ -28,7 +28,6 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.service.shadow_thread import ShadowThread
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.start_options import start_options
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
@@ -142,8 +141,6 @@ class PredictionDaemon:
             live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue,
             clock=clock, store=promises,
         )  # fmt: skip
-        self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
-        self.handler.after = self.shadows.add
         self.starts = ForecastThread(settings)
         self.server = SocketServer(
             settings.socket, self.handler.answer, allowed_users(), self.handler.note, self.handler.keeps
@@ -158,7 +155,6 @@ class PredictionDaemon:
     def start(self) -> None:
         self.recorder.start()
         self.worker.start()
-        self.shadows.start()
         self.live.start()
         self.starts.start()
 
@@ -166,7 +162,6 @@ class PredictionDaemon:
         """End the threads, after the waiting predictions were stored."""
         if not self.live.stop(LEAVING_WORKER):
             log.info("stopped while PBS was asked")
-        self.shadows.stop(LEAVING_WORKER)
         self.starts.stop(LEAVING_WORKER)
         self.recorder.stop(LEAVING)
         if lost := len(self.handler.decisions):
@@ -227,8 +222,7 @@ class PredictionDaemon:
             answer_times=handler.metrics.answers.histogram(),
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
-            failures=predictions.failures,
-            shadows_skipped=self.shadows.skipped,
+            failures=predictions.errors.failures(),
             starts=self.starts.status(),
         )
 

@@ -36,8 +36,6 @@ class RequestHandler:
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
         self.scripts = RecentScripts()
-        self.after: Callable[[DecisionRecord], None] = self.queue
-        """Called with each decision after its response was sent."""
         self._status = status
         self._counted = ""
         self._keep = False
@@ -96,7 +94,7 @@ class RequestHandler:
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
             self.scripts.note(record.submission)
-            self.after(record)
+            self.queue(record)
 
     def queue(self, record: DecisionRecord) -> None:
         """Queue a decision to be stored; safe from any thread."""

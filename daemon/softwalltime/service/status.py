@@ -212,8 +212,6 @@ class Status:
     """Live values: alters of jobs that wait and run."""
     failures: tuple[PredictorFailure, ...] = ()
     """Errors of predictors since the history was loaded, by predictor and step."""
-    shadows_skipped: int = 0
-    """Decisions stored without the shadow predictors, because too many waited."""
     starts: StartsStatus = StartsStatus()
     """Forecasts of the starts of waiting jobs."""
 

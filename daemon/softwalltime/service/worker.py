@@ -218,14 +218,14 @@ class Worker(BackgroundThread):
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            wanted_jobs = together(connection, predictions.histories, now)
+            wanted_jobs = together(connection, predictions.driver.histories(), now)
             jobs = read_history(connection, *wanted_jobs, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
-        if predictions.fit_seconds is not None:
+        if predictions.driver.fit_seconds is not None:
             # This copy does not answer yet.
             _fit(predictions, now)
-            self._next_fit = self._monotonic() + predictions.fit_seconds
+            self._next_fit = self._monotonic() + predictions.driver.fit_seconds
         self._job_events, self._last_change = JobEvents(), None
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
@@ -258,11 +258,11 @@ class Worker(BackgroundThread):
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, stored in read_new(connection, self._last_id):
                 job = self._handler.scripts.complete(stored)
-                if predictions.observes:
+                if predictions.driver.observes:
                     predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
                 self._last_id = number
-            if predictions.observes:
+            if predictions.driver.observes:
                 predictions.observe(self._changes(connection))
 
     def _changes(self, connection: Connection) -> list[JobEvent]:
@@ -279,7 +279,7 @@ class Worker(BackgroundThread):
     def _fit(self) -> None:
         """Start the thread that fits predictors, if it is time."""
         predictions = self._handler.predictions
-        seconds = predictions.fit_seconds
+        seconds = predictions.driver.fit_seconds
         fitting = self._fitting is not None and self._fitting.is_alive()
         if seconds is None or fitting or self._monotonic() < self._next_fit:
             return

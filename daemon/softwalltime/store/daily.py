@@ -140,22 +140,6 @@ daily_waits = Table(
     comment="Waits of scored jobs.",
 )
 
-daily_shadows = Table(
-    "daily_shadows",
-    metadata,
-    _sum("accuracy", "sum of min(p, t) / max(p, t)"),
-    _sum("absolute_error", "sum of |p - t|, seconds"),
-    _day(),
-    _number("jobs", "scored jobs that ended on the day and for which shadow predictors were asked"),
-    _number("adjusted", "jobs with p below the walltime"),
-    _number("underestimated", "jobs with p < t"),
-    _number("badly_underestimated", "jobs with t - p > 1800 s"),
-    key_column("role", "shadow; live: the predictor of the policy; walltime: no predictor"),
-    key_column("predictor", "predictor with its options"),
-    PrimaryKeyConstraint("day", "role", "predictor"),
-    comment="Shadow predictors and the policy's on the same jobs. t, p: see daily_scores.",
-)
-
 daily_ordering = Table(
     "daily_ordering",
     metadata,
@@ -204,7 +188,7 @@ daily_hook = Table(
     comment="Latency of the hook's requests.",
 )
 
-OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits, daily_shadows, daily_ordering)
+OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits, daily_ordering)
 """Figures of the jobs that ended on a day."""
 OF_PREDICTIONS = (daily_decisions, daily_hook)
 """Figures of the predictions made on a day."""

@@ -22,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, ENUM, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, ENUM
 
 from softwalltime.reasons import Reason
 from softwalltime.states import State
@@ -324,9 +324,6 @@ predictions = Table(
     Column("reason", decision_reason, nullable=False, comment="reason code of the decision"),
     seconds_column("had", "soft walltime of the job at the request, seconds; 0: none; null: unknown"),
     seconds_column("ordering", "value for job_sort_formula, seconds; null: the policy has none"),
-    Column(
-        "shadows", JSONB, comment="soft walltimes of the shadow predictors, seconds, by predictor; null: none was asked"
-    ),
     comment="Decisions of the daemon: one row per request of the hook.",
 )
 
