@@ -113,7 +113,7 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
       softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23 --floor
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
-      softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
+      softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
     from softwalltime.policy.site import WALLTIME
     from softwalltime.replay.dump import require_dump
@@ -141,7 +141,7 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
     if options.dump is not None:
         _dump(options.dump, workload, results, at_start=options.predictors.running is not None)
-    sound = all(hooked_run.sound for hooked_run in hooked.values())
+    sound = all(hooked_run.comparison.sound for hooked_run in hooked.values())
     nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
     text = partial(_text, label=options.selection.label(options.sources), hooked=hooked)
     document = _document(options, workload, results, hooked)
