@@ -147,8 +147,7 @@ def settings_page() -> str:
 
 def views_page() -> str:
     """Return a page with the monitoring views and the comments of their columns."""
-    from softwalltime.store.comments import VIEW_COLUMNS
-    from softwalltime.store.definitions import views
+    from softwalltime.store.definitions import VIEW_COLUMNS, views
 
     lines = [
         "# Views",

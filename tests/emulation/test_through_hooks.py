@@ -22,10 +22,9 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.cli import run as command
 from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
-from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
 from softwalltime.emulation.through_hooks.daemon import DaemonError
 from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
-from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
+from softwalltime.emulation.through_hooks.timeline import HOST, RecordedAlter, Timeline, read_alters
 from softwalltime.errors import SourceError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, job_of

@@ -12,9 +12,8 @@ from sqlalchemy import Engine
 from softwalltime.accounting import files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.follow import Follower
+from softwalltime.service.follow import HELD, Follower
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.open_logs import HELD
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from tests.service.log_helpers import RECORDED, append, count_stored, ended
 

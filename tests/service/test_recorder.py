@@ -20,9 +20,8 @@ from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.logs import read_malformed
-from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, Daemon, until

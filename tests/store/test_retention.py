@@ -22,14 +22,13 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
 from softwalltime.store import retention
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
 from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, prune, refusals
-from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until

@@ -9,10 +9,9 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.history import read_history, read_new
-from softwalltime.store.jobs import read_jobs
+from softwalltime.store.jobs import add_scripts, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.retention import prune
-from softwalltime.store.scripts import add_scripts
 from tests.samples import job
 from tests.store.stored import add_jobs
 

@@ -109,9 +109,8 @@ def replay_through_hooks(
         _import_psycopg()
     from softwalltime import resources
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.emulation.through_hooks.alters import read_alters
     from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
-    from softwalltime.emulation.through_hooks.timeline import Timeline
+    from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
     from softwalltime.policy.site import KEEP
     from softwalltime.predictors.registry import BASELINE
     from softwalltime.replay.fast_replay import drive_ordering

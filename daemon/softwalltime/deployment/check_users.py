@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from softwalltime.deployment.finding import Finding, ok, problem, warning
-from softwalltime.users.client import SOCKET, NoOwnJobsError, ask_own_jobs
+from softwalltime.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 CHECK = "softwalltime me"
 OLD = 3600

@@ -33,7 +33,7 @@ from softwalltime.deployment.subprocess_call import SubprocessError
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.start_options import start_options
+from softwalltime.service.forecast_thread import start_options
 from softwalltime.service.status import OK
 from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 

@@ -4,14 +4,16 @@ The socket is served before the history is loaded and whether or not PostgreSQL 
 response at once, with "none" where nothing is known yet.
 """
 
+import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 
@@ -20,22 +22,19 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import LiveOptions, live_options, read_policy, without_live
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.collector import short_collections
 from softwalltime.service.follow import Follower
-from softwalltime.service.forecast_thread import ForecastThread
+from softwalltime.service.forecast_thread import ForecastThread, start_options
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
-from softwalltime.service.start_options import start_options
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
-from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
 from softwalltime.settings import Settings
+from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.opening import open_store
-from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
 SWITCH = 0.00002
@@ -53,6 +52,11 @@ SLOW_STATEMENT = 5.0
 MINUTE = 60.0
 
 log = logging.getLogger(__name__)
+
+
+LOADING = 2000, 10, 20
+"""Thresholds while a history is loaded: few collections of young objects, each of some milliseconds at most; one of all
+objects only where numba compiles, which leaves much garbage."""
 
 
 def serve(settings: Settings, reload: Callable[[], Settings], version: str = "") -> None:
@@ -305,3 +309,34 @@ def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
 def allowed_users() -> set[int]:
     """Return the user ids that may connect: root (pbs_server, administrators) and the user of this process."""
     return {ROOT, os.geteuid()}
+
+
+@contextmanager
+def short_collections() -> Iterator[Callable[[], None]]:
+    """Leave the objects that exist out of collections, and let few collections look at those that a history adds.
+
+    What is yielded is to be called once the history is loaded: its objects are left out too, and the thresholds are
+    the usual ones again.  Reference counting still frees what is left out, but for cycles.
+    """
+    before = gc.get_threshold()
+
+    def loaded() -> None:
+        gc.freeze()
+        gc.set_threshold(*before)
+
+    gc.freeze()
+    gc.set_threshold(*LOADING)
+    try:
+        yield loaded
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def notify(state: str) -> None:
+    """Send a state such as ``READY=1`` if systemd asked for it; ignore errors."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address[:1] not in ("/", "@"):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.sendto(state.encode(), f"\0{address[1:]}" if address[0] == "@" else address)

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Engine
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
-from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
-from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
+from softwalltime.service.reading import KnownPositions, ParsedBlock, ProgressOnce, malformed_line, new_blocks, parser
 from softwalltime.store.connections import lock
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.history import last_id

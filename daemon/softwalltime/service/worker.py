@@ -26,12 +26,12 @@ from softwalltime.service.observing import JobEvents
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
+from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.retention import RefusalReason, RetentionRun, prune
-from softwalltime.store.statement_timeout import StatementMonitor
 
 HOUR = 3600
 DAY = 86400

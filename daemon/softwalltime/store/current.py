@@ -18,9 +18,8 @@ from softwalltime.jobs import (
 )
 from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import submission_names
+from softwalltime.store.jobs import job_scripts, of_jobs, script, submission_names
 from softwalltime.store.queries import query
-from softwalltime.store.scripts import job_scripts, of_jobs, script
 from softwalltime.store.tables import current_jobs
 
 _columns = current_jobs.columns

@@ -1,21 +1,24 @@
-"""The SQL functions of sql/functions and the views of sql/views: installed, removed, compared.
+"""The SQL functions of sql/functions, the views of sql/views, and all comments: installed, removed, compared.
 
 They are installed after the migrations, so that they change without one, and views are removed before a migration,
 because PostgreSQL does not change a table that a view reads.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import starmap
 
 from psycopg import errors
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy.schema import SetColumnComment, SetTableComment
+from sqlalchemy.types import NullType
 
-from softwalltime.store.comments import install_view_comments
 from softwalltime.store.connections import run_script
 from softwalltime.store.queries import named, query
-from softwalltime.store.tables import SCHEMA
+from softwalltime.store.tables import SCHEMA, metadata
 
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
@@ -71,7 +74,7 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.comments` lacks."""
+    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.definitions` lacks."""
 
     name: str
     statements: str
@@ -118,3 +121,99 @@ def _create_views(connection: Connection) -> None:
     for view in views():
         run_script(connection, view.statements)
     install_view_comments(connection, (view.statements for view in views()))
+
+
+def install_comments(connection: Connection) -> None:
+    """Set the comments that differ from those in the code; a table with the right ones is not locked."""
+    rows = connection.execute(query("installed_comments"), {"schema": SCHEMA})
+    installed = {(row.table, row.column): row.comment for row in rows}
+    for table in metadata.tables.values():
+        if installed.get((table.name, None)) != table.comment:
+            connection.execute(SetTableComment(table))
+        for column in table.columns:
+            if installed.get((table.name, column.name)) != column.comment:
+                connection.execute(SetColumnComment(column))
+
+
+VIEW_COLUMNS = {
+    "accuracy": (
+        "mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime"
+    ),
+    "answer_most": "maximum, milliseconds",
+    "answer_p50": "median response time of the daemon, milliseconds",
+    "answer_p99": "99th percentile, milliseconds",
+    "badly_underestimated": "share underestimated by more than 30 minutes (BE)",
+    "day": "day of the jobs' end, in UTC",
+    "exchange_most": "maximum, milliseconds",
+    "exchange_p50": "median round trip of the hook, milliseconds, reported with its next request; null: not known",
+    "exchange_p99": "99th percentile, milliseconds",
+    "expected_end": "start plus soft walltime; null: waiting, or no soft walltime",
+    "extensions": "extensions of the soft walltime by the scheduler, per job",
+    "forecast_at": "time of the forecast",
+    "forecasts": "forecasts of jobs that have started",
+    "gain": "mean reduction of the error, seconds; below 0: the error grew",
+    "high50": "end of that range",
+    "high90": "end of that range",
+    "is_first": "made at submission; false: made while the job waited",
+    "job_id": "job id with the array index, such as 3[1].srv",
+    "jobs": "scored jobs: they ran and had a walltime",
+    "killed_in": "time until its walltime; null: no limit",
+    "latest_end": "start plus walltime; null: waiting, or no limit",
+    "low50": "begin of the range that holds the start with probability 0.5",
+    "low90": "begin of the range that holds the start with probability 0.9",
+    "mean_absolute_error": "mean of |p - t|, seconds",
+    "mean_request_error": "mean of walltime - t, seconds: error of the users' walltimes",
+    "mode": "shadow or on",
+    "month": "first day of the month of the jobs' end, in UTC",
+    "not_adjusted": "share without a soft walltime below the walltime (NA)",
+    "overdue": "time since its soft walltime passed",
+    "overestimated": "share with a soft walltime of at least t (OE)",
+    "pbs_estimate": "estimated.start_time of PBS; null: none",
+    "pbs_forecasts": "forecasts of jobs that PBS had an estimate for, too",
+    "predictor": "predictor with its options",
+    "processors": "class of the processors requested",
+    "queue": "queue",
+    "range_factor": (
+        "width of the 90% range divided by what it was before the correction by judged forecasts; null: not "
+        "known, or it was 0"
+    ),
+    "request_accuracy": "accuracy of the users' walltimes",
+    "requests": "recorded requests of the hook",
+    "server": "PBS server",
+    "soft_walltime": "soft walltime; null: none, the scheduler plans with the walltime",
+    "started": "start time; null: waiting",
+    "state": "waits or runs",
+    "submitted": "submission time",
+    "timeouts": "requests that timed out, lower bound, reported with later requests",
+    "underestimated": "share with p < t: the scheduler extends their soft walltime (UE and BE)",
+    "users": "number of users",
+    "walltime": "runtime after which it is killed; null: no limit",
+}
+"""Comments of columns of several views, where no column of a table has the same meaning."""
+_OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
+
+
+def own_comments(statements: str) -> set[tuple[str, str]]:
+    """Return the columns, by view and name, that the statements of a view comment themselves."""
+    return set(_OWN.findall(statements))
+
+
+@cache
+def column_comments() -> dict[str, str]:
+    """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
+    comments: dict[str, set[str]] = defaultdict(set)
+    for table in metadata.tables.values():
+        for column in table.columns:
+            comments[column.name].add(column.comment or "")
+    return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | VIEW_COLUMNS
+
+
+def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:
+    """Set the comments that differ of the views' columns that have none of their own."""
+    own = set().union(*map(own_comments, statements))
+    for view, name, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
+        wanted = column_comments().get(name)
+        if (view, name) not in own and wanted != comment:
+            column = Column(name, NullType(), comment=wanted)
+            Table(view, MetaData(schema=SCHEMA), column)
+            connection.execute(SetColumnComment(column))

@@ -1,22 +1,79 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    MetaData,
+    PrimaryKeyConstraint,
+    Select,
+    Table,
+    and_,
+    case,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Submission, Values, job_of, whole_array
 from softwalltime.states import state_of
 from softwalltime.store.connections import driver_connection, lock
 from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
-from softwalltime.store.scripts import job_scripts, of_jobs, script
-from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
+from softwalltime.store.queries import query
+from softwalltime.store.tables import (
+    NEVER_STARTED,
+    completed_jobs,
+    interrupted_runs,
+    key_column,
+    metadata,
+    seconds_column,
+    start_or_never,
+)
+
+# The hook records scripts, before or after the job's end is read; no accounting record has them.
+job_scripts = Table(
+    "job_scripts",
+    metadata,
+    seconds_column("ctime", "submission time, epoch seconds", known=True),
+    key_column("job_id", "job id; of a subjob that of its array, such as 3[].srv"),
+    key_column("script", "digest of the path of the script, or of the executable"),
+    PrimaryKeyConstraint("ctime", "job_id"),
+    comment="What completed jobs executed, as the hook says it.",
+)
+script = func.coalesce(job_scripts.c.script, "").label("script")
+"""The script in a query that joins :func:`of_jobs`; empty: unknown."""
+
+
+def of_jobs(jobs: Table) -> ColumnElement[bool]:
+    """The condition of the outer join with a table of jobs."""
+    job_id = jobs.columns.job_id
+    array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
+    return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
+
+
+def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
+    """Store the scripts of those submissions that have one and an id of at most ``LONGEST_NAME`` characters."""
+    scripts = {
+        (of.submitted, job_id): storable_text(of.script)
+        for of in submissions
+        if of.script and 0 < len(job_id := storable_text(whole_array(of.job_id))) <= LONGEST_NAME
+    }
+    if scripts:
+        # In one order, so that two writers of the same jobs do not wait for each other.
+        keys = sorted(scripts)
+        values = {"ctime": [key[0] for key in keys], "job_id": [key[1] for key in keys]}
+        connection.execute(query("add_scripts"), {**values, "script": [scripts[key] for key in keys]})
+
 
 _CHUNK = 100
 """Jobs fetched at once: psycopg converts them in one step, in which the daemon answers nobody."""

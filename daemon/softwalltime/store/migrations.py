@@ -19,10 +19,10 @@ from sqlalchemy.schema import CreateSchema, SchemaItem
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import daily, expected_runtimes, promises, scripts  # noqa: F401 - they add their tables to metadata
-from softwalltime.store.blockers import blockers_named
-from softwalltime.store.comments import install_comments
+from softwalltime.store import daily, promises, start_times  # noqa: F401 - they add their tables to metadata
+from softwalltime.store.connections import blockers_named
 from softwalltime.store.definitions import (
+    install_comments,
     install_functions,
     install_views,
     installed_functions,

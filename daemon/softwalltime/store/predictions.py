@@ -9,8 +9,7 @@ from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord, SubmissionDecisions
 from softwalltime.store.connections import driver_connection
 from softwalltime.store.encoding import NULL, CopyTexts
-from softwalltime.store.jobs import stream
-from softwalltime.store.scripts import add_scripts
+from softwalltime.store.jobs import add_scripts, stream
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns

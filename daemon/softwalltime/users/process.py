@@ -9,12 +9,14 @@ import argparse
 import gc
 import logging
 import os
+import pwd
 import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 
 from sqlalchemy import Engine
 
@@ -22,10 +24,8 @@ from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.formatting import printable
 from softwalltime.settings import load_settings
 from softwalltime.shorter_walltimes import LEAST_JOBS
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs import read_ended, read_live, read_requests
-from softwalltime.store.statement_timeout import StatementMonitor
-from softwalltime.users.accounts import Accounts
 from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
 from softwalltime.users.server import OwnJobsServer
 
@@ -162,3 +162,31 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+KEPT = 3600.0
+"""Seconds for which an account is remembered; one that does not exist for a sixth of that."""
+
+
+class Accounts:
+    """Uids by user name, of users with jobs only: no client can make the process ask a slow directory service."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int | None, float]] = {}
+
+    def uid(self, user: str) -> int | None:
+        """Return the uid of a user, ``None`` if there is no such account."""
+        now = monotonic()
+        found, until = self._known.get(user, (None, 0.0))
+        if now >= until:
+            found = _uid(user)
+            self._known[user] = found, now + (KEPT / 6 if found is None else KEPT)
+        return found
+
+
+def _uid(user: str) -> int | None:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        # ValueError: a name with a null character, or that cannot be encoded.
+        return None

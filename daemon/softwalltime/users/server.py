@@ -9,12 +9,11 @@ import select
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from softwalltime.users.allowance import Allowance
 from softwalltime.users.answers import Answers, refusal
 
 RATE, BURST = 20.0, 60.0
@@ -38,6 +37,35 @@ class _Client:
     who: int
     left: list[memoryview]
     deadline: float
+
+
+class Allowance:
+    """A bucket of requests for each key, which fills with time.
+
+    :param rate: requests a second in the long run.
+    :param burst: requests at once.
+    """
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._buckets: dict[Hashable, tuple[float, float]] = {}
+
+    def take(self, key: Hashable, now: float) -> bool:
+        """Return whether the key may ask now, and count the request if so.
+
+        :param now: seconds of a clock that never goes back.
+        """
+        left, since = self._buckets.get(key, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        allowed = left >= 1
+        self._buckets[key] = (left - 1 if allowed else left, now)
+        return allowed
+
+    def forget(self, now: float) -> None:
+        """Drop the keys whose buckets are full again."""
+        full = self._burst / self._rate
+        self._buckets = {key: (left, since) for key, (left, since) in self._buckets.items() if now - since < full}
 
 
 class OwnJobsServer:
