@@ -11,10 +11,9 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from hashlib import sha256
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -64,14 +63,6 @@ class BlockPlace:
     """Epoch seconds if later records were read before, else ``None``: the block then says nothing about jobs that were
     submitted at this time or later."""
     consumed: int
-
-
-@dataclass(frozen=True, slots=True)
-class ParseTask:
-    """A block to parse."""
-
-    block: Block
-    place: BlockPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +204,7 @@ class _Positions:
 
 def new_blocks(
     known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: ProgressOnce
-) -> Generator[ParseTask]:
+) -> Generator[tuple[Block, BlockPlace]]:
     """Yield the new blocks of the logs.
 
     :param tally: counts the files, and those that cannot be read.
@@ -229,7 +220,7 @@ def new_blocks(
 
 def _of_log(
     known: KnownPositions, path: Path, tally: Tally, server: str, progress: ProgressOnce
-) -> Iterator[ParseTask]:
+) -> Iterator[tuple[Block, BlockPlace]]:
     with opened(path) as file:
         if is_trace(file):
             raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
@@ -255,7 +246,7 @@ def _of_log(
             reached = Position(name, str(path), block.end, block.last_line, head, LogDigest.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
             known_before, consumed = block.end <= known_to, file.consumed()
-            yield ParseTask(block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed))
+            yield block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed)
             since = reached if moves else since
         progress.reach(str(path), _size(file))
         if unfinished.content:
@@ -292,10 +283,9 @@ def _over(day: str) -> int:
         return 0
 
 
-def parse(task: ParseTask) -> ParsedBlock:
-    tally, place = Tally(), task.place
-    server = place.position.server
-    batch = pbs_batch(task.block, place.position.path, tally, server if place.named else "")
+def parse(block: Block, place: BlockPlace) -> ParsedBlock:
+    tally, server = Tally(), place.position.server
+    batch = pbs_batch(block, place.position.path, tally, server if place.named else "")
     malformed = [malformed_line(server, line) for line in batch.malformed]
     changes = Changes() if place.known else batch.changes
     return ParsedBlock(prepare_jobs(batch.jobs), malformed, batch.interrupted, changes, tally, place)
@@ -309,40 +299,36 @@ def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
     )
 
 
-@contextmanager
-def parser() -> Iterator[Callable[[Iterable[ParseTask]], Iterator[ParsedBlock]]]:
-    """Yield a function that parses tasks and yields the results in the same order.
+def parsed_blocks(blocks: Iterable[tuple[Block, BlockPlace]]) -> Generator[ParsedBlock]:
+    """Parse blocks and yield the results in the same order.
 
-    Starts processes after :data:`MIN_PARALLEL_BYTES` bytes.
+    Starts processes after :data:`MIN_PARALLEL_BYTES` bytes: parsing takes more time than the rest of ingesting, and
+    Python runs one thread at a time.  About two blocks per process are in progress, so that memory stays bounded.
     """
-    with ExitStack() as stack:
-        yield partial(_in_order, stack, len(os.sched_getaffinity(0)))
-
-
-def _in_order(stack: ExitStack, processes: int, tasks: Iterable[ParseTask]) -> Iterator[ParsedBlock]:
-    """Keep about two blocks per process in progress, so that memory stays bounded."""
+    processes = len(os.sched_getaffinity(0))
     pool: ProcessPoolExecutor | None = None
     ready = Event()
     waiting: deque[tuple[int, Future[ParsedBlock]]] = deque()
     parsed = under_way = 0
-    for task in tasks:
-        size = len(task.block.content)
-        if pool is None and parsed >= MIN_PARALLEL_BYTES and processes > 1:
-            pool = stack.enter_context(_pool(processes))
-            Thread(target=_start, args=[pool, ready], daemon=True).start()
-        if pool is None or not ready.is_set():
-            parsed += size
-            yield parse(task)
-            continue
-        waiting.append((size, pool.submit(parse, task)))
-        under_way += size
-        del task
-        while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
-            size, result = waiting.popleft()
-            under_way -= size
-            yield result.result()
-    while waiting:
-        yield waiting.popleft()[1].result()
+    with ExitStack() as stack:
+        for block, place in blocks:
+            size = len(block.content)
+            if pool is None and parsed >= MIN_PARALLEL_BYTES and processes > 1:
+                pool = stack.enter_context(_pool(processes))
+                Thread(target=_start, args=[pool, ready], daemon=True).start()
+            if pool is None or not ready.is_set():
+                parsed += size
+                yield parse(block, place)
+                continue
+            waiting.append((size, pool.submit(parse, block, place)))
+            under_way += size
+            del block
+            while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
+                size, result = waiting.popleft()
+                under_way -= size
+                yield result.result()
+        while waiting:
+            yield waiting.popleft()[1].result()
 
 
 def _start(pool: ProcessPoolExecutor, ready: Event) -> None:
