@@ -1,5 +1,8 @@
--- The schema of the first release.  Comments are not here: an upgrade to the head takes them from the tables in the
--- code.
+-- The schema of the first release.  Comments are in sql/comments.sql.
+--
+-- Times and durations have 8 bytes: a log may contain any number of seconds.  The widest columns come first, so that alignment
+-- wastes no bytes.  Texts are compared byte by byte: the same order on every host, and several times faster to index than a
+-- locale's order.
 CREATE TYPE softwalltime.job_state AS ENUM (
     'finished', 'failed', 'walltime exceeded', 'limit exceeded', 'deleted', 'rerun', 'node failure', 'not started',
     'unknown'
@@ -22,11 +25,25 @@ CREATE TABLE softwalltime.completed_jobs (
     select_spec text COLLATE "C" DEFAULT '' NOT NULL, place text COLLATE "C" DEFAULT '' NOT NULL,
     PRIMARY KEY (end_time, id)
 );
+-- Measured with 5,000,000 jobs of 600 users (a third of them one user's, 46,000 a month) on PostgreSQL 18, 2 cores; bytes are
+-- per job, of 675 with the table's own 305.  COPY into an empty store with the primary key (32 bytes, for windows of time), the
+-- natural key and the indexes by user and by project: 155,000 jobs/s, with none 400,000, into 5,000,000 jobs 130,000.
+--
+-- New jobs after the last id that a daemon has learned; cheap for ingest because it is only appended to.
 CREATE UNIQUE INDEX completed_jobs_by_id ON softwalltime.completed_jobs (id);
+-- Percentiles by project, 67 bytes: 30 ms over the 130,000 jobs a month of a project of all users, mostly for sorting; 60 ms
+-- without the included columns, for 18 bytes less.
 CREATE INDEX completed_jobs_by_project ON softwalltime.completed_jobs (project, end_time)
     INCLUDE (runtime, walltime, state) WHERE runtime > 0 AND walltime > 0;
+-- The user's last jobs, and percentiles with any keys that hold the user, 167 bytes.  Ascending although it is read backwards:
+-- new jobs are then inserted at each user's right edge, which keeps pages full.  The included columns allow index-only scans:
+-- the heaviest user's percentile takes 4.6 ms (0.3 ms for a typical user), 16 ms without the project (50 bytes less), 27 ms with
+-- none included.  An index (user_name, project, walltime, end_time) would answer the triple key in 0.9 ms, for 126 bytes more, a
+-- fifth of the ingestion's speed, and that key alone.
 CREATE INDEX completed_jobs_by_user ON softwalltime.completed_jobs (user_name, end_time, id)
     INCLUDE (runtime, walltime, state, project) WHERE runtime > 0;
+-- 86 bytes.  A job that never started has no start, and two nulls would be two different jobs; NULLS NOT DISTINCT needs
+-- PostgreSQL 15, and the expression has no measurable cost.  The id comes first, because it is nearly unique.
 CREATE UNIQUE INDEX completed_jobs_natural_key ON softwalltime.completed_jobs
     (job_id, server, coalesce(start_time, '-1'::bigint));
 CREATE TABLE softwalltime.current_jobs (
@@ -124,6 +141,7 @@ CREATE TABLE softwalltime.malformed_lines (
     reason text COLLATE "C" NOT NULL, field text COLLATE "C" DEFAULT '' NOT NULL, line bytea NOT NULL,
     PRIMARY KEY (id)
 );
+-- The line is part of the key, because another file may replace the file at the same path.
 CREATE UNIQUE INDEX malformed_lines_natural_key ON softwalltime.malformed_lines (server, path, byte_offset, md5(line));
 CREATE TABLE softwalltime.monitoring (
     id smallint NOT NULL, jobs_id bigint NOT NULL, predictions_id bigint NOT NULL, first_set bigint,

@@ -13,12 +13,13 @@ from itertools import starmap
 
 from psycopg import errors
 from sqlalchemy import Column, Connection, MetaData, Table
-from sqlalchemy.schema import SetColumnComment, SetTableComment
+from sqlalchemy.schema import SetColumnComment
 from sqlalchemy.types import NullType
 
+from softwalltime import resources
 from softwalltime.store.connections import run_script
 from softwalltime.store.queries import named, query
-from softwalltime.store.tables import SCHEMA, metadata
+from softwalltime.store.tables import SCHEMA
 
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
@@ -123,18 +124,6 @@ def _create_views(connection: Connection) -> None:
     install_view_comments(connection, (view.statements for view in views()))
 
 
-def install_comments(connection: Connection) -> None:
-    """Set the comments that differ from those in the code; a table with the right ones is not locked."""
-    rows = connection.execute(query("installed_comments"), {"schema": SCHEMA})
-    installed = {(row.table, row.column): row.comment for row in rows}
-    for table in metadata.tables.values():
-        if installed.get((table.name, None)) != table.comment:
-            connection.execute(SetTableComment(table))
-        for column in table.columns:
-            if installed.get((table.name, column.name)) != column.comment:
-                connection.execute(SetColumnComment(column))
-
-
 VIEW_COLUMNS = {
     "accuracy": (
         "mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime"
@@ -190,6 +179,7 @@ VIEW_COLUMNS = {
     "walltime": "runtime after which it is killed; null: no limit",
 }
 """Comments of columns of several views, where no column of a table has the same meaning."""
+_COLUMN = re.compile(r"COMMENT ON COLUMN softwalltime\.\w+\.(\w+) IS\s+'((?:[^']|'')*)';")
 _OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
 
 
@@ -202,9 +192,8 @@ def own_comments(statements: str) -> set[tuple[str, str]]:
 def column_comments() -> dict[str, str]:
     """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
     comments: dict[str, set[str]] = defaultdict(set)
-    for table in metadata.tables.values():
-        for column in table.columns:
-            comments[column.name].add(column.comment or "")
+    for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
+        comments[name].add(comment.replace("''", "'"))
     return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | VIEW_COLUMNS
 
 

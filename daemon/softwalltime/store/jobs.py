@@ -13,7 +13,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     MetaData,
-    PrimaryKeyConstraint,
     Select,
     Table,
     and_,
@@ -34,22 +33,11 @@ from softwalltime.store.tables import (
     NEVER_STARTED,
     completed_jobs,
     interrupted_runs,
-    key_column,
-    metadata,
-    seconds_column,
+    job_scripts,
     start_or_never,
 )
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
-job_scripts = Table(
-    "job_scripts",
-    metadata,
-    seconds_column("ctime", "submission time, epoch seconds", known=True),
-    key_column("job_id", "job id; of a subjob that of its array, such as 3[].srv"),
-    key_column("script", "digest of the path of the script, or of the executable"),
-    PrimaryKeyConstraint("ctime", "job_id"),
-    comment="What completed jobs executed, as the hook says it.",
-)
 script = func.coalesce(job_scripts.c.script, "").label("script")
 """The script in a query that joins :func:`of_jobs`; empty: unknown."""
 

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, PrimaryKeyConstraint, Table
+from sqlalchemy import Connection
 
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
-from softwalltime.store.tables import key_column, metadata, seconds_column
 
 GAP = 3600
 """Seconds between two forecasts of a job that are kept to be judged, at most."""
@@ -180,22 +179,6 @@ def _array(values: Sequence[float] | None) -> str | None:
 
 def _storable(value: object) -> object:
     return storable_text(value) if isinstance(value, str) else value
-
-
-expected_runtimes = Table(
-    "expected_runtimes",
-    metadata,
-    seconds_column("forecast_at", "time of the forecast, epoch seconds", known=True),
-    seconds_column("shortest", "seconds that it will run at least with probability 0.95", known=True),
-    seconds_column("median", "seconds that it will run at least with probability 0.5", known=True),
-    seconds_column("longest", "seconds that it will run at least with probability 0.05", known=True),
-    seconds_column("suggested", "shorter walltime for which its start was forecast too, seconds; null: none"),
-    seconds_column("sooner", "seconds by which it would start earlier with that walltime"),
-    key_column("server", "PBS server"),
-    key_column("job_id", "job id with the array index, such as 3[1].srv"),
-    PrimaryKeyConstraint("job_id", "server"),
-    comment="Predicted runtime of each job that waits or runs, from its start on.",
-)
 
 
 @dataclass(frozen=True, slots=True)

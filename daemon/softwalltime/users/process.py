@@ -45,6 +45,10 @@ SYSTEMD_SOCKET = 3
 log = logging.getLogger(__name__)
 
 
+KEPT = 3600.0
+"""Seconds for which an account is remembered; one that does not exist for a sixth of that."""
+
+
 class OwnJobsReader:
     """Reads the store again and again, and replaces the answers.
 
@@ -160,14 +164,6 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-KEPT = 3600.0
-"""Seconds for which an account is remembered; one that does not exist for a sixth of that."""
-
-
 class Accounts:
     """Uids by user name, of users with jobs only: no client can make the process ask a slow directory service."""
 
@@ -190,3 +186,7 @@ def _uid(user: str) -> int | None:
     except (KeyError, ValueError, OSError):
         # ValueError: a name with a null character, or that cannot be encoded.
         return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
