@@ -295,7 +295,6 @@ class PredictionDaemon:
 
 
 def log_unused(settings: Settings) -> None:
-    """Log the values of ``[policy]`` that the preset overrides."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
 
@@ -307,7 +306,6 @@ def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
 
 
 def allowed_users() -> set[int]:
-    """Return the user ids that may connect: root (pbs_server, administrators) and the user of this process."""
     return {ROOT, os.geteuid()}
 
 

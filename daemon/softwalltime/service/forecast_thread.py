@@ -55,7 +55,6 @@ class StartOptions(BaseModel):
 
     @property
     def shows_per_forecast(self) -> int:
-        """The budget of alters after one forecast."""
         return max(1, self.shows_per_minute * self.every // 60)
 
 

@@ -115,7 +115,6 @@ def _store(
     known: KnownPositions,
 ) -> None:  # fmt: skip
     def finish(committing: tuple[_Transaction, Future[int]] | None) -> None:
-        """Wait for a transaction's commit, then count its rows."""
         if committing is not None:
             transaction, commit = committing
             transaction.tally.stored = commit.result()

@@ -67,8 +67,6 @@ class BlockPlace:
 
 @dataclass(frozen=True, slots=True)
 class ParsedBlock:
-    """Content of a block, prepared for the store."""
-
     jobs: PreparedJobs
     malformed: list[MalformedLine]
     interrupted: list[CompletedJob]
@@ -85,7 +83,6 @@ class ProgressOnce:
         self._reached: dict[str, int] = {}
 
     def reach(self, path: str, consumed: int) -> None:
-        """Report that the first ``consumed`` bytes of this file were processed."""
         more = consumed - self._reached.get(path, 0)
         if more > 0:
             self._reached[path] = consumed
@@ -152,11 +149,9 @@ class KnownPositions:
         return ReadStart(position, stored, furthest, late, _over(day))
 
     def moved(self, position: Position) -> None:
-        """Replace a position that was moved."""
         self._positions(position.server).put(position)
 
     def clear(self) -> None:
-        """Discard the positions; the next use queries them again."""
         self._servers.clear()
 
     def _positions(self, server: str) -> "_Positions":

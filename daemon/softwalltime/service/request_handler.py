@@ -77,7 +77,6 @@ class RequestHandler:
         return answer_none(basis, ordering)
 
     def keeps(self) -> bool:
-        """Return whether the last request asks to keep its connection open."""
         return self._keep
 
     def note(self, delivered: bool = True) -> None:

@@ -183,7 +183,6 @@ class StartPublisher:
         self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
 
     def _server(self, snapshot: ServerSnapshot) -> str:
-        """The server's name as the store has it."""
         return server_of(snapshot, self._settings.server)
 
 
@@ -291,7 +290,6 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
 
 
 def main() -> None:
-    """Publish until the input ends."""
     set_up_logging("text")
     with suppress(OSError):
         os.nice(LOWEST)

@@ -225,7 +225,6 @@ class Status:
         return self.ready and self.store == OK and self.settings == OK
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain names, numbers, lists and dictionaries."""
         return asdict(self)
 
     @classmethod

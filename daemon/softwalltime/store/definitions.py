@@ -5,6 +5,7 @@ because PostgreSQL does not change a table that a view reads.
 """
 
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -124,61 +125,6 @@ def _create_views(connection: Connection) -> None:
     install_view_comments(connection, (view.statements for view in views()))
 
 
-VIEW_COLUMNS = {
-    "accuracy": (
-        "mean of min(p, t) / max(p, t), 0 to 1; t: runtime, at most the walltime; p: soft walltime, else the walltime"
-    ),
-    "answer_most": "maximum, milliseconds",
-    "answer_p50": "median response time of the daemon, milliseconds",
-    "answer_p99": "99th percentile, milliseconds",
-    "badly_underestimated": "share underestimated by more than 30 minutes (BE)",
-    "day": "day of the jobs' end, in UTC",
-    "exchange_most": "maximum, milliseconds",
-    "exchange_p50": "median round trip of the hook, milliseconds, reported with its next request; null: not known",
-    "exchange_p99": "99th percentile, milliseconds",
-    "expected_end": "start plus soft walltime; null: waiting, or no soft walltime",
-    "extensions": "extensions of the soft walltime by the scheduler, per job",
-    "forecast_at": "time of the forecast",
-    "forecasts": "forecasts of jobs that have started",
-    "gain": "mean reduction of the error, seconds; below 0: the error grew",
-    "high50": "end of that range",
-    "high90": "end of that range",
-    "is_first": "made at submission; false: made while the job waited",
-    "job_id": "job id with the array index, such as 3[1].srv",
-    "jobs": "scored jobs: they ran and had a walltime",
-    "killed_in": "time until its walltime; null: no limit",
-    "latest_end": "start plus walltime; null: waiting, or no limit",
-    "low50": "begin of the range that holds the start with probability 0.5",
-    "low90": "begin of the range that holds the start with probability 0.9",
-    "mean_absolute_error": "mean of |p - t|, seconds",
-    "mean_request_error": "mean of walltime - t, seconds: error of the users' walltimes",
-    "mode": "shadow or on",
-    "month": "first day of the month of the jobs' end, in UTC",
-    "not_adjusted": "share without a soft walltime below the walltime (NA)",
-    "overdue": "time since its soft walltime passed",
-    "overestimated": "share with a soft walltime of at least t (OE)",
-    "pbs_estimate": "estimated.start_time of PBS; null: none",
-    "pbs_forecasts": "forecasts of jobs that PBS had an estimate for, too",
-    "predictor": "predictor with its options",
-    "processors": "class of the processors requested",
-    "queue": "queue",
-    "range_factor": (
-        "width of the 90% range divided by what it was before the correction by judged forecasts; null: not "
-        "known, or it was 0"
-    ),
-    "request_accuracy": "accuracy of the users' walltimes",
-    "requests": "recorded requests of the hook",
-    "server": "PBS server",
-    "soft_walltime": "soft walltime; null: none, the scheduler plans with the walltime",
-    "started": "start time; null: waiting",
-    "state": "waits or runs",
-    "submitted": "submission time",
-    "timeouts": "requests that timed out, lower bound, reported with later requests",
-    "underestimated": "share with p < t: the scheduler extends their soft walltime (UE and BE)",
-    "users": "number of users",
-    "walltime": "runtime after which it is killed; null: no limit",
-}
-"""Comments of columns of several views, where no column of a table has the same meaning."""
 _COLUMN = re.compile(r"COMMENT ON COLUMN softwalltime\.\w+\.(\w+) IS\s+'((?:[^']|'')*)';")
 _OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
 
@@ -188,13 +134,18 @@ def own_comments(statements: str) -> set[tuple[str, str]]:
     return set(_OWN.findall(statements))
 
 
+def view_columns() -> dict[str, str]:
+    """Return the comments of columns of several views, by name, where no column of a table has the same meaning."""
+    return tomllib.loads((resources.sql() / "view_columns.toml").read_text(encoding="utf-8"))
+
+
 @cache
 def column_comments() -> dict[str, str]:
     """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
     comments: dict[str, set[str]] = defaultdict(set)
     for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
         comments[name].add(comment.replace("''", "'"))
-    return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | VIEW_COLUMNS
+    return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | view_columns()
 
 
 def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:

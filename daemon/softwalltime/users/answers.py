@@ -28,7 +28,6 @@ class Answers:
     empty: bytes
 
     def of(self, uid: int) -> tuple[bytes, bytes]:
-        """Return both parts of the answer to a user."""
         return self.head, self.tails.get(uid, self.empty)
 
 
@@ -49,7 +48,6 @@ class AnswerRows:
     """Users with jobs who have no account on this host."""
 
     def head(self) -> bytes:
-        """Return the first part of all answers."""
         forecasts = [{"server": server, "forecast_at": made} for server, made in self.live.forecasts]
         values = {"v": VERSION, "read_at": self.read_at, "problem": self.problem, "days": DAYS, "forecasts": forecasts}
         return json.dumps(values)[:-1].encode()

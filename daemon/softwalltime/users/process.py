@@ -106,7 +106,6 @@ class OwnJobsReader:
             self._engine = None
 
     def run(self) -> None:
-        """Read for ever."""
         while True:
             begin = time.monotonic()
             try:
@@ -140,7 +139,6 @@ def listening_socket(path: Path | None) -> socket.socket:
 
 
 def main() -> int:
-    """Serve until the process is ended."""
     parser = argparse.ArgumentParser(description="Answer each user with his own jobs.")
     parser.add_argument("socket", type=Path, nargs="?", help="path of the socket; default: the socket of systemd")
     arguments = parser.parse_args()
@@ -171,7 +169,6 @@ class Accounts:
         self._known: dict[str, tuple[int | None, float]] = {}
 
     def uid(self, user: str) -> int | None:
-        """Return the uid of a user, ``None`` if there is no such account."""
         now = monotonic()
         found, until = self._known.get(user, (None, 0.0))
         if now >= until:

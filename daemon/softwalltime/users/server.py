@@ -63,7 +63,6 @@ class Allowance:
         return allowed
 
     def forget(self, now: float) -> None:
-        """Drop the keys whose buckets are full again."""
         full = self._burst / self._rate
         self._buckets = {key: (left, since) for key, (left, since) in self._buckets.items() if now - since < full}
 

@@ -180,12 +180,10 @@ def is_array(event: Event) -> bool:
 
 
 def requested(event: Event) -> Mapping[str, str]:
-    """Return the Resource_List of the event's job or request."""
     return _resources(event.job)
 
 
 def existing(event: Event) -> Mapping[str, str]:
-    """Return the Resource_List of the job before the request."""
     if event.name == "queuejob":
         return {}
     return _resources(event.original or {}) if event.name == "modifyjob" else _resources(event.job)

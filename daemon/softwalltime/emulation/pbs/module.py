@@ -54,28 +54,23 @@ class Pbs(ModuleType):
         raise AttributeError(f"module 'pbs' has no attribute '{name}'")
 
     def event(self) -> EventObject:
-        """Return the current event."""
         return self._event
 
     def server(self) -> Server:
-        """The server."""
         if self._server is None:
             self._server = Server(self._run, self._run.event.site.host, self._run.event.site.server)
         return self._server
 
     def get_local_nodename(self) -> str:
-        """The name of this host as a vnode."""
         return self._run.event.site.host
 
     def logmsg(self, loglevel: int, message: str) -> None:
-        """Write a line to the server log."""
         if loglevel not in _LEVELS:
             raise TypeError(f"Invalid severity or eventtype value <{loglevel}>")
         message.encode()  # A lone surrogate raises, as in PBS's C code.
         self.lines.append((loglevel, message))
 
     def logjobmsg(self, jobid: str, message: str) -> None:
-        """Write a line about a job to the server log."""
         if not jobid:
             raise ValueError("no jobid given!")
         self.logmsg(tables.CONSTANTS["EVENT_JOB"], f"{jobid};{message}")

@@ -68,7 +68,6 @@ class Daemon:
         self.written += sum(job.state in self._teaching for job in jobs)
 
     def prepare(self) -> None:
-        """Create the store's tables."""
         command = ("db", "upgrade", "--config", str(self._config))
         done = subprocess.run(  # noqa: S603 - our own command
             _command(*command), capture_output=True, text=True, check=False, env=_environment()
@@ -85,14 +84,12 @@ class Daemon:
         self._until(lambda: (status := self.status()) is not None and status.ready, "is ready")
 
     def kill(self) -> None:
-        """Kill the daemon, as in a crash."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def stop(self) -> None:
-        """Stop the daemon with SIGTERM."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -170,7 +167,6 @@ class LogWriter:
         """The virtual time from which on the daemon must have read more records."""
 
     def write(self) -> None:
-        """Write the next portion, if any."""
         some = self._ends[self._written : self._written + self._portion]
         if some:
             self._daemon.append(some)
