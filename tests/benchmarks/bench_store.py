@@ -18,7 +18,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.service.worker import together
 from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, read_history

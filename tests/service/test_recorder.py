@@ -16,8 +16,8 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service import request_handler
-from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.service.daemon import PredictionDaemon
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
 from softwalltime.store.connections import StatementMonitor, connect

@@ -25,9 +25,8 @@ from softwalltime.cli.top_sample import Sample, StoreSnapshot
 from softwalltime.cli.top_screen import Selection, render
 from softwalltime.formatting import size
 from softwalltime.jobs import CurrentJob
-from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS, Histogram
-from softwalltime.service.status import DecisionCount, Status, StatusError
+from softwalltime.service.protocol import ask
+from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status, StatusError
 from softwalltime.store.connections import connect
 from softwalltime.store.current import Overview, set_current
 from softwalltime.store.quality import Quality

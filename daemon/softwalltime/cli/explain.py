@@ -13,7 +13,7 @@ from softwalltime.cli.daemon import DaemonOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.jobs import DEFAULT_PROJECT
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))

@@ -6,8 +6,7 @@ from math import exp
 from typing import Any
 
 from softwalltime.formatting import percent, plural, size
-from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, DecisionCount, LiveStatus, StartsStatus, Status
+from softwalltime.service.status import OK, DecisionCount, Histogram, LiveStatus, StartsStatus, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""

@@ -23,7 +23,7 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample, StoreSnapshot
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.service.client import NoAnswerError
+from softwalltime.service.protocol import NoAnswerError
 
 if TYPE_CHECKING:
     from rich.console import Console

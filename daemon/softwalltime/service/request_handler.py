@@ -6,7 +6,6 @@ from time import perf_counter
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.decide import Decision
-from softwalltime.service.latency import RequestMetrics
 from softwalltime.service.new_submissions import RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
@@ -19,6 +18,7 @@ from softwalltime.service.protocol import (
     answer_set,
     read_request,
 )
+from softwalltime.service.status import RequestMetrics
 
 MAX_WAITING_DECISIONS = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""

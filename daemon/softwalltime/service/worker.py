@@ -22,8 +22,7 @@ from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
-from softwalltime.service.observing import JobEvents
-from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.prediction_service import JobEvents, PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.connections import StatementMonitor

@@ -26,8 +26,7 @@ from softwalltime.settings import load_settings
 from softwalltime.shorter_walltimes import LEAST_JOBS
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs import read_ended, read_live, read_requests
-from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
-from softwalltime.users.server import OwnJobsServer
+from softwalltime.users.server import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, OwnJobsServer, long_requests
 
 EVERY = 10.0
 """Seconds between two readings."""

@@ -14,7 +14,7 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.plan_file import toml_value
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.status import OK, Status
 from softwalltime.states import State
 
