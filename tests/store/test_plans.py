@@ -16,7 +16,7 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
-from softwalltime.store.jobs import read_jobs, vacuum_analyze
+from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.retention import prune
 from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
 from tests.samples import job
@@ -118,12 +118,6 @@ def the_last_jobs_of_each_user_and_all_of_a_month(engine: Engine) -> object:
 def since_when_the_last_jobs_ended(engine: Engine) -> object:
     with engine.connect() as connection:
         return last_ended_since(connection, 1000, JOBS * STEP)
-
-
-@reader
-def all_of_some_days(engine: Engine) -> object:
-    with engine.connect() as connection:
-        return list(read_jobs(connection, since=10_000 * STEP, until=10_100 * STEP))
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)

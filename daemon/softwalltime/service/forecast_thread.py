@@ -6,7 +6,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -70,13 +70,11 @@ class ForecastThread(BackgroundThread):
     """Forecasts starts in a process of its own while the daemon runs; does nothing in mode off.
 
     :param settings: are given to the process.
-    :param command: starts it.
     """
 
-    def __init__(self, settings: Settings, command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._options = start_options(settings.starts)
-        self._command = command
         self._status = StartsStatus(self._options.mode)
         self._changed = Event()
         self._stopping = False
@@ -137,7 +135,7 @@ class ForecastThread(BackgroundThread):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         reports = 0
         with subprocess.Popen(  # noqa: S603 - our own module
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
+            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
         ) as process:
             self._process = process
             try:

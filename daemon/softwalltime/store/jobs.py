@@ -151,21 +151,12 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
 
-def read_jobs(
-    connection: Connection, *, server: str | None = None, since: int | None = None, until: int | None = None
-) -> Iterator[CompletedJob]:
-    """Yield the jobs of ``server``, or all, that ended at or after ``since`` and before ``until``.
+def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
+    """Yield all jobs, ordered by end time, then by the order in which they were stored.
 
-    They are ordered by end time, then by the order in which they were stored.  Memory is bounded; the transaction must
-    stay open until then.
+    Memory is bounded; the transaction must stay open until the end.
     """
     wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
-    if server is not None:
-        wanted = wanted.where(_columns.server == storable_text(server))
-    if since is not None:
-        wanted = wanted.where(_columns.end_time >= since)
-    if until is not None:
-        wanted = wanted.where(_columns.end_time < until)
     yield from map(job_of, stream(connection, wanted))
 
 

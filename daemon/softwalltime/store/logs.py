@@ -153,15 +153,13 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
     return new
 
 
-def read_malformed(
-    connection: Connection, *, server: str | None = None, limit: int | None = None
-) -> list[MalformedLine]:
-    """Return the stored lines of ``server``, or of all servers, the newest first, at most ``limit``."""
+def read_malformed(connection: Connection, *, server: str | None = None) -> list[MalformedLine]:
+    """Return the stored lines of ``server``, or of all servers, the newest first."""
     names = ("server", "path", "line_number", "byte_offset", "reason", "field", "line", "seen_at")
-    wanted = select(*(_malformed[name] for name in names))
+    wanted = select(*(_malformed[name] for name in names)).order_by(_malformed.id.desc())
     if server is not None:
         wanted = wanted.where(_malformed.server == storable_text(server))
-    return [MalformedLine(*row) for row in connection.execute(wanted.order_by(_malformed.id.desc()).limit(limit))]
+    return [MalformedLine(*row) for row in connection.execute(wanted)]
 
 
 def dropped_malformed(connection: Connection, *, server: str | None = None) -> int:

@@ -12,7 +12,7 @@ from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
 GAP = 3600
-"""Seconds between two forecasts of a job that are kept to be judged, at most."""
+"""Seconds between two forecasts of a job that are kept to be judged, at most; fewer before its start."""
 FORGOTTEN = 86400
 """Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted.
 They are counted until the newest end of a job that is stored."""
@@ -76,13 +76,12 @@ class OpenStart(NamedTuple):
 
 
 def publish_starts(
-    connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int, gap: int = GAP
+    connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int
 ) -> frozenset[str]:
     """Replace the newest forecasts of a server's jobs, and keep some of them to be judged; return the jobs of these.
 
     :param now: when the forecasts were made, epoch seconds.
     :param fresh: seconds since its submission up to which a job's first forecast counts as made then.
-    :param gap: seconds between two forecasts of a job that are kept, at most; fewer before its start.
     """
     columns = StoredStart.__dataclass_fields__
     rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
@@ -90,7 +89,7 @@ def publish_starts(
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
-    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
+    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": GAP})
     return frozenset(kept.scalars())
 
 
