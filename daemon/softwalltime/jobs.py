@@ -19,7 +19,6 @@ from softwalltime.states import State, state_of
 DEFAULT_PROJECT = "_pbs_project_default"
 """PBS's name for the project of a job without one, also in the accounting log."""
 
-
 MAX_WALLTIME = 5 * 365 * 86400
 """Maximum walltime in seconds: PBS plans a job without a walltime for five years.  Longer requests count as this."""
 

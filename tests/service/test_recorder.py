@@ -183,4 +183,4 @@ def test_predictions_that_are_dropped_are_logged_with_their_number(
             "5 predictions were dropped, because 10 wait to be stored: not reached yet"
         ]
     finally:
-        daemon.close()
+        daemon.server.close()

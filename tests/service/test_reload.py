@@ -32,7 +32,7 @@ def daemon(tmp_path: Path) -> Iterator[PredictionDaemon]:
     """A daemon whose threads are not started."""
     daemon = PredictionDaemon(Settings(socket=tmp_path / "s"), POLICY, "1")
     yield daemon
-    daemon.close()
+    daemon.server.close()
 
 
 def random_file(chance: Random) -> bytes:

@@ -17,7 +17,7 @@ from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.jobs import vacuum_analyze
-from softwalltime.store.retention import prune
+from softwalltime.store.retention import RetentionRun
 from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
 from tests.samples import job
 from tests.service.running import until
@@ -183,7 +183,7 @@ def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path
 
 def test_rows_to_prune_are_found_by_an_index(large: Engine) -> None:
     with by_index(large) as engine:
-        deleted = sum(rows for _, rows in prune(engine, 54, JOBS * STEP + 1000))
+        deleted = sum(rows for _, rows in RetentionRun(engine, 54, JOBS * STEP + 1000))
     assert deleted > 4000
 
 

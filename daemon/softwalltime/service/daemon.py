@@ -53,7 +53,6 @@ MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
-
 LOADING = 2000, 10, 20
 """Thresholds while a history is loaded: few collections of young objects, each of some milliseconds at most; one of all
 objects only where numba compiles, which leaves much garbage."""
@@ -96,17 +95,16 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         with short_collections() as loaded:
             daemon.start()
             log.info("answering at %s: %s", settings.socket, policy)
-            log_unused(settings)
-            log_without_live(policy, daemon.live.options)
+            log_ineffective(settings, policy, daemon.live.options)
             with daemon.metrics(settings.metrics_address):
                 daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
         # First: the hook would wait for answers while predictions are being stored.
-        daemon.close()
+        daemon.server.close()
         daemon.stop()
     finally:
-        daemon.close()
+        daemon.server.close()
         sys.setswitchinterval(before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -176,9 +174,6 @@ class PredictionDaemon:
         self.log_dropped()
         if not self.worker.stop(LEAVING_WORKER):
             log.info("stopped while the store was at work; the next start continues from the last commit")
-
-    def close(self) -> None:
-        self.server.close()
 
     def status(self) -> Status:
         """Return state and counters; safe from any thread."""
@@ -287,20 +282,16 @@ class PredictionDaemon:
             return
         self._refused = ""
         log.info("reloaded: %s", policy)
-        log_unused(settings)
-        log_without_live(policy, live)
+        log_ineffective(settings, policy, live)
         self.live.change(live)
         self.starts.change(settings)
         self.worker.change(predictions)
 
 
-def log_unused(settings: Settings) -> None:
+def log_ineffective(settings: Settings, policy: SitePolicy, live: LiveOptions) -> None:
+    """Log the values of ``[policy]`` that the preset overrides, and which parts of the policy need live values."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
-
-
-def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
-    """Log which parts of the policy need live values that are off."""
     if text := without_live(policy, live):
         log.warning("%s", text)
 

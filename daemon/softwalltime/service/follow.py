@@ -42,7 +42,6 @@ UNKNOWN_AFTER = 10.0
 
 log = logging.getLogger(__name__)
 
-
 HELD = 4
 """Number of logs to keep open: the newest, and those that were written last."""
 LogState = tuple[int, int, int]
@@ -124,7 +123,8 @@ class Follower:
         self._seen: dict[Path, LogState] = {}
         self._retries: dict[Path, float] = {}
         self._known: KnownPositions | None = None
-        self._broken: dict[Path, SourceError] = {}
+        self.broken: dict[Path, SourceError] = {}
+        """Logs that cannot be read."""
         self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
@@ -165,9 +165,7 @@ class Follower:
             if all(self._seen.get(path) == state for path, state in states.items()):
                 raise
         changed = {path: state for path, state in states.items() if self._seen.get(path) != state}
-        if self._broken.keys() - states.keys():
-            self._broken = {path: error for path, error in self._broken.items() if path in states}
-            self.tally.broken = list(self._broken.values())
+        self.broken = {path: error for path, error in self.broken.items() if path in states}
         self.behind_bytes = sum(_unread(self._seen.get(path), state) for path, state in changed.items())
         if not changed:
             self._behind_since = None
@@ -230,7 +228,7 @@ class Follower:
         for malformed in tally.kept:
             log.warning("malformed: %s", malformed)
         self.tally.add(tally)
-        self.tally.broken = list(self._broken.values())
+        self.tally.broken.clear()
 
     def _log_unreadable(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
         """Log each file that cannot be read, once until its error changes.
@@ -239,10 +237,9 @@ class Follower:
         """
         now = {error.path: error for error in broken if error.path is not None}
         for path, error in now.items():
-            if str(error) != str(self._broken.get(path, "")):
+            if str(error) != str(self.broken.get(path, "")):
                 log.error("%s", error)
-        self._broken = {path: error for path, error in self._broken.items() if path not in read} | now
-        self.tally.broken = list(self._broken.values())
+        self.broken = {path: error for path, error in self.broken.items() if path not in read} | now
 
 
 def follow(

@@ -23,7 +23,6 @@ PATIENCE = 30.0
 _APART = (0, -1, 1)
 """Seconds between the hook's time and ``ctime``, the likeliest first."""
 
-
 MAX_SUBMISSIONS = 20_000
 """Submissions that are remembered."""
 

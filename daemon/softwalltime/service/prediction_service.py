@@ -24,7 +24,6 @@ KINDS = {
 }  # fmt: skip
 """Kinds of events by PBS's names."""
 
-
 Key = tuple[str, str]
 
 

@@ -36,7 +36,6 @@ _MAX_INTEGER = 2**31 - 1
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
-
 _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 _OPTIONS_WITH_VALUE = "aACcejJklMmNopPqrRSuvW"
 """Options of qsub (OpenPBS, PBS Professional, TORQUE); the others are flags."""

@@ -37,7 +37,6 @@ from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, Malformed
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
 
-
 MIN_PARALLEL_BYTES = 8 << 20
 """Bytes of logs that must be parsed before further processes are started: starting them costs time too."""
 

@@ -76,7 +76,6 @@ SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
 
-
 UNKNOWN = "unknown"
 _MINUTE = "%Y-%m-%dT%H:%M"
 UNKNOWN_RESOURCE = 15035

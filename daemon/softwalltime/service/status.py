@@ -17,7 +17,6 @@ from softwalltime.store.quality import Quality, StartQuality, WaitOfSize
 OK = "ok"
 NOT_FOLLOWED = "not followed"
 
-
 BOUNDS = (
     25, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 1_000_000,
 )  # fmt: skip

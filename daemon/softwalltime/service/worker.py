@@ -30,7 +30,7 @@ from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
-from softwalltime.store.retention import RefusalReason, RetentionRun, prune
+from softwalltime.store.retention import RefusalReason, RetentionRun
 
 HOUR = 3600
 DAY = 86400
@@ -294,7 +294,7 @@ class Worker(BackgroundThread):
                 return
             self._pruning_began = self._monotonic()
             self._next_pruning = self._pruning_began + DAY
-            self._pruning = prune(engine, self._keep_days, int(self._clock()))
+            self._pruning = RetentionRun(engine, self._keep_days, int(self._clock()))
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
         refused = self._pruning.refused

@@ -16,7 +16,6 @@ VERSION = 1
 
 Range = tuple[int, int]
 
-
 SOCKET = Path("/run/softwalltime-me.sock")
 """The socket of softwalltime-me.socket; only root can put another one there."""
 TIMEOUT = 5.0

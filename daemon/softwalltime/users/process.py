@@ -43,7 +43,6 @@ SYSTEMD_SOCKET = 3
 
 log = logging.getLogger(__name__)
 
-
 KEPT = 3600.0
 """Seconds for which an account is remembered; one that does not exist for a sixth of that."""
 

@@ -33,7 +33,6 @@ ROUND = 64
 """Connections accepted before those that wait are served."""
 _CREDENTIALS = struct.Struct("3i")
 
-
 _NONE = OwnRows("", 0, "[]")
 DAYS = 28
 """Days of which ended jobs are counted, and the walltimes that they requested judged."""

@@ -20,7 +20,6 @@ BAD_VALUE = "Illegal attribute or resource value"
 SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
 READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resource_List.soft_walltime"
 
-
 _ERRORS: Final = {
     error.__name__: error
     for error in (

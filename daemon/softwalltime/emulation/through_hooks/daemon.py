@@ -22,7 +22,6 @@ PATIENCE = 120.0
 """Seconds without any progress after which a daemon is given up."""
 _LOOK = 0.02
 
-
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
 """Runs a PostgreSQL in a folder and returns its DSN."""
 

@@ -31,7 +31,6 @@ _LAST = 253_402_300_799
 """The end of the year 9999, the last valid time stamp."""
 _SUBJOB = re.compile(r"(\d+)\[(\d+)\](.*)", re.DOTALL)
 
-
 _ALTERED = b";a;"
 _TIMED = {b";Q;": "qtime", b";S;": "start", b";E;": "end"}
 _PREFIX = "Resource_List."
