@@ -50,6 +50,7 @@ VERSION = 1  # of the protocol
 MAX_LINE = 65536  # bytes of a request or an answer, with its newline
 MAX_TEXT = 512  # characters of most texts in a request; the daemon refuses longer ones
 MAX_COMMAND = 16384  # characters of a command line in a request
+MAX_CUT = 256  # characters of each text if all together are longer than a line
 NO_LIMIT = 5 * 365 * 24 * 3600  # seconds that the scheduler assumes for a job without walltime
 QUEUES_AGE = 60  # seconds for which facts about queues are cached: reading them takes longer than the rest of a run
 
@@ -519,7 +520,7 @@ def encode(request):
     """Return the request as one line; cut its texts if the line is too long."""
     line = TO_JSON(request)
     if len(line) >= MAX_LINE:
-        job = {name: value[:256] if isinstance(value, str) else value for name, value in request["job"].items()}
+        job = {name: value[:MAX_CUT] if isinstance(value, str) else value for name, value in request["job"].items()}
         line = TO_JSON(dict(request, job=job))
     return (line + "\n").encode("ascii")
 
