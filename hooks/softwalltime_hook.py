@@ -113,8 +113,6 @@ def read_configuration(path):
 
 
 # ---- Values of PBS objects -----------------------------------------------------------------------------------------
-
-
 def integer_of(value):
     """Return a number, or the seconds of a duration, as an integer; None if it is none, as ``""``, which unsets it."""
     try:
@@ -132,8 +130,7 @@ def walltime_of(value):
 
 
 def text_of(value):
-    """Return the value as a text, empty for None; PBS's own types are not str."""
-    return "" if value is None else str(value)
+    return "" if value is None else str(value)  # PBS's own types are not str.
 
 
 def set_values(thing):
@@ -174,8 +171,6 @@ def altered(request, job):
 
 
 # ---- Queues --------------------------------------------------------------------------------------------------------
-
-
 def queue_facts(pbs, queue):
     """Return what is known of a job submitted to this queue, as of at most QUEUES_AGE ago.
 
@@ -190,7 +185,6 @@ def queue_facts(pbs, queue):
 
 
 def read_queue_facts(server, queue, route):
-    """Return the result of :func:`queue_facts` from the server."""
     queue = queue or text_of(server.default_queue)
     names = destinations(server, queue, route)
     name = names[0] if len(set(names)) == 1 else queue.partition("@")[0]
@@ -209,7 +203,6 @@ def read_queue_facts(server, queue, route):
 
 
 def first(values):
-    """Return the first value that is not None, else None."""
     return next((value for value in values if value is not None), None)
 
 
@@ -334,8 +327,6 @@ def is_manager(pbs, event):
 
 
 # ---- One request ---------------------------------------------------------------------------------------------------
-
-
 class NoAnswerError(Exception):
     """There is no valid answer; the message says why."""
 
@@ -376,7 +367,6 @@ class Connection:
         return self.path == path and self.process == os.getpid() and not ready(self.peer, select.POLLIN)
 
     def exchange(self, line, deadline):
-        """Send a request line and return the line of the answer."""
         received, self.complete = b"", False
         while line:
             try:  # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
@@ -404,7 +394,6 @@ class Connection:
 
 
 def disconnect():
-    """Close the connection that was left open."""
     connection, State.connection = State.connection, None
     if connection is not None:
         connection.close()
@@ -430,8 +419,7 @@ class Breaker:
         opened = self.slow or self.count >= config["breaker_failures"]
         self.pause = max(0, config["breaker_seconds"] - since) if opened else 0
 
-    def record(self, count, kind=""):
-        """Record a timeout or slow answers; the count remains after the pause: the next one opens the breaker again."""
+    def record(self, count, kind=""):  # The count remains after the pause: the next timeout opens the breaker again.
         os.environ[self.VARIABLE] = f"{count} {time.monotonic()} {kind}{self.peer}"
 
     def answered(self, seconds):
@@ -621,7 +609,6 @@ class Facts:
         self.ordered = None if self.runs else integer_of(had(self.config["ordering"]))
 
     def is_managers(self, seconds):
-        """Return whether a manager set this soft walltime on the job."""
         return seconds is not None and managers_values(self.pbs).has(self.id, seconds)
 
     def managers_own(self):
@@ -645,7 +632,6 @@ class Facts:
         return None if None in (self.soft, self.walltime) else self.fitted(self.walltime)
 
     def request(self, now, timeouts):
-        """Return the request about the job."""
         attribute, resource = self.attribute, self.resource
 
         def text(value):
@@ -687,7 +673,6 @@ class Facts:
 NO_WALLTIME = "the job has no walltime"
 SHRINK_TO_FIT = "a shrink-to-fit job may have no soft walltime"
 REQUESTED = "the request gives a soft walltime"
-BELOW_MINIMUM = "the request gives less than the minimum, and a soft walltime of 0 would kill the scheduler"
 MANAGERS_OWN = "a manager set this soft walltime"
 
 
@@ -717,7 +702,8 @@ def rule(job):
     if job.requested is not None:
         # PBS refuses a user's; with the hook's own right a user would get the minimum.
         if job.soft is not None and job.soft < config["minimum"] and is_manager(job.pbs, job.event):
-            return job.fitted(0) if job.shown and not job.shrinks else None, BELOW_MINIMUM
+            value = job.fitted(0) if job.shown and not job.shrinks else None
+            return value, "the request gives less than the minimum, and a soft walltime of 0 would kill the scheduler"
         overrides = job.requestor in config["daemon_users"] and job.is_managers(job.previous)
         return (job.previous, MANAGERS_OWN) if overrides else (job.soft, REQUESTED)
     if not job.shown:
@@ -751,7 +737,6 @@ class Run:
         self.changed = self.failed = False
 
     def run(self):
-        """Decide about the job of the event."""
         if self.errors:
             self.warn("configuration: " + "; ".join(self.errors) + "; using the defaults")
         if not self.config["events"].get(self.name):
@@ -776,7 +761,6 @@ class Run:
         self.report(before, text)
 
     def left_to_another_event(self):
-        """Return whether another event handles the job."""
         attribute = attributes_of(self.event.job)
         if self.name == "queuejob":
             # Everything is known at postqueuejob, but PBS drops what a hook sets on an array there.
@@ -854,11 +838,9 @@ class Run:
             log(self.pbs, self.pbs.EVENT_DEBUG2, line)
 
     def warn(self, message):
-        """Log a problem."""
         if self.config["log"] != "off":
             log(self.pbs, self.pbs.LOG_WARNING, message)
 
 
 def log(pbs, level, message):
-    """Write one line to the server log; replace all characters but printable ASCII, because texts come from users."""
-    pbs.logmsg(level, "softwalltime: " + re.sub("[^ -~]", "?", message[:1000]))
+    pbs.logmsg(level, "softwalltime: " + re.sub("[^ -~]", "?", message[:1000]))  # Texts come from users.

@@ -3,12 +3,12 @@
 from alembic import context
 from alembic.util import CommandError
 
-from softwalltime.store.migrations import COMPARISON
+from softwalltime.store.tables import SCHEMA
 
 connection = context.config.attributes.get("connection")
 if connection is None:
     raise CommandError("run softwalltime db upgrade: it also takes the lock and installs the SQL functions")
 
-context.configure(connection=connection, **COMPARISON)
+context.configure(connection=connection, version_table_schema=SCHEMA)
 with context.begin_transaction():
     context.run_migrations()

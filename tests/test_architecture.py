@@ -217,5 +217,4 @@ def test_no_modules_import_each_other() -> None:
 def test_only_the_driver_decides_when_a_predictor_is_fitted() -> None:
     """A loop of its own over events would fit, ask and teach in another order than the daemon."""
     reads = {str(path.relative_to(PACKAGE)) for path in MODULES if "fit_seconds" in path.read_text()}
-    service = {"service/prediction_service.py", "service/worker.py"}
-    assert reads == {"drive.py", "predictors/base.py", "replay/checked_predictor.py", *service}
+    assert reads == {"drive.py", "predictors/base.py", "replay/checked_predictor.py", "service/worker.py"}

@@ -16,8 +16,7 @@ from softwalltime.jobs import (
     values_of,
 )
 from softwalltime.service.protocol import read_request
-from softwalltime.store.jobs import job_columns, prepare_jobs, submission_names
-from softwalltime.store.scripts import job_scripts
+from softwalltime.store.jobs import job_columns, job_scripts, prepare_jobs, submission_names
 from softwalltime.store.tables import completed_jobs, current_jobs
 
 TEXTS = {

@@ -10,7 +10,7 @@ import pytest
 from softwalltime.cli import cli, run
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.site import Rule, SitePolicy, site_policy
-from softwalltime.service.start_options import StartOptions
+from softwalltime.service.forecast_thread import StartOptions
 from softwalltime.settings import Settings, load_settings
 from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import ROOT

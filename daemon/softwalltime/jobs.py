@@ -6,7 +6,7 @@ world (an accounting log, a trace, a hook, the store) builds these, so nothing p
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, make_dataclass
 from enum import Enum
 from functools import partial
@@ -18,7 +18,6 @@ from softwalltime.states import State, state_of
 
 DEFAULT_PROJECT = "_pbs_project_default"
 """PBS's name for the project of a job without one, also in the accounting log."""
-
 
 MAX_WALLTIME = 5 * 365 * 86400
 """Maximum walltime in seconds: PBS plans a job without a walltime for five years.  Longer requests count as this."""
@@ -330,8 +329,7 @@ class DecisionRecord:
     and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
     ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
     at its start it is what PBS planned with while it waited.  ``ordering`` is the value for ``job_sort_formula`` in
-    seconds, ``None`` where the policy has none.  ``shadows`` are the soft walltimes that the policy's shadow predictors
-    would have given, by specification; ``None``: none were asked.
+    seconds, ``None`` where the policy has none.
     """
 
     at: int
@@ -349,7 +347,6 @@ class DecisionRecord:
     reason: Reason = Reason.PREDICTED
     had: int | None = None
     ordering: int | None = None
-    shadows: Mapping[str, int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

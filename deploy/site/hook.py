@@ -148,8 +148,7 @@ def settings_page() -> str:
 
 def views_page() -> str:
     """Return a page with the monitoring views and the comments of their columns."""
-    from softwalltime.store.comments import VIEW_COLUMNS
-    from softwalltime.store.definitions import views
+    from softwalltime.store.definitions import view_columns, views
 
     lines = [
         "# Views",
@@ -164,7 +163,7 @@ def views_page() -> str:
         rows = [f"| `{name}` | {_cell(text)} |" for kind, name, text in comments if kind == "COLUMN"]
         lines += ["| column | meaning |", "| --- | --- |", *rows, ""] if rows else []
     lines += ["## Columns of several views", "", "| column | meaning |", "| --- | --- |"]
-    lines += [f"| `{name}` | {_cell(text)} |" for name, text in VIEW_COLUMNS.items()]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in view_columns().items()]
     return "\n".join(lines)
 
 

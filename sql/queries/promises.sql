@@ -17,6 +17,12 @@ SET
     outcome = excluded.outcome
 WHERE known.outcome = 'open';
 
+-- name: broken_since
+-- Count the promised jobs that started since a time, and those of them that were late.
+SELECT count(*), count(*) FILTER (WHERE outcome = 'late')
+FROM softwalltime.promises
+WHERE outcome IN ('kept', 'late') AND start_time >= :since;
+
 -- name: open_promises
 -- Return the open promises of a server; of all servers if its name is empty.
 SELECT job_id, promised_at, first_start, last_start, queue, ncpus

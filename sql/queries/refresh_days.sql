@@ -16,7 +16,6 @@ WITH ended AS (
         least(job.runtime, job.walltime) AS t,
         coalesce(prediction.mode, nameless.mode, '') AS mode,
         coalesce(prediction.predictor, nameless.predictor, '') AS predictor,
-        coalesce(beside.shadows, nameless.shadows) AS shadows,
         coalesce(prediction.ordering, nameless.ordering) AS ordering,
         CASE
             WHEN begun.had IS NOT NULL THEN CASE WHEN begun.had > 0 AND begun.had < job.walltime THEN begun.had END
@@ -39,7 +38,7 @@ WITH ended AS (
         LIMIT 1
     ) AS prediction ON true
     LEFT JOIN LATERAL (
-        SELECT made.mode, made.predictor, made.soft_walltime, made.action, made.shadows, made.ordering
+        SELECT made.mode, made.predictor, made.soft_walltime, made.action, made.ordering
         FROM softwalltime.predictions AS made
         WHERE prediction.mode IS NULL
             AND made.predicted_at BETWEEN job.ctime - 3 AND job.ctime + 3
@@ -57,15 +56,6 @@ WITH ended AS (
         ORDER BY made.predicted_at + 0, made.id
         LIMIT 1
     ) AS begun ON true
-    LEFT JOIN LATERAL (
-        SELECT made.shadows
-        FROM softwalltime.predictions AS made
-        WHERE prediction.mode IS NOT NULL AND made.shadows IS NOT NULL
-            AND made.job_id = ANY (ARRAY[job.job_id, regexp_replace(job.job_id, '\[\d+\]', '[]')])
-            AND made.job_id <> '' AND made.predicted_at + 0 BETWEEN job.ctime - 60 AND job.start_time
-        ORDER BY made.predicted_at + 0 DESC, made.id DESC
-        LIMIT 1
-    ) AS beside ON true
     WHERE job.end_time >= :from AND job.end_time < :to AND job.runtime > 0 AND job.walltime > 0
 ),
 outcome AS MATERIALIZED (
@@ -107,36 +97,6 @@ medians AS (
     SELECT :day, mode, predictor, percentile_cont(0.5) WITHIN GROUP (ORDER BY accuracy)
     FROM outcome
     GROUP BY mode, predictor
-),
-shadows AS (
-    INSERT INTO softwalltime.daily_shadows (
-        day, role, predictor, jobs, adjusted, underestimated, badly_underestimated, accuracy, absolute_error
-    )
-    SELECT
-        :day, role, predictor,
-        count(*),
-        count(*) FILTER (WHERE p < walltime),
-        count(*) FILTER (WHERE p < t),
-        count(*) FILTER (WHERE t - p > 1800),
-        sum(least(p, t)::double precision / greatest(p, t)),
-        sum(abs(p - t)::double precision)
-    FROM (
-        SELECT 'live' AS role, predictor, p, t, walltime FROM outcome WHERE shadows IS NOT NULL
-        UNION ALL
-        SELECT 'walltime', 'request', walltime, t, walltime FROM outcome WHERE shadows IS NOT NULL
-        UNION ALL
-        SELECT
-            'shadow', shadow.key,
-            CASE
-                WHEN shadow.value::bigint >= 1 AND shadow.value::bigint < outcome.walltime THEN shadow.value::bigint
-                ELSE outcome.walltime
-            END,
-            outcome.t, outcome.walltime
-        FROM outcome
-        CROSS JOIN LATERAL jsonb_each_text(outcome.shadows) AS shadow
-        WHERE outcome.shadows IS NOT NULL
-    ) AS compared
-    GROUP BY role, predictor
 ),
 lengths AS (
     INSERT INTO softwalltime.daily_lengths (day, queue, walltime, planned, runtime, jobs)

@@ -155,29 +155,3 @@ GROUP BY 1, 2, 3, 4;
 
 COMMENT ON VIEW softwalltime.scores_by_user IS
 'Predictions compared with runtimes by month, predictor and user.';
-
--- name: scores_of_shadows
--- Compares predictors on the same jobs: those for which the shadow predictors were asked.
-CREATE OR REPLACE VIEW softwalltime.scores_of_shadows AS
-SELECT
-    day,
-    role,
-    predictor,
-    jobs,
-    accuracy / jobs AS accuracy,
-    underestimated::double precision / jobs AS underestimated,
-    badly_underestimated::double precision / jobs AS badly_underestimated,
-    1 - adjusted::double precision / jobs AS not_adjusted,
-    absolute_error / jobs AS mean_absolute_error
-FROM softwalltime.daily_shadows;
-
-COMMENT ON VIEW softwalltime.scores_of_shadows IS
-'Shadow predictors, the policy''s predictor and the walltimes on the same jobs, by day.';
-COMMENT ON COLUMN softwalltime.scores_of_shadows.role IS
-'shadow; live: what the jobs had or, in mode shadow, would have had; walltime: no predictor';
-COMMENT ON COLUMN softwalltime.scores_of_shadows.jobs IS
-'scored jobs for which the shadow predictors were asked: they ran and had a walltime';
-COMMENT ON COLUMN softwalltime.scores_of_shadows.underestimated IS 'share with p < t';
-COMMENT ON COLUMN softwalltime.scores_of_shadows.badly_underestimated IS
-'share underestimated by more than 30 minutes';
-COMMENT ON COLUMN softwalltime.scores_of_shadows.not_adjusted IS 'share without a soft walltime below the walltime';

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from tests.acceptance.lab import Lab, until
 
 

@@ -9,8 +9,8 @@ import pytest
 from softwalltime.jobs import DecisionRecord
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
-from softwalltime.live.jobs import ServerJobs
 from softwalltime.live.options import LiveOptions
+from softwalltime.live.watch import ServerJobs
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.live.kept_places import longest_cycle
+from softwalltime.live.alters import longest_cycle
 from softwalltime.live.options import LiveOptions
 from softwalltime.policy.power_order import EXPANSION_FACTOR
 from softwalltime.policy.site import SitePolicy

@@ -15,7 +15,7 @@ from statistics import quantiles
 
 from softwalltime.forecast.snapshot import SchedulerSettings
 from softwalltime.jobs import Submission
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.text_table import table
 from tests.benchmarks.bench_daemon import exchanges, fill, in_words, request
 from tests.benchmarks.bench_starts import server as full_server

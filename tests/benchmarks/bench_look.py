@@ -26,7 +26,7 @@ from statistics import median
 from typing import NamedTuple
 
 from softwalltime.live.connection import PbsConnection
-from softwalltime.live.jobs import ServerJobs
+from softwalltime.live.watch import ServerJobs
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab

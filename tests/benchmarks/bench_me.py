@@ -19,10 +19,8 @@ from sqlalchemy import text
 from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.own_jobs import read_ended, read_live, read_requests
 from softwalltime.text_table import table
-from softwalltime.users.allowance import Allowance
-from softwalltime.users.answers import MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
 from softwalltime.users.process import listening_socket
-from softwalltime.users.server import RATE, OwnJobsServer
+from softwalltime.users.server import MOST_ENDED, MOST_LIVE, RATE, Allowance, AnswerRows, OwnJobsServer, long_requests
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 USERS, FIRST_UID, CLIENTS = 500, 61_000, 4

@@ -30,7 +30,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.forecast.calibration import WaitForecast
 from softwalltime.forecast.self_calibration import RawForecast
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.start_times import PublishedStart, read_expected
 from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab

@@ -18,12 +18,12 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.predictors.registry import make
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.service.worker import together
 from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, read_history
 from softwalltime.store.jobs import vacuum_analyze
-from softwalltime.store.retention import prune
+from softwalltime.store.retention import RetentionRun
 from softwalltime.store.tables import completed_jobs
 from softwalltime.text_table import table
 from softwalltime.workloads.synthetic import generate
@@ -283,7 +283,7 @@ def retention(engine: Engine) -> Iterator[list[str]]:
     days = YEARS // 86400 * 9 // 10
     times, rows = [], 0
     begin = time.perf_counter()
-    for name, deleted in prune(engine, days, int(time.time())):
+    for name, deleted in RetentionRun(engine, days, int(time.time())):
         if name == "completed_jobs":
             times.append(time.perf_counter() - begin)
             rows += deleted

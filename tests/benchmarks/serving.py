@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 
 PAUSE = 0.002
 """Seconds between an answer and the next question, so that asking takes little of the processors."""

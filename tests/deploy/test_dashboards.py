@@ -91,7 +91,7 @@ def expanded(query: str, length: timedelta) -> str:
 def filled(module_engine: Engine) -> Engine:
     """A store with jobs and predictions of the last weeks."""
     workload = Workload(lately(generate(1500, users=10, processors=1024, seed=3), days=30))
-    decisions = asked(workload, mode="on", waiting="v1", ordering="v2", shadows=("v3",))[0]
+    decisions = asked(workload, mode="on", waiting="v1", ordering="v2")[0]
     store(module_engine, workload.jobs, decisions)
     with module_engine.begin() as connection:
         for number, each in enumerate(workload.jobs[::5]):

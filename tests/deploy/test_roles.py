@@ -18,7 +18,7 @@ from softwalltime.cli import run
 from softwalltime.promises import LatestStart
 from softwalltime.settings import load_settings
 from softwalltime.store.daily import refresh
-from softwalltime.store.migrations import downgrade, upgrade
+from softwalltime.store.migrations import upgrade
 from softwalltime.store.opening import open_store
 from softwalltime.store.promises import known_latest_starts, store_latest_starts
 from tests.samples import RECORDED_LOG, ROOT, job
@@ -90,10 +90,7 @@ def test_only_the_daemons_role_deletes_scripts(as_role: As) -> None:
             driver.execute("DELETE FROM softwalltime.job_scripts")
 
 
-def test_the_daemon_keeps_latest_starts_also_before_the_roles_are_granted_again(as_role: As) -> None:
-    with open_store(load_settings(dsn=as_role("softwalltime_owner"))) as engine:
-        downgrade(engine, "0001")
-        upgrade(engine)
+def test_the_daemon_keeps_latest_starts(as_role: As) -> None:
     start = LatestStart("1.srv", 1000, 2000, "x")
     with open_store(load_settings(dsn=as_role("softwalltime"))) as engine, engine.begin() as connection:
         store_latest_starts(connection, "", {"1.srv": replace(start, latest=1), "2.srv": start})

@@ -22,13 +22,9 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.cli import run as command
 from softwalltime.emulation.pbs.events import Site, queued
 from softwalltime.emulation.pbs.hook import HookScript
-from softwalltime.emulation.through_hooks.alters import RecordedAlter, read_alters
-from softwalltime.emulation.through_hooks.bad_answers import ANSWERS, BadAnswers
-from softwalltime.emulation.through_hooks.comparison import Comparison, compare
 from softwalltime.emulation.through_hooks.daemon import DaemonError
-from softwalltime.emulation.through_hooks.faults import FAULTS_PER_KIND, KINDS, plan
-from softwalltime.emulation.through_hooks.run import EmulationOptions, EmulationResult, run
-from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
+from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
+from softwalltime.emulation.through_hooks.timeline import HOST, RecordedAlter, Timeline, read_alters
 from softwalltime.errors import SourceError
 from softwalltime.events import Kind
 from softwalltime.jobs import CompletedJob, job_of
@@ -36,8 +32,18 @@ from softwalltime.predictors.registry import make
 from softwalltime.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.replay.workload import Workload
 from softwalltime.states import TEACHING
-from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.workloads.synthetic import generate
+from tests.emulation import faults
+from tests.emulation.bad_answers import ANSWERS, BadAnswers
+from tests.emulation.faults import (
+    FAULTS_PER_KIND,
+    KINDS,
+    DisturbedResult,
+    Postgres,
+    compare_disturbed,
+    plan,
+    run_with_faults,
+)
 from tests.samples import RECORDED_LOG, ROOT, job, trace
 from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
 
@@ -92,7 +98,7 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
     report = run(lives, spec, setting(database, portion=300))
     comparison = compare(workload, report, fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
-    assert (report.unanswered, report.timeouts, report.faults) == (0, 0, 0)
+    assert (report.unanswered, report.timeouts) == (0, 0)
     assert report.replayed.soft_walltimes.tolist() == fast.soft_walltimes.tolist()
     assert (fast.soft_walltimes > 0).sum() > 50, "too little was predicted to prove anything"
     # And by SQL, from what the daemon stored.
@@ -131,7 +137,7 @@ def test_the_prediction_at_start_is_that_of_the_fast_replay_too(database: str, t
     workload = part("SDSC-SP2-1998", 0, 300)
     fast = drive_specs(workload, ["v1"], running)["v1"]
     report = passed(workload, "v1", setting(database, transport=transport, running=running))
-    assert compare(workload, report, fast) == Comparison(0, 0, (), True)
+    assert compare(workload, report, fast) == Comparison(0, (), True)
     assert (fast.at_start >= 0).sum() > 20
     assert ((fast.at_start != fast.soft_walltimes) & (workload.started >= 0)).any() == (running != "keep")
     report.replayed.at_start[0] += 1
@@ -145,7 +151,7 @@ def test_every_ordering_value_is_that_of_the_fast_replay(database: str, postqueu
     ordering = drive_ordering(workload, "v1")
     lives = Timeline(workload, now=int(time.time()), postqueuejob=postqueuejob)
     report = run(lives, "factor:0.5", setting(database, ordering="v1"))
-    assert compare(workload, report, fast, ordering=ordering) == Comparison(0, 0, (), True)
+    assert compare(workload, report, fast, ordering=ordering) == Comparison(0, (), True)
     walltimes = workload.walltime
     assert ((ordering == walltimes) & (walltimes > 0)).sum() > 20, "cold starts"
     assert ((ordering > 0) & (ordering < walltimes)).sum() > 20
@@ -157,12 +163,13 @@ def test_a_fault_leaves_new_jobs_without_ordering_values(database: str) -> None:
     workload = part("SDSC-SP2-1998", 0, 600)
     fast = drive_specs(workload, ["factor:0.5"])["factor:0.5"]
     ordering = drive_ordering(workload, "v1")
-    report = passed(workload, "factor:0.5", setting(database, ordering="v1", faults=("garbage",)))
-    comparison = compare(workload, report, fast, ordering=ordering)
+    timeline = Timeline(workload, now=int(time.time()))
+    report = run_with_faults(timeline, "factor:0.5", setting(database, ordering="v1"), ("garbage",))
+    comparison, lost = compare_disturbed(workload, report, fast, ordering)
     assert (comparison.sound, comparison.shown) == (True, ())
-    lost = (report.ordering != ordering).sum()
-    assert 0 < lost <= comparison.lost
-    assert (report.ordering[report.ordering != ordering] == -1).all(), "the formula takes the walltime then"
+    missing = report.run.ordering != ordering
+    assert 0 < missing.sum() <= lost
+    assert (report.run.ordering[missing] == -1).all(), "the formula takes the walltime then"
 
 
 def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(
@@ -191,18 +198,15 @@ def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
 def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_not(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softwalltime.emulation.through_hooks.faults.FAULTS_PER_KIND", 1)
+    monkeypatch.setattr(faults, "FAULTS_PER_KIND", 1)
     workload = Workload(generate(800, seed=seed, users=10))
-    chosen = EmulationOptions(
-        resources.hook(), lambda folder: embedded_postgres(folder, durable=False), TEACHING, faults=KINDS, seed=seed,
-        portion=200,
-    )  # fmt: skip
-    report = passed(workload, "v1", chosen)
-    comparison = compare(workload, report, drive(workload, make("v1")))
+    chosen = EmulationOptions(resources.hook(), Postgres(), TEACHING, portion=200)
+    report = run_with_faults(Timeline(workload, now=int(time.time())), "v1", chosen, KINDS, seed)
+    comparison, lost = compare_disturbed(workload, report, drive(workload, make("v1")))
     assert (comparison.shown, comparison.sound) == ((), True)
     assert report.faults == len(KINDS)
-    assert 0 < comparison.lost < len(workload.jobs) / 2
-    assert report.unanswered >= comparison.lost
+    assert 0 < lost < len(workload.jobs) / 2
+    assert report.run.unanswered >= lost
 
 
 def test_a_difference_is_seen(database: str) -> None:
@@ -225,13 +229,13 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     expected = ReplayResult(np.array([100, 100, 100, -1]), none, 1.0)
     found = ReplayResult(np.array([-1, -1, 200, 100]), none, 1.0)
     ordering = np.array([1000, 1000, 300, -1])
-    report = EmulationResult(found, disturbed, ~disturbed, none < -1, 12, 12, 0, 0, 0, 1, ordering)
-    comparison = compare(workload, report, expected)
-    assert (comparison.lost, comparison.differing) == (1, 3)
+    report = DisturbedResult(EmulationResult(found, none < -1, 12, 12, 0, 0, 0, ordering), disturbed, ~disturbed, 1)
+    comparison, lost = compare_disturbed(workload, report, expected)
+    assert (lost, comparison.differing) == (1, 3)
     assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
     # A job that the daemon did not answer about has no ordering value; another value is no fault's.
-    ordered = compare(workload, report, expected, ordering=np.array([200, 200, 200, 200]))
-    assert (ordered.lost, ordered.differing) == (2, 6)
+    ordered, lost = compare_disturbed(workload, report, expected, np.array([200, 200, 200, 200]))
+    assert (lost, ordered.differing) == (2, 6)
 
 
 def test_the_recorded_log_goes_through_with_its_arrays_and_alters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -402,13 +406,7 @@ def test_the_hook_ignores_invalid_answers(answer: bytes, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--faults", "garbage"], "need --through-hooks"),
         (["--transport", "postgres"], "need --through-hooks"),
-        (
-            ["--through-hooks", "--faults", "earthquake"],
-            "'earthquake': with the transport daemon there are kill-daemon",
-        ),
-        (["--through-hooks", "--transport", "postgres", "--faults", "kill-daemon"], "there is stop-postgres"),
         (["--through-hooks", "--min-soft-walltime", "10"], "--min-soft-walltime 10: the hook sets none below 60 s"),
     ],
 )

@@ -13,9 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from softwalltime.emulation.pbs import tables
 from softwalltime.emulation.pbs.events import NAMES, Event, Site
-from softwalltime.emulation.pbs.hook import HookOutcome
+from softwalltime.emulation.pbs.hook import HookOutcome, is_array
 from softwalltime.emulation.pbs.objects import Job, ResourceList, changed_resources
-from softwalltime.emulation.pbs.rules import is_array
 from softwalltime.errors import SourceError
 
 _LINE = re.compile(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from softwalltime.jobs import Prediction, Submission
 from softwalltime.live.alters import Revise, Urgency, plan_changes, within_budget
-from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
+from softwalltime.live.watch import ServerJob
 from softwalltime.policy.decide import Action, Decision
 from softwalltime.reasons import Reason
 

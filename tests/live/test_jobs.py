@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from softwalltime.live.ifl import Attributes, IflError
-from softwalltime.live.jobs import DETAILS, STATE, ServerJobs, live_job
-from softwalltime.live.watch import STATES_AT_ONCE, JobWatcher
+from softwalltime.live.watch import DETAILS, STATE, STATES_AT_ONCE, JobWatcher, ServerJobs, live_job
 
 NOW = 1795320000
 ATTRIBUTES = {

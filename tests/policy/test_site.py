@@ -48,19 +48,13 @@ def test_the_share_does_not_concern_other_modes(mode: str) -> None:
     assert policy.terms(job().submission).mode == mode
 
 
-@pytest.mark.parametrize("shadow", [WALLTIME, KEEP, "v99"])
-def test_a_shadow_is_a_predictor(shadow: str) -> None:
-    with pytest.raises(UsageError, match=shadow):
-        site_policy({"shadows": [shadow]})
-
-
 @pytest.mark.parametrize(
     ("values", "accepted"),
     [
         ({"minimum": 60}, True), ({"minimum": 59}, False), ({"steer": 0}, False), ({"steer": 1}, False),
         ({"steer": 0.999}, True), ({"steer": 0.001}, True), ({"share": 0}, True), ({"share": 1}, True),
-        ({"share": -0.01}, False), ({"share": 1.01}, False), ({"shadows": ["v1"] * 8}, True),
-        ({"shadows": ["v1"] * 9}, False), ({"rules": [{"minimum": 60}]}, True), ({"rules": [{"minimum": 59}]}, False),
+        ({"share": -0.01}, False), ({"share": 1.01}, False),
+        ({"rules": [{"minimum": 60}]}, True), ({"rules": [{"minimum": 59}]}, False),
         ({"steer": 0.1, "ordering": "v1"}, False), ({"steer": 0.1, "preset": "safe", "ordering": "v1"}, True),
     ],
 )  # fmt: skip
@@ -101,10 +95,10 @@ def test_a_later_rule_overrides_an_earlier_one_value_by_value() -> None:
 
 
 def test_the_line_in_the_log_has_what_differs_from_the_defaults() -> None:
-    policy = SitePolicy(mode="on", waiting="v1", share=0.25, steer=0.05, shadows=("v2", "v3"), rules=({}, {}))
+    policy = SitePolicy(mode="on", waiting="v1", share=0.25, steer=0.05, rules=({}, {}))
     assert str(policy) == (
         "mode on, for 25% of the users, waiting v1, running walltime, minimum 60 s, "
-        "steered to 5% of the promised starts late, 2 rules, shadows v2 v3"
+        "steered to 5% of the promised starts late, 2 rules"
     )
     assert str(SitePolicy(preset="off", waiting="v1")) == (
         "preset off: mode off, waiting v1, running walltime, minimum 60 s"

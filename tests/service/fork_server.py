@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from softwalltime.accounting import files
-from softwalltime.service import daemon, follow, ingest, parsing, worker
+from softwalltime.service import daemon, follow, ingest, reading, worker
 from tests.samples import ROOT
 
 LINES = 25
@@ -58,7 +58,7 @@ def main() -> None:
 
     assert daemon
     ingest.LINES, files.BLOCK = LINES, BLOCK
-    parsing.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
+    reading.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
     follow.INTERVAL = worker.INTERVAL = INTERVAL
     # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

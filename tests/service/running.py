@@ -11,7 +11,7 @@ from typing import Any
 
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 
 PATIENT = 120.0
 """Seconds after which a test fails: far longer than any step takes on a busy machine."""

@@ -20,7 +20,7 @@ def new_status() -> Status:
         try:
             return daemon.status()
         finally:
-            daemon.close()
+            daemon.server.close()
 
 
 def working_status(**changes: Any) -> Status:

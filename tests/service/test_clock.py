@@ -57,7 +57,7 @@ def daemon(
     until(lambda: daemon.status().ready)
     yield daemon
     daemon.stop()
-    daemon.close()
+    daemon.server.close()
 
 
 def test_a_clock_years_in_the_future_deletes_nothing_and_is_reported(

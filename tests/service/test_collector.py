@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.service.collector import LOADING, short_collections
+from softwalltime.service.daemon import LOADING, short_collections
 from tests.service.running import PATIENT, Daemon
 
 SPY = """

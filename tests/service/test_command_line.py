@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.service.command_line import executed_path
-from softwalltime.service.protocol import read_request, script_digest
+from softwalltime.service.protocol import executed_path, read_request, script_digest
 from tests.service.test_protocol import JOB, line
 
 ARGUMENT = "<jsdl-hpcpa:Argument>"

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
-from softwalltime.service.client import NoAnswerError
+from softwalltime.service.protocol import NoAnswerError
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.jobs import read_jobs

@@ -86,8 +86,8 @@ def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(se
         GO[where].set()
     thread.join(PATIENT)
     if Slow.fails:
-        assert [(failure.step, failure.count) for failure in service.failures] == [("fit", 1)]
-        (slow,) = service.answering.predictors
+        assert [(failure.step, failure.count) for failure in service.errors.failures()] == [("fit", 1)]
+        (slow,) = service.driver.predictors.values()
         assert isinstance(slow, Slow)
         assert slow.learnt == 5, "the original lacks nothing"
         assert predicted(service) is None
@@ -98,6 +98,6 @@ def test_answers_and_learning_continue_while_a_predictor_is_copied_and_fitted(se
 
 
 def test_a_policy_without_such_a_predictor_needs_no_fit() -> None:
-    assert PredictionService(SitePolicy(waiting="v1")).fit_seconds is None
+    assert PredictionService(SitePolicy(waiting="v1")).driver.fit_seconds is None
     with registered(Slow):
-        assert PredictionService(SitePolicy(waiting="slow")).fit_seconds == 3600
+        assert PredictionService(SitePolicy(waiting="slow")).driver.fit_seconds == 3600

@@ -12,9 +12,8 @@ from sqlalchemy import Engine
 from softwalltime.accounting import files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.follow import Follower
+from softwalltime.service.follow import HELD, Follower
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.open_logs import HELD
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from tests.service.log_helpers import RECORDED, append, count_stored, ended
 
@@ -155,7 +154,7 @@ def test_a_log_that_grows_and_is_renamed_while_it_is_read_is_read_to_its_end(
     log.rename(folder.parent / "rotated")
     (folder / "20261120").write_bytes(b"another")
     read += blocks
-    content = b"".join(line + b"\n" for task in read for line in task.block.lines)
+    content = b"".join(line + b"\n" for block, _ in read for line in block.lines)
     assert content == RECORDED + ended(101)
     assert (tally.files, tally.broken, tally.unfinished) == (1, [], [])
 

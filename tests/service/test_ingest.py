@@ -15,7 +15,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
-from softwalltime.service import parsing
+from softwalltime.service import reading
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.jobs import PreparedJobs
 from softwalltime.store.jobs import read_jobs as read_stored
@@ -157,9 +157,9 @@ def test_many_processes_store_the_same_as_one(
     from softwalltime.accounting import files
 
     monkeypatch.setattr(files, "BLOCK", 3000)
-    monkeypatch.setattr(parsing, "MIN_PARALLEL_BYTES", 0)
+    monkeypatch.setattr(reading, "MIN_PARALLEL_BYTES", 0)
     # Wait for the processes: otherwise these few lines are read before they start.
-    monkeypatch.setattr(parsing, "Thread", AtOnce)
+    monkeypatch.setattr(reading, "Thread", AtOnce)
     log.write_bytes(b"rubbish\n" + RECORDED_LOG.read_bytes())
     second = tmp_path / "20261121"
     second.write_bytes(RECORDED_LOG.read_bytes().replace(b".pbs1", b".pbs2"))

@@ -15,10 +15,9 @@ from sqlalchemy import Engine
 from softwalltime.errors import UsageError
 from softwalltime.jobs import DecisionRecord
 from softwalltime.service import metrics
-from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS, Histogram, RequestMetrics
 from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
-from softwalltime.service.status import Status
+from softwalltime.service.protocol import ask
+from softwalltime.service.status import BOUNDS, Histogram, RequestMetrics, Status
 from softwalltime.settings import load_settings
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until

@@ -10,7 +10,7 @@ import pytest
 from softwalltime.accounting.writer import end_record, queue_record, start_record
 from softwalltime.events import Altered, Deleted, Ended, Started, Submitted
 from softwalltime.jobs import CompletedJob, CurrentJob, Submission
-from softwalltime.service.observing import JobEvents
+from softwalltime.service.prediction_service import JobEvents
 from tests.samples import job
 from tests.service.running import Daemon, until
 from tests.spy import Entry, file_spy_environment, read_entries

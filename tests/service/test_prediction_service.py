@@ -198,7 +198,7 @@ def test_a_predictor_that_fails_gives_nothing_and_the_ordering_value_of_another_
     assert ask(asked) == {"v": 1, "action": "none", "ordering": 600, "basis": basis}
     assert ask(asked, "modifyjob", soft_walltime=60)["soft_walltime"] == 3600, "an old value stays on no job"
     assert [decision.reason for decision in asked.decisions] == [Reason.OTHER] * 2
-    assert [(failure.step, failure.count) for failure in asked.predictions.failures] == [("predict", 2)]
+    assert [(failure.step, failure.count) for failure in asked.predictions.errors.failures()] == [("predict", 2)]
 
 
 def test_a_users_odd_value_is_not_counted_as_an_invalid_request() -> None:
@@ -230,12 +230,13 @@ def test_decisions_wait_for_the_store_and_the_oldest_are_dropped_and_counted() -
 def test_a_job_is_learnt_in_the_second_of_its_end_and_not_before() -> None:
     now = 1000
     predictions = PredictionService(SitePolicy(mode="on", waiting="v1"), clock=lambda: float(now))
+    predictions.ready = True
     predictions.learn([job(job_id="1.srv", end=1000), job(job_id="2.srv", end=1001), job(job_id="3.srv", end=1006)])
     assert (predictions.learnt, predictions.from_the_future) == (1, 2)
     now = 1001
     predictions.learn([job(job_id="4.srv", end=900)])
     assert (predictions.learnt, predictions.from_the_future) == (3, 1)
-    predictions.answering.predict("v1", job().submission, 1005)
+    predictions.predict("v1", job().submission, 1005)
     assert predictions.from_the_future == 1
-    predictions.answering.predict("v1", job().submission, 1006)
+    predictions.predict("v1", job().submission, 1006)
     assert (predictions.learnt, predictions.from_the_future) == (4, 0), "by the time of a question"

@@ -23,7 +23,7 @@ STEPS = ("history", "observe", "learn", "fit", "predict")
 
 @pytest.fixture
 def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
-    daemon = Daemon(tmp_path, database, 'mode = "on"\nwaiting = "failing-spy"\nordering = "v1"\nshadows = ["v2"]\n')
+    daemon = Daemon(tmp_path, database, 'mode = "on"\nwaiting = "failing-spy"\nordering = "v1"\n')
     daemon.environment = {**file_spy_environment(tmp_path), "SPY_FAILS": ",".join(STEPS)}
     yield daemon
     if daemon.process is not None and daemon.process.poll() is None:

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.jobs import Submission
-from softwalltime.live.jobs import ServerJob
 from softwalltime.live.options import LiveOptions
+from softwalltime.live.watch import ServerJob
 from softwalltime.policy.site import SitePolicy
 from softwalltime.policy.steering import GAIN
 from softwalltime.promises import Outcome, Promise

@@ -19,8 +19,8 @@ from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import Worker
+from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.current import last_change, read_changes, read_current, set_current
-from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.histories import BEGIN, history, random_plans
 from tests.service.test_observing import current
@@ -44,7 +44,7 @@ class Observer:
 
     @property
     def observed(self) -> list[Event]:
-        (spy,) = self.predictions.answering.predictors
+        (spy,) = self.predictions.driver.predictors.values()
         assert isinstance(spy, ObservingSpy)
         return spy.observed
 

@@ -12,10 +12,9 @@ from softwalltime.emulation.pbs.hook import HookScript
 from softwalltime.events import Deleted, Submitted
 from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.new_submissions import PATIENCE, NewSubmissions
+from softwalltime.service.new_submissions import PATIENCE, NewSubmissions, RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import script_digest
-from softwalltime.service.recent_scripts import RecentScripts
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.jobs import read_jobs
 from tests.samples import ROOT, job
@@ -75,7 +74,7 @@ def test_a_job_that_ends_before_its_requests_are_stored_is_learnt_with_its_scrip
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.service.recent_scripts.MAX_SUBMISSIONS", 2)
+    monkeypatch.setattr("softwalltime.service.new_submissions.MAX_SUBMISSIONS", 2)
     recent = RecentScripts()
     jobs = [job(job_id=f"{number}.srv", submitted=NOW) for number in range(3)]
     for each in jobs:

@@ -16,13 +16,12 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service import request_handler
-from softwalltime.service.client import NoAnswerError, ask
 from softwalltime.service.daemon import PredictionDaemon
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.settings import Settings
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.logs import read_malformed
-from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, Daemon, until
@@ -184,4 +183,4 @@ def test_predictions_that_are_dropped_are_logged_with_their_number(
             "5 predictions were dropped, because 10 wait to be stored: not reached yet"
         ]
     finally:
-        daemon.close()
+        daemon.server.close()

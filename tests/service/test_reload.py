@@ -13,7 +13,7 @@ from softwalltime.live.options import LiveOptions, live_options
 from softwalltime.policy.site import SitePolicy, site_policy
 from softwalltime.predictors.baselines import Constant
 from softwalltime.service.daemon import PredictionDaemon
-from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.forecast_thread import StartOptions, start_options
 from softwalltime.service.status import OK
 from softwalltime.settings import Settings, load_settings
 
@@ -32,7 +32,7 @@ def daemon(tmp_path: Path) -> Iterator[PredictionDaemon]:
     """A daemon whose threads are not started."""
     daemon = PredictionDaemon(Settings(socket=tmp_path / "s"), POLICY, "1")
     yield daemon
-    daemon.close()
+    daemon.server.close()
 
 
 def random_file(chance: Random) -> bytes:

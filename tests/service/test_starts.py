@@ -16,11 +16,9 @@ from sqlalchemy import Engine, text
 from softwalltime.errors import UsageError
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import IflError
-from softwalltime.service.forecast_thread import COMMAND
-from softwalltime.service.shown_starts import shown_text, shown_times
-from softwalltime.service.start_options import StartOptions, start_options
+from softwalltime.service.forecast_thread import COMMAND, StartOptions, start_options
 from softwalltime.service.start_process import OUT_OF_MEMORY
-from softwalltime.service.start_publisher import StartPublisher, publish
+from softwalltime.service.start_publisher import StartPublisher, publish, shown_text, shown_times
 from softwalltime.service.status import StartsStatus
 from softwalltime.settings import Settings
 from softwalltime.store.start_times import StoredStart, publish_starts, read_expected

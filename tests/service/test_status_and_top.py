@@ -22,9 +22,8 @@ from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, span
 from softwalltime.formatting import size
 from softwalltime.jobs import CurrentJob
-from softwalltime.service.client import ask
-from softwalltime.service.latency import BOUNDS, Histogram
-from softwalltime.service.status import DecisionCount, Status, StatusError
+from softwalltime.service.protocol import ask
+from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status, StatusError
 from softwalltime.store.connections import connect
 from softwalltime.store.current import set_current
 from softwalltime.store.quality import Quality

@@ -80,8 +80,6 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
         assert b"error" not in handler.answer(json.dumps(line).encode())
         handler.note()
         decision = handler.decisions.pop()
-        if predictions.shadows is not None:
-            decision = replace(decision, shadows=predictions.shadow_values(decision.submission, decision.at))
         decisions.append(decision)
         if decision.soft_walltime is not None:
             soft_walltimes[number] = decision.soft_walltime

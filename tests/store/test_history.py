@@ -102,5 +102,5 @@ def test_a_decision_is_recorded_with_what_it_rests_on(connection: Connection) ->
         "predicted_at": 5, "event": "runjob", "job_id": "1.srv", "user_name": r"al\x00ice", "project": "p", "queue": "",
         "walltime": 1000, "mode": "on", "predictor": "v1", "predicted": 99.5, "soft_walltime": 100, "action": "set",
         "basis": "because", "took": 37, "timeouts": 2, "exchange_before": 410, "reason": "predicted",
-            "had": None, "ordering": None, "shadows": None,
+            "had": None, "ordering": None,
     }  # fmt: skip

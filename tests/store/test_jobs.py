@@ -111,14 +111,6 @@ def test_learning_order_is_by_end_then_as_the_jobs_became_known(connection: Conn
     assert [job.submission.job_id for job in _stored(connection)] == ["f", "b", "d", "e", "a", "c"]
 
 
-def test_reading_can_be_limited_to_a_server_and_a_time(connection: Connection) -> None:
-    jobs = _numbered(10)
-    other = [replace(job, server="other") for job in jobs]
-    add_jobs(connection, [*jobs, *other])
-    assert list(read_jobs(connection, server="other")) == other
-    assert list(read_jobs(connection, server="srv", since=1003, until=1005)) == jobs[3:5]
-
-
 def test_reading_can_stop_half_way(engine: Engine) -> None:
     with engine.begin() as connection:
         add_jobs(connection, _numbered(5000))

@@ -23,7 +23,6 @@ def test_lines_come_back_byte_by_byte_the_newest_first(connection: Connection) -
     lines = [_line(number) for number in range(5)]
     assert record_malformed(connection, lines) == 5
     assert _read(connection) == lines[::-1]
-    assert _read(connection, limit=2) == lines[:2:-1]
     assert read_malformed(connection)[0].seen_at is not None
 
 

@@ -16,8 +16,8 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.connections import connect
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
-from softwalltime.store.jobs import read_jobs, vacuum_analyze
-from softwalltime.store.retention import prune
+from softwalltime.store.jobs import vacuum_analyze
+from softwalltime.store.retention import RetentionRun
 from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
 from tests.samples import job
 from tests.service.running import until
@@ -120,12 +120,6 @@ def since_when_the_last_jobs_ended(engine: Engine) -> object:
         return last_ended_since(connection, 1000, JOBS * STEP)
 
 
-@reader
-def all_of_some_days(engine: Engine) -> object:
-    with engine.connect() as connection:
-        return list(read_jobs(connection, since=10_000 * STEP, until=10_100 * STEP))
-
-
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_what_the_daemon_reads_it_reads_by_an_index(large: Engine, read: Callable[[Engine], object]) -> None:
     with by_index(large) as engine:
@@ -189,7 +183,7 @@ def test_what_is_new_in_a_log_is_stored_by_indexes_alone(large: Engine, tmp_path
 
 def test_rows_to_prune_are_found_by_an_index(large: Engine) -> None:
     with by_index(large) as engine:
-        deleted = sum(rows for _, rows in prune(engine, 54, JOBS * STEP + 1000))
+        deleted = sum(rows for _, rows in RetentionRun(engine, 54, JOBS * STEP + 1000))
     assert deleted > 4000
 
 

@@ -22,14 +22,13 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
 from softwalltime.store import retention
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
-from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, prune, refusals
-from softwalltime.store.statement_timeout import StatementMonitor
+from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, RetentionRun, refusals
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
 from tests.service.running import PATIENT, until
@@ -44,7 +43,7 @@ NOW = 1_800_000_000
 def pruned(engine: Engine, days: int = 0, now: int = NOW, *, force: bool = False) -> Counter[str]:
     """Rows deleted by table."""
     counted: Counter[str] = Counter()
-    for table, rows in prune(engine, days, now, force=force):
+    for table, rows in RetentionRun(engine, days, now, force=force):
         counted[table] += rows
     return counted
 
@@ -53,7 +52,7 @@ def refused(engine: Engine, days: int, now: int = NOW) -> list[tuple[str, Refusa
     """Return the refusals of retention, and assert that it deletes nothing."""
     with engine.connect() as connection:
         found = refusals(connection, days, now)
-    run = prune(engine, days, now)
+    run = RetentionRun(engine, days, now)
     deleted = sum(rows for _, rows in run)
     assert run.refused == found
     assert not (found and deleted)
@@ -195,10 +194,10 @@ def test_it_is_done_in_batches_and_may_be_stopped_in_between(engine: Engine, mon
     monkeypatch.setattr(retention, "BATCH", 10)
     add(engine, *(job(job_id=str(n), end=n) for n in range(45)))
     add(engine, *(job("bob", job_id=f"b{n}", end=NOW + n - 30) for n in range(25)))
-    steps = prune(engine, 10, NOW)
+    steps = RetentionRun(engine, 10, NOW)
     assert [next(steps), next(steps)] == [("completed_jobs", 10)] * 2
     assert len(ids(engine)) == 50
-    steps = prune(engine, 10, NOW)
+    steps = RetentionRun(engine, 10, NOW)
     assert [rows for table, rows in steps if table == "completed_jobs"] == [10, 10, 5]
     assert len(ids(engine)) == 25
 

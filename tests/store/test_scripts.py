@@ -9,10 +9,9 @@ from sqlalchemy import Engine, text
 from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
 from softwalltime.store.current import read_current, set_current
 from softwalltime.store.history import read_history, read_new
-from softwalltime.store.jobs import read_jobs
+from softwalltime.store.jobs import add_scripts, read_jobs
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.retention import prune
-from softwalltime.store.scripts import add_scripts
+from softwalltime.store.retention import RetentionRun
 from tests.samples import job
 from tests.store.stored import add_jobs
 
@@ -84,5 +83,5 @@ def test_they_are_deleted_with_their_jobs(engine: Engine) -> None:
         set_current(connection, [CurrentJob(submitted("w.srv", waiting), "srv", waiting + 5)])
         add_scripts(connection, [submitted(f"{at}.srv", at) for at in (old, young)])
         add_scripts(connection, [submitted("w.srv", waiting)])
-    list(prune(engine, 30, NOW, force=True))
+    list(RetentionRun(engine, 30, NOW, force=True))
     assert [row[0] for row in rows(engine)] == [f"{young}.srv", "w.srv"]

@@ -10,7 +10,7 @@ from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.jobs import CurrentJob
 from softwalltime.store.current import read_overview, set_current
 from softwalltime.store.jobs import add_interrupted
-from softwalltime.store.retention import THINNED, prune
+from softwalltime.store.retention import THINNED, RetentionRun
 from softwalltime.store.start_times import (
     FORGOTTEN,
     GAP,
@@ -237,9 +237,9 @@ def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(eng
             at = now - age
             publish(connection, at, forecast("1.srv", at, HOUR, ctime=at))
             publish(connection, at + GAP, forecast("1.srv", at + GAP, HOUR, ctime=at))
-    deleted = dict(prune(engine, 0, now))
+    deleted = dict(RetentionRun(engine, 0, now))
     assert deleted["start_times"] == 1
-    list(prune(engine, 30, now))
+    list(RetentionRun(engine, 30, now))
     with engine.connect() as connection:
         assert [now - int(str(row[1])) for row in kept(connection)] == [THINNED - 60, THINNED - 60 - GAP, 0, -GAP]
 

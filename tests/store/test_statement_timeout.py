@@ -8,9 +8,8 @@ from sqlalchemy import Engine, text
 
 from softwalltime.errors import StoreError
 from softwalltime.jobs import DecisionRecord
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.statement_timeout import StatementMonitor
 from tests.samples import job
 from tests.service.running import until
 

@@ -11,8 +11,7 @@ from sqlalchemy import Connection, Engine, text
 from softwalltime.jobs import DecisionRecord
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.columns import make_columns
-from softwalltime.store.comments import column_comments
-from softwalltime.store.definitions import views
+from softwalltime.store.definitions import column_comments, views
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, rows, store

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
-from softwalltime.store.retention import prune
+from softwalltime.store.retention import RetentionRun
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
 pytestmark = pytest.mark.postgres
@@ -152,7 +152,7 @@ def test_pruned_jobs_stay_in_the_figures_until_these_are_too_old(engine: Engine)
     # Some figures are of a month, which is too old when its last day is.
     later = NOW + (31 + 30) * DAY
     store(engine, [ended("new.srv", start=later - HOUR)])
-    assert dict(prune(engine, 30, later))["daily figures"] > 0
+    assert dict(RetentionRun(engine, 30, later))["daily figures"] > 0
     assert (
         found(engine, "scores_by_day") == found(engine, "scores_by_user") == found(engine, "hook_latency_by_day") == []
     )

@@ -180,23 +180,3 @@ def month_of(job: CompletedJob) -> tuple[int, int]:
 
 
 EPOCH = np.datetime64(0, "D").item()
-
-
-def test_shadows_are_compared_on_the_same_jobs(engine: Engine) -> None:
-    workload = Workload(generated()[:1500])
-    shadows = ("v3", "percentile:p=95,least=2")
-    decisions, soft_walltimes = asked(workload, mode="shadow", waiting="v1", shadows=shadows)
-    store(engine, list(workload.jobs), decisions)
-    fresh(engine)
-    with engine.connect() as connection:
-        found = rows(connection, "scores_of_shadows")
-    expected = {("live", "v1"): soft_walltimes, ("walltime", "request"): np.full(len(workload.jobs), -1, np.int64)}
-    expected |= {("shadow", spec): drive(workload, make(spec)).soft_walltimes for spec in shadows}
-    for (role, predictor), given in expected.items():
-        scores = score(workload, given)
-        of = [row for row in found if (row["role"], row["predictor"]) == (role, predictor)]
-        assert sum(row["jobs"] for row in of) == scores.jobs > 1000
-        for column in ("accuracy", "underestimated", "badly_underestimated", "not_adjusted", "mean_absolute_error"):
-            mean = sum(row[column] * row["jobs"] for row in of) / scores.jobs
-            assert mean == pytest.approx(getattr(scores, EQUAL[column])), (predictor, column)
-    assert {(row["role"], row["predictor"]) for row in found} == set(expected)

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, Engine
 
 from softwalltime.jobs import CurrentJob
 from softwalltime.store.current import set_current
-from softwalltime.store.expected_runtimes import ExpectedRuntime, publish_runtimes
-from softwalltime.store.start_times import StoredStart, publish_starts
+from softwalltime.store.start_times import ExpectedRuntime, StoredStart, publish_runtimes, publish_starts
 from tests.samples import job
 from tests.service.running import PATIENT, until
 

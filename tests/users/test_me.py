@@ -14,8 +14,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.deployment.check_service import check_users
 from softwalltime.formatting import local_time
-from softwalltime.users.chances import chance_by, next_midnight
-from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob
+from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob, chance_by, next_midnight
 from softwalltime.users.server import BUSY
 from tests.documented import documented, documented_rows
 from tests.users.site import HOUR

@@ -14,8 +14,8 @@ from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine
 
-from softwalltime.users import client
-from softwalltime.users.client import NoOwnJobsError, ask_own_jobs
+from softwalltime.users import own_jobs
+from softwalltime.users.own_jobs import NoOwnJobsError, ask_own_jobs
 from softwalltime.users.process import listening_socket
 from softwalltime.users.server import BURST
 from tests.samples import ROOT
@@ -90,7 +90,7 @@ def test_it_takes_the_socket_of_systemd(
     role: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(engine, now())
-    monkeypatch.setattr(client, "TIMEOUT", PATIENT)
+    monkeypatch.setattr(own_jobs, "TIMEOUT", PATIENT)
     path = tmp_path / "me.sock"
     with listening_socket(path) as listener:
         script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.users.process 3<&"$1" "$1"<&-'

@@ -13,11 +13,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine
 
 from softwalltime.users import server as server_module
-from softwalltime.users.allowance import Allowance
-from softwalltime.users.answers import Answers
 from softwalltime.users.own_jobs import OwnJobs
 from softwalltime.users.process import OwnJobsReader
-from softwalltime.users.server import BUSY, MOST_OPEN_OF_ONE, OwnJobsServer
+from softwalltime.users.server import BUSY, MOST_OPEN_OF_ONE, Allowance, Answers, OwnJobsServer
 from tests.service.running import until
 from tests.users.site import ME, fill, now
 

@@ -13,7 +13,7 @@ from softwalltime.cli.options import LOG_FORMAT, StoreOptions
 from softwalltime.cli.output import Output, flattened
 from softwalltime.cli.parameters import option, options
 from softwalltime.errors import UsageError
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 
 if TYPE_CHECKING:
     from softwalltime.service.status import Status

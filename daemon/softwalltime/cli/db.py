@@ -167,7 +167,7 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
       softwalltime db prune --dsn postgresql:///softwalltime
     """
     from softwalltime.store.opening import open_store
-    from softwalltime.store.retention import prune as start_pruning
+    from softwalltime.store.retention import RetentionRun
 
     deleted: Counter[str] = Counter()
     given = options.settings()
@@ -182,7 +182,7 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
 
     try:
         with open_store(given) as engine:
-            run = start_pruning(engine, given.keep_days, int(time.time()), force=options.force)
+            run = RetentionRun(engine, given.keep_days, int(time.time()), force=options.force)
             for table, rows in run:
                 deleted[table] += rows
             refused = tuple(map(str, run.refused))

@@ -14,7 +14,7 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.formatting import plural
 from softwalltime.jobs import DEFAULT_PROJECT
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.text_table import Cell, TextColumn, TextTable
 
 _COLUMNS = (

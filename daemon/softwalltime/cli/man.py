@@ -105,7 +105,7 @@ def settings() -> Iterator[tuple[str, list[Setting]]]:
     """Yield the tables of the settings file with their keys; the title of the first one is empty."""
     from softwalltime.live.options import LiveOptions
     from softwalltime.policy.site import SitePolicy
-    from softwalltime.service.start_options import StartOptions
+    from softwalltime.service.forecast_thread import StartOptions
     from softwalltime.settings import Settings
 
     for title, model in (("", Settings), ("policy", SitePolicy), ("live", LiveOptions), ("starts", StartOptions)):

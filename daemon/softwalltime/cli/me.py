@@ -11,9 +11,17 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.formatting import MISSING, duration, local_time, number, percent, plural, printable, size, walltime
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.users.chances import SHARES, chance_by, next_midnight
-from softwalltime.users.client import SOCKET, ask_own_jobs
-from softwalltime.users.own_jobs import EndedJob, OwnJobs, RunningJob, WaitingJob
+from softwalltime.users.own_jobs import (
+    SHARES,
+    SOCKET,
+    EndedJob,
+    OwnJobs,
+    RunningJob,
+    WaitingJob,
+    ask_own_jobs,
+    chance_by,
+    next_midnight,
+)
 
 MOST_LINES = 20
 """Lines of one table; the rest is summed up."""

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from math import exp
 
 from softwalltime.formatting import percent, plural, size
-from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, LiveStatus, StartsStatus, Status
+from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
 
 LATE = 300
 """Lag of the log, in seconds, above which it is a problem."""
@@ -100,7 +99,6 @@ def span(seconds: float) -> str:
 
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     policy = status.policy
-    skipped = f"; {status.shadows_skipped:,} decisions stored without them" if status.shadows_skipped else ""
     share = f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else ""
     rules = f" ({plural(len(policy['rules']), 'exception')})" if policy["rules"] else ""
     behind = "nothing" if status.logs_read else "unknown until the logs have been read"
@@ -122,7 +120,6 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "running jobs": policy["running"],
             "ordering": policy.get("ordering"),
             "minimum": f"{policy['minimum']} s",
-            "shadows": ", ".join(policy["shadows"]) + skipped if policy.get("shadows") else None,
             **{
                 f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
                 for failure in status.failures

@@ -101,7 +101,7 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
       softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
-      softwalltime replay KTH-SP2.swf.gz --through-hooks --faults kill-daemon,garbage
+      softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
     from softwalltime.policy.site import WALLTIME
     from softwalltime.replay.fast_replay import drive_specs
@@ -124,7 +124,7 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
             options.hooks, workload, results, options.sources, options.settings, options.minimum, running
         )
     results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
-    sound = all(hooked_run.sound for hooked_run in hooked.values())
+    sound = all(hooked_run.comparison.sound for hooked_run in hooked.values())
     nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
     text = partial(_text, label=options.selection.label(options.sources), hooked=hooked)
     document = _document(options, workload, results, hooked)

@@ -19,15 +19,12 @@ from softwalltime.cli.sources import STORE
 from softwalltime.errors import UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.emulation.through_hooks.comparison import Comparison
-    from softwalltime.emulation.through_hooks.run import EmulationResult
+    from softwalltime.emulation.through_hooks.run import Comparison, EmulationResult
     from softwalltime.replay.fast_replay import ReplayResult
     from softwalltime.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
 """Least soft walltime that the hook sets, in seconds."""
-_FAULTS = {"daemon": ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage"), "postgres": ("stop-postgres",)}
-"""Faults that can be injected, by transport."""
 
 
 @options
@@ -35,20 +32,11 @@ class HooksOptions:
     wanted: bool = option("Run the PBS hook and a daemon for every job, and compare.", "--through-hooks")
     transport: str = option(
         "What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
-        type=click.Choice(list(_FAULTS)), default="daemon",
+        type=click.Choice(["daemon", "postgres"]), default="daemon",
     )  # fmt: skip
-    listed_faults: str = option(
-        f"Faults to inject, separated by commas: {', '.join(_FAULTS['daemon'])}.", "--faults", metavar="LIST",
-        default="",
-    )  # fmt: skip
-    seed: int = option("Random seed for the times of the faults.", least=0, default=1)
     ordering: str | None = option(
         "Set and compare an ordering value too, by this predictor.", metavar="SPEC", shell_complete=complete_predictor
     )
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(filter(None, (kind.strip() for kind in self.listed_faults.split(",")))))
 
     def check(self, minimum: int) -> None:
         """Refuse options that contradict each other.
@@ -56,16 +44,10 @@ class HooksOptions:
         :param minimum: least soft walltime, in seconds.
         :raises UsageError: names them.
         """
-        known = _FAULTS[self.transport]
-        for kind in self.faults:
-            if kind not in known:
-                there = f"there is {known[0]}" if len(known) == 1 else f"there are {', '.join(known)}"
-                raise UsageError(f"--faults: {kind!r}: with the transport {self.transport} {there}")
         if self.wanted and minimum < MIN_SOFT_WALLTIME_S:
             raise UsageError(f"--min-soft-walltime {minimum}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
-        others = (self.transport != "daemon", self.faults, self.ordering)
-        if not self.wanted and any(others):
-            raise UsageError("--transport, --faults and --ordering need --through-hooks")
+        if not self.wanted and (self.transport != "daemon" or self.ordering):
+            raise UsageError("--transport and --ordering need --through-hooks")
         if self.ordering is not None and self.transport == "postgres":
             raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
         if self.ordering not in (None, "walltime"):
@@ -81,10 +63,6 @@ class HooksResult:
     result: "EmulationResult"
     comparison: "Comparison"
 
-    @property
-    def sound(self) -> bool:
-        return self.comparison.sound
-
     def figures(self) -> dict[str, object]:
         result, comparison = self.result, self.comparison
         return {
@@ -93,8 +71,6 @@ class HooksResult:
             "invalid": result.invalid,
             "unanswered": result.unanswered,
             "timeouts": result.timeouts,
-            "faults": result.faults,
-            "lost": comparison.lost,
             "differing": comparison.differing,
             "sound": comparison.sound,
             "seconds": round(result.replayed.seconds, 3),
@@ -110,8 +86,6 @@ class HooksResult:
             f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
             f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
         ]
-        if result.faults:
-            parts.append(f"{result.faults} faults, {comparison.lost:,} soft walltimes lost")
         verdict = "identical to the fast replay"
         if comparison.differing:
             verdict = "\n".join((f"{comparison.differing:,} DIFFER from the fast replay:", *comparison.shown))
@@ -131,10 +105,8 @@ def replay_through_hooks(
         _import_psycopg()
     from softwalltime import resources
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.emulation.through_hooks.alters import read_alters
-    from softwalltime.emulation.through_hooks.comparison import compare
-    from softwalltime.emulation.through_hooks.run import EmulationOptions, run
-    from softwalltime.emulation.through_hooks.timeline import Timeline
+    from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
+    from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
     from softwalltime.policy.site import KEEP
     from softwalltime.predictors.registry import BASELINE
     from softwalltime.replay.fast_replay import drive_ordering
@@ -144,8 +116,8 @@ def replay_through_hooks(
         return embedded_postgres(folder, durable=False)
 
     options = EmulationOptions(
-        resources.hook(), postgres, settings().teaching, hooks.transport, minimum, hooks.faults, hooks.seed,
-        running=running, ordering=hooks.ordering,
+        resources.hook(), postgres, settings().teaching, hooks.transport, minimum, running=running,
+        ordering=hooks.ordering,
     )  # fmt: skip
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)

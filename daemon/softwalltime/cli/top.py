@@ -15,7 +15,7 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.formatting import MISSING, printable
-from softwalltime.service.client import NoAnswerError
+from softwalltime.service.protocol import NoAnswerError
 from softwalltime.text_table import TextColumn, TextTable
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from softwalltime.live.options import LiveOptions, inert, read_policy
 from softwalltime.policy.presets import guard_of, resolved
 from softwalltime.policy.presets import unused as unused_keys
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.start_options import StartOptions
+from softwalltime.service.forecast_thread import StartOptions
 from softwalltime.settings import Settings, settings_from
 from softwalltime.store.connections import parse_dsn
 from softwalltime.validation import Place, problems, written

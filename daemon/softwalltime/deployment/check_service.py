@@ -14,7 +14,7 @@ from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.policy.site import SitePolicy
 from softwalltime.service.status import OK, Status
-from softwalltime.users.client import SOCKET, NoOwnJobsError, ask_own_jobs
+from softwalltime.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0

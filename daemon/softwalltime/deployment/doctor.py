@@ -21,8 +21,8 @@ from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import inert, read_policy, reads_promises, without_live
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.client import ask
-from softwalltime.service.start_options import start_options
+from softwalltime.service.forecast_thread import start_options
+from softwalltime.service.protocol import ask
 from softwalltime.service.status import OK
 from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 

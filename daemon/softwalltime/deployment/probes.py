@@ -17,7 +17,7 @@ from softwalltime.accounting.files import log_files
 from softwalltime.accounting.log_file import opened
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.connection import PbsConnection
-from softwalltime.service.client import ask
+from softwalltime.service.protocol import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.settings import Settings
 from softwalltime.store.logs import HEAD_BYTES, LogDigest

@@ -5,7 +5,7 @@ The daemon looks at the server's jobs at intervals, predicts anew, and alters th
 :mod:`.ifl`          PBS's client library, through ctypes
 :mod:`.agent`        the process that holds the connection to PBS, so that a fault in the library cannot hurt the daemon
 :mod:`.connection`   the daemon's side of the agent: one request at a time, bounded in time
-:mod:`.jobs`         a job as PBS reports it
+:mod:`.watch`        the jobs of a server as PBS reports them
 :mod:`.alters`       which jobs to alter, and in which order: a pure function
 :mod:`.options`      the table ``[live]`` of the settings
 """

@@ -46,7 +46,6 @@ class Agent:
         self._ifl: Ifl | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one request; an error is an answer too."""
         try:
             # PBS is connected to only when the request is known to be sound.
             if request["op"] == "alter":
@@ -98,7 +97,6 @@ def _resource(request: dict[str, Any]) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Answer until the input ends."""
     # The daemon ends this process by closing its input, after the request in hand.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

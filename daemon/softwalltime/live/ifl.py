@@ -79,12 +79,11 @@ class Ifl:
     """One connection to a PBS server.
 
     :param server: host name; empty for the server of ``/etc/pbs.conf``.
-    :param library: path of ``libpbs``; ``None``: ``lib/libpbs.so.0`` below PBS_EXEC.
     :raises IflError: if the library cannot be loaded or the server does not answer.
     """
 
-    def __init__(self, server: str = "", library: Path | None = None) -> None:
-        self._library = _load(library or default_library())
+    def __init__(self, server: str = "") -> None:
+        self._library = _load(default_library())
         # getattr, because Python would mangle a name with two underscores inside a class.
         self._errno_location = getattr(self._library, "__pbs_errno_location")
         self._errno_location.restype = ctypes.POINTER(ctypes.c_int)

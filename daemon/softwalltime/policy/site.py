@@ -44,16 +44,6 @@ Spec = Annotated[str, AfterValidator(_check)]
 """A predictor as the registry knows it, or ``walltime``, or ``keep``."""
 
 
-def _check_shadow(spec: str) -> str:
-    if spec in (WALLTIME, KEEP):
-        raise ValueError(f"{spec} is no predictor")
-    return _check(spec)
-
-
-Shadow = Annotated[str, AfterValidator(_check_shadow)]
-"""A predictor as the registry knows it."""
-
-
 class Rule(_Model):
     """Exceptions for the jobs that match all of the given queue, user and project."""
 
@@ -97,9 +87,6 @@ class SitePolicy(_Model):
     )  # fmt: skip
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
-    shadows: tuple[Shadow, ...] = Field(
-        default=(), max_length=8, description="predictors that predict waiting jobs to be compared; they set nothing"
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -122,10 +109,9 @@ class SitePolicy(_Model):
         share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
         steer = f", steered to {self.steer:.0%} of the promised starts late" if self.steer is not None else ""
         rules = f", {len(self.rules)} rules" if self.rules else ""
-        shadows = f", shadows {' '.join(self.shadows)}" if self.shadows else ""
         return (
             f"{preset}mode {self.mode}{share}, waiting {self.waiting}, running {self.running}{ordering}, "
-            f"minimum {self.minimum} s{steer}{rules}{shadows}"
+            f"minimum {self.minimum} s{steer}{rules}"
         )
 
     def specs(self) -> set[str]:

@@ -4,14 +4,16 @@ The socket is served before the history is loaded and whether or not PostgreSQL 
 response at once, with "none" where nothing is known yet.
 """
 
+import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 
@@ -20,23 +22,19 @@ from softwalltime.errors import SoftwalltimeError
 from softwalltime.live.options import LiveOptions, live_options, read_policy, without_live
 from softwalltime.policy.presets import unused
 from softwalltime.policy.site import SitePolicy
-from softwalltime.service.collector import short_collections
 from softwalltime.service.follow import Follower
-from softwalltime.service.forecast_thread import ForecastThread
+from softwalltime.service.forecast_thread import ForecastThread, start_options
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.service.shadow_thread import ShadowThread
 from softwalltime.service.socket_server import SocketServer
-from softwalltime.service.start_options import start_options
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
-from softwalltime.service.systemd import notify
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
 from softwalltime.settings import Settings
+from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.opening import open_store
-from softwalltime.store.statement_timeout import StatementMonitor
 
 ROOT = 0
 SWITCH = 0.00002
@@ -54,6 +52,10 @@ SLOW_STATEMENT = 5.0
 MINUTE = 60.0
 
 log = logging.getLogger(__name__)
+
+LOADING = 2000, 10, 20
+"""Thresholds while a history is loaded: few collections of young objects, each of some milliseconds at most; one of all
+objects only where numba compiles, which leaves much garbage."""
 
 
 def serve(settings: Settings, reload: Callable[[], Settings], version: str = "") -> None:
@@ -93,17 +95,16 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         with short_collections() as loaded:
             daemon.start()
             log.info("answering at %s: %s", settings.socket, policy)
-            log_unused(settings)
-            log_without_live(policy, daemon.live.options)
+            log_ineffective(settings, policy, daemon.live.options)
             with daemon.metrics(settings.metrics_address):
                 daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
         # First: the hook would wait for answers while predictions are being stored.
-        daemon.close()
+        daemon.server.close()
         daemon.stop()
     finally:
-        daemon.close()
+        daemon.server.close()
         sys.setswitchinterval(before)
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -142,8 +143,6 @@ class PredictionDaemon:
             live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue,
             clock=clock, store=promises,
         )  # fmt: skip
-        self.shadows = ShadowThread(lambda: self.handler.predictions, self.handler.queue)
-        self.handler.after = self.shadows.add
         self.starts = ForecastThread(settings)
         self.server = SocketServer(
             settings.socket, self.handler.answer, allowed_users(), self.handler.note, self.handler.keeps
@@ -158,7 +157,6 @@ class PredictionDaemon:
     def start(self) -> None:
         self.recorder.start()
         self.worker.start()
-        self.shadows.start()
         self.live.start()
         self.starts.start()
 
@@ -166,7 +164,6 @@ class PredictionDaemon:
         """End the threads, after the waiting predictions were stored."""
         if not self.live.stop(LEAVING_WORKER):
             log.info("stopped while PBS was asked")
-        self.shadows.stop(LEAVING_WORKER)
         self.starts.stop(LEAVING_WORKER)
         self.recorder.stop(LEAVING)
         if lost := len(self.handler.decisions):
@@ -177,9 +174,6 @@ class PredictionDaemon:
         self.log_dropped()
         if not self.worker.stop(LEAVING_WORKER):
             log.info("stopped while the store was at work; the next start continues from the last commit")
-
-    def close(self) -> None:
-        self.server.close()
 
     def status(self) -> Status:
         """Return state and counters; safe from any thread."""
@@ -227,8 +221,7 @@ class PredictionDaemon:
             answer_times=handler.metrics.answers.histogram(),
             exchange_times=handler.metrics.exchanges.histogram(),
             live=self.live.status(),
-            failures=predictions.failures,
-            shadows_skipped=self.shadows.skipped,
+            failures=predictions.errors.failures(),
             starts=self.starts.status(),
         )
 
@@ -289,25 +282,50 @@ class PredictionDaemon:
             return
         self._refused = ""
         log.info("reloaded: %s", policy)
-        log_unused(settings)
-        log_without_live(policy, live)
+        log_ineffective(settings, policy, live)
         self.live.change(live)
         self.starts.change(settings)
         self.worker.change(predictions)
 
 
-def log_unused(settings: Settings) -> None:
-    """Log the values of ``[policy]`` that the preset overrides."""
+def log_ineffective(settings: Settings, policy: SitePolicy, live: LiveOptions) -> None:
+    """Log the values of ``[policy]`` that the preset overrides, and which parts of the policy need live values."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
-
-
-def log_without_live(policy: SitePolicy, live: LiveOptions) -> None:
-    """Log which parts of the policy need live values that are off."""
     if text := without_live(policy, live):
         log.warning("%s", text)
 
 
 def allowed_users() -> set[int]:
-    """Return the user ids that may connect: root (pbs_server, administrators) and the user of this process."""
     return {ROOT, os.geteuid()}
+
+
+@contextmanager
+def short_collections() -> Iterator[Callable[[], None]]:
+    """Leave the objects that exist out of collections, and let few collections look at those that a history adds.
+
+    What is yielded is to be called once the history is loaded: its objects are left out too, and the thresholds are
+    the usual ones again.  Reference counting still frees what is left out, but for cycles.
+    """
+    before = gc.get_threshold()
+
+    def loaded() -> None:
+        gc.freeze()
+        gc.set_threshold(*before)
+
+    gc.freeze()
+    gc.set_threshold(*LOADING)
+    try:
+        yield loaded
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def notify(state: str) -> None:
+    """Send a state such as ``READY=1`` if systemd asked for it; ignore errors."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address[:1] not in ("/", "@"):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+        sender.sendto(state.encode(), f"\0{address[1:]}" if address[0] == "@" else address)

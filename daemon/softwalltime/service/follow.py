@@ -22,7 +22,6 @@ from softwalltime.accounting.files import log_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.open_logs import HELD, LogState, OpenLogs
 from softwalltime.service.reading import KnownPositions
 from softwalltime.states import State
 from softwalltime.store.history import set_teaching
@@ -43,6 +42,69 @@ UNKNOWN_AFTER = 10.0
 
 log = logging.getLogger(__name__)
 
+HELD = 4
+"""Number of logs to keep open: the newest, and those that were written last."""
+LogState = tuple[int, int, int]
+"""Size, time of the last change in nanoseconds, and inode of a log."""
+
+
+class _OpenLog:
+    """A file that stays open for the lifetime of this object, and its state when it was opened."""
+
+    def __init__(self, path: Path, state: LogState) -> None:
+        self.path = path
+        self.state = state
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    def now(self) -> tuple[Path, os.stat_result] | None:
+        """Return the file's current path and status; ``None`` if no path leads to it."""
+        status = os.fstat(self.descriptor)
+        with suppress(OSError):
+            if os.path.samestat(self.path.stat(), status):
+                return self.path, status
+        with suppress(OSError):
+            # The link is dangling for a deleted file, or one that another NFS client has renamed.
+            path = Path(f"/proc/self/fd/{self.descriptor}").readlink()
+            if os.path.samestat(path.stat(), status):
+                return path, status
+        return None
+
+
+class OpenLogs:
+    """The logs kept open, by inode."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], _OpenLog] = {}
+
+    def hold(self, path: Path, state: LogState) -> None:
+        """Keep a log open if it is still the same regular file; close the first ones beyond :data:`HELD`.
+
+        :param state: the state in which it was read.
+        """
+        try:
+            if not path.is_file():
+                return
+            held = _OpenLog(path, state)
+            status = os.fstat(held.descriptor)
+        except OSError:
+            return
+        if status.st_ino != state[2] or not stat.S_ISREG(status.st_mode):
+            return
+        key = status.st_dev, status.st_ino
+        self._held.pop(key, None)
+        self._held[key] = held
+        while len(self._held) > HELD:
+            del self._held[next(iter(self._held))]
+
+    def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
+        """Return the logs by their paths now, with the state in which they were read and their status now."""
+        logs = [(held.state, held.now()) for held in self._held.values()]
+        return {now[0]: (state, now[1]) for state, now in logs if now is not None}
+
 
 class Follower:
     """Reader of the logs, with counters and lag.
@@ -61,7 +123,8 @@ class Follower:
         self._seen: dict[Path, LogState] = {}
         self._retries: dict[Path, float] = {}
         self._known: KnownPositions | None = None
-        self._broken: dict[Path, SourceError] = {}
+        self.broken: dict[Path, SourceError] = {}
+        """Logs that cannot be read."""
         self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
@@ -102,9 +165,7 @@ class Follower:
             if all(self._seen.get(path) == state for path, state in states.items()):
                 raise
         changed = {path: state for path, state in states.items() if self._seen.get(path) != state}
-        if self._broken.keys() - states.keys():
-            self._broken = {path: error for path, error in self._broken.items() if path in states}
-            self.tally.broken = list(self._broken.values())
+        self.broken = {path: error for path, error in self.broken.items() if path in states}
         self.behind_bytes = sum(_unread(self._seen.get(path), state) for path, state in changed.items())
         if not changed:
             self._behind_since = None
@@ -167,7 +228,7 @@ class Follower:
         for malformed in tally.kept:
             log.warning("malformed: %s", malformed)
         self.tally.add(tally)
-        self.tally.broken = list(self._broken.values())
+        self.tally.broken.clear()
 
     def _log_unreadable(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
         """Log each file that cannot be read, once until its error changes.
@@ -176,10 +237,9 @@ class Follower:
         """
         now = {error.path: error for error in broken if error.path is not None}
         for path, error in now.items():
-            if str(error) != str(self._broken.get(path, "")):
+            if str(error) != str(self.broken.get(path, "")):
                 log.error("%s", error)
-        self._broken = {path: error for path, error in self._broken.items() if path not in read} | now
-        self.tally.broken = list(self._broken.values())
+        self.broken = {path: error for path, error in self.broken.items() if path not in read} | now
 
 
 def follow(

@@ -5,7 +5,7 @@ where its reader found it.  A process that was overtaken continues from the othe
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,8 +17,14 @@ from sqlalchemy import Connection, Engine
 from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.jobs import CompletedJob
-from softwalltime.service.parsing import ParsedBlock, malformed_line, parser
-from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
+from softwalltime.service.reading import (
+    KnownPositions,
+    ParsedBlock,
+    ProgressOnce,
+    malformed_line,
+    new_blocks,
+    parsed_blocks,
+)
 from softwalltime.store.connections import lock
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.history import last_id
@@ -104,39 +110,31 @@ class _Transaction:
             self.malformed.append(malformed_line(self.read[record.path].server, malformed))
 
 
-@dataclass(slots=True)
-class _IngestRun:
-    """One call of :func:`ingest_logs`."""
-
-    engine: Engine
-    server: str
-    tally: Tally
-    progress: ProgressOnce
-    known: KnownPositions
-
-    def store(self, parsed: Iterator[ParsedBlock]) -> None:
-        transaction = _Transaction(self.server)
-        committing: tuple[_Transaction, Future[int]] | None = None
-        for block in parsed:
-            self.progress.reach(block.place.position.path, block.place.consumed)
-            transaction.add(block)
-            if transaction.full:
-                self._finish(committing)
-                committing = transaction, _begin(transaction, self.engine)
-                transaction = _Transaction(self.server)
-        self._finish(committing)
-        self._finish((transaction, _begin(transaction, self.engine)))
-
-    def _finish(self, committing: tuple[_Transaction, Future[int]] | None) -> None:
-        """Wait for a transaction's commit, then count its rows."""
+def _store(
+    parsed: Iterable[ParsedBlock], engine: Engine, server: str, tally: Tally, progress: ProgressOnce,
+    known: KnownPositions,
+) -> None:  # fmt: skip
+    def finish(committing: tuple[_Transaction, Future[int]] | None) -> None:
         if committing is not None:
             transaction, commit = committing
             transaction.tally.stored = commit.result()
-            self.tally.add(transaction.tally)
-            if self.known.again:
-                self.known.read |= transaction.read
+            tally.add(transaction.tally)
+            if known.again:
+                known.read |= transaction.read
             for path in transaction.since:
-                self.known.moved(transaction.read[path])
+                known.moved(transaction.read[path])
+
+    transaction = _Transaction(server)
+    committing: tuple[_Transaction, Future[int]] | None = None
+    for block in parsed:
+        progress.reach(block.place.position.path, block.place.consumed)
+        transaction.add(block)
+        if transaction.full:
+            finish(committing)
+            committing = transaction, _begin(transaction, engine)
+            transaction = _Transaction(server)
+    finish(committing)
+    finish((transaction, _begin(transaction, engine)))
 
 
 def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
@@ -180,18 +178,18 @@ def ingest_logs(
     :raises StoreError: if the store fails; earlier commits stay.
     """
     known = known or KnownPositions(engine, again=again)
-    run = _IngestRun(engine, server, tally, ProgressOnce(progress), known)
+    once = ProgressOnce(progress)
     jobs, stored = tally.jobs, tally.stored
-    with parser() as parse:
-        while True:
-            of_files = Tally()
-            with closing(new_blocks(known, files, of_files, server, run.progress)) as tasks:
-                try:
-                    run.store(parse(tasks))
-                except OvertakenError:
-                    known.clear()
-                    time.sleep(PAUSE)
-                    continue
-            tally.add(of_files)
-            stored = tally.stored - stored
-            return stored, tally.jobs - jobs - stored
+    while True:
+        of_files = Tally()
+        with closing(new_blocks(known, files, of_files, server, once)) as blocks:
+            try:
+                with closing(parsed_blocks(blocks)) as parsed:
+                    _store(parsed, engine, server, tally, once, known)
+            except OvertakenError:
+                known.clear()
+                time.sleep(PAUSE)
+                continue
+        tally.add(of_files)
+        stored = tally.stored - stored
+        return stored, tally.jobs - jobs - stored

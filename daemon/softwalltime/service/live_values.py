@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from softwalltime.jobs import DecisionRecord, Submission
 from softwalltime.live.agent import ORDERING_RESOURCE
-from softwalltime.live.alters import LiveChange, Revise, plan_changes, within_budget
+from softwalltime.live.alters import LiveChange, Revise, longest_cycle, plan_changes, within_budget
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
-from softwalltime.live.jobs import ServerJob, ServerJobs
-from softwalltime.live.kept_places import longest_cycle
 from softwalltime.live.options import LiveOptions
+from softwalltime.live.watch import ServerJob, ServerJobs
 from softwalltime.policy.decide import Decision
 from softwalltime.policy.power_order import PROMISED
 from softwalltime.service.prediction_service import PredictionService

@@ -29,8 +29,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from softwalltime.service.latency import Histogram
-from softwalltime.service.status import OK, LiveStatus, StartsStatus, Status
+from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
 from softwalltime.store.quality import WaitOfSize
 
 TIMEOUT = 2.0

@@ -6,15 +6,15 @@ same again with its id, which replaces what was found here.
 """
 
 import time
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
+from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord, Submission, whole_array
 from softwalltime.store.current import read_unknown
-from softwalltime.store.scripts import add_scripts
+from softwalltime.store.jobs import add_scripts
 
 MAX_WAITING_SUBMISSIONS = 10_000
 """Submissions that wait for their ids."""
@@ -22,6 +22,9 @@ PATIENCE = 30.0
 """Seconds after which a submission's Q record is not expected any more: PBS refused it, or it has ended."""
 _APART = (0, -1, 1)
 """Seconds between the hook's time and ``ctime``, the likeliest first."""
+
+MAX_SUBMISSIONS = 20_000
+"""Submissions that are remembered."""
 
 
 class NewSubmissions:
@@ -82,3 +85,22 @@ class _Queued:
                 if asked.walltime in (None, jobs[place].walltime):
                     return jobs.pop(place)
         return None
+
+
+class RecentScripts:
+    """Scripts of the last submissions by job id and submission time; one thread notes, another one completes."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, int], str] = OrderedDict()
+
+    def note(self, submission: Submission) -> None:
+        if submission.job_id and submission.script:
+            self._known[whole_array(submission.job_id), submission.submitted] = submission.script
+            if len(self._known) > MAX_SUBMISSIONS:
+                self._known.popitem(last=False)
+
+    def complete(self, job: CompletedJob) -> CompletedJob:
+        """Return a stored job with the script that the store lacks, if it is kept."""
+        of = job.submission
+        script = of.script or self._known.get((whole_array(of.job_id), of.submitted), "")
+        return job if script == of.script else replace(job, submission=replace(of, script=script))

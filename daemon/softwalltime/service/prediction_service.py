@@ -1,18 +1,21 @@
-"""The predictors of a policy in memory, and the decisions about jobs."""
+"""The predictors of a policy in memory, and the decisions about jobs.
 
-from collections.abc import Callable, Collection, Iterable
+One thread may call ``learn`` while another one calls ``decide``.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
+from threading import Lock
 from time import time
 
-from softwalltime.drive import PredictorErrors, PredictorFailure
-from softwalltime.events import Deleted, Ended, Event, Kind
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.clamp import soft_walltime
+from softwalltime.drive import PredictorDriver, PredictorErrors
+from softwalltime.events import Altered, Deleted, Ended, Event, Kind, Started, Submitted
+from softwalltime.jobs import CompletedJob, CurrentJob, NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import Decision, decide
 from softwalltime.policy.site import SitePolicy
-from softwalltime.predictors.base import History
+from softwalltime.predictors.registry import make
 from softwalltime.reasons import Reason
-from softwalltime.service.predictor_group import PredictorGroup
 from softwalltime.service.protocol import ProtocolError, Request
 from softwalltime.states import TEACHING, State
 
@@ -21,14 +24,82 @@ KINDS = {
 }  # fmt: skip
 """Kinds of events by PBS's names."""
 
+Key = tuple[str, str]
+
+
+class JobEvents:
+    """Events from changes of the waiting and running jobs that predictors have observed, by job id and server.
+
+    They result from the accounting log's records Q, S, a, D and E, whichever process has read them.  No event is
+    observed twice after a restart.  A job that was submitted and ended between two reads is observed at its end.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Key, tuple[Submission, int | None]] = {}
+
+    @property
+    def jobs(self) -> Mapping[Key, tuple[Submission, int | None]]:
+        """Submission and start of the jobs that predictors know to wait or run; start ``None``: it waits."""
+        return self._known
+
+    def load(self, current: Iterable[CurrentJob], now: int) -> list[Event]:
+        """Return the events that lead to these jobs, all that wait or run; for ``now`` see :meth:`change`."""
+        jobs: dict[Key, CurrentJob | None] = {(job.submission.job_id, job.server): job for job in current}
+        return self.change({**dict.fromkeys(self._known.keys() - jobs.keys()), **jobs}, now)
+
+    def change(self, changed: Mapping[Key, CurrentJob | None], now: int) -> list[Event]:
+        """Return the events of the changed jobs, in order of time; whole arrays are left out.
+
+        :param changed: the state of each job; ``None``: it neither waits nor runs.
+        :param now: time of alters and deletions, which the store does not have, epoch seconds.
+        """
+        events: list[Event] = []
+        for key, job in changed.items():
+            known = self._known.get(key)
+            if job is None:
+                if known is not None:
+                    del self._known[key]
+                    events.append(Deleted(now, known[0]))
+                continue
+            submission, start = job.submission, job.start
+            if "[]" in submission.job_id:
+                continue
+            self._known[key] = submission, start
+            if known is None:
+                events.append(Submitted(submission.submitted, submission))
+            elif known[0] != submission:
+                events.append(Altered(now, submission))
+            if start is not None and (known is None or known[1] != start):
+                events.append(Started(start, submission))
+        return sorted(events, key=lambda event: (event.time, event.kind))
+
+    def ended(self, job: CompletedJob) -> list[Event]:
+        """Return the events of a stored job: those that were not observed yet, then its end."""
+        submission = job.submission
+        key = submission.job_id, job.server
+        known = self._known.get(key)
+        if known is not None and known[0].submitted <= submission.submitted:
+            del self._known[key]
+        else:
+            # A job that was submitted later has the same id, as after a new installation of the server.
+            known = None
+        events: list[Event] = []
+        if known is None:
+            events.append(Submitted(submission.submitted, submission))
+        if job.start is not None and (known is None or known[1] != job.start):
+            events.append(Started(job.start, submission))
+        if job.start is None and not job.ran:
+            return [*events, Deleted(job.end, submission)]
+        return [*events, Ended(job.end, job)]
+
 
 class PredictionService:
-    """The predictors and the clock around a policy; :func:`softwalltime.policy.decide.decide` decides.
+    """A policy and its predictors behind one lock: a request waits for one job at most.
 
     A change of policy makes a new one, which is taught the history before it takes the old one's place.
 
-    The policy's shadow predictors are a group with a lock of its own, ``shadows``, which learns and observes the same:
-    no request waits for them.
+    A job that ended in the future is learnt when its time has come, by the clock or by that of a question: what is
+    predicted then rests on what was known then, and a record with a wrong clock does no harm.
 
     :param teaching: how jobs must have ended to be learnt.
     """
@@ -43,75 +114,85 @@ class PredictionService:
         """Whether waiting jobs are planned with their walltimes, because the top job is late."""
         self.factor = 1.0
         """What is predicted for waiting jobs is multiplied by it (steering)."""
+        self.errors = PredictorErrors()
+        """Errors of predictors since the history was loaded; the other predictors continue."""
+        self.driver = PredictorDriver({spec: make(spec) for spec in sorted(policy.specs())}, self.errors)
+        self.learnt = 0
+        """Jobs that were taught."""
         self._clock = clock
-        self._errors = PredictorErrors()
         self._scripts: dict[str, str] = {}
         """Scripts of jobs that wait or run, by job id: only the hook's questions say them."""
-        self.answering = PredictorGroup(policy.specs(), clock, self._errors)
-        """The predictors that answer the hook."""
-        self.shadows = PredictorGroup(policy.shadows, clock, self._errors) if policy.shadows else None
-        """The shadow predictors; ``None``: the policy has none."""
-        self._groups = (self.answering,) if self.shadows is None else (self.answering, self.shadows)
+        self._lock = Lock()
+        self._future: list[tuple[int, int, CompletedJob]] = []
+        self._taken = 0
+        self._being_copied: frozenset[str] = frozenset()
+        """Predictors that must not change now, because they are being copied; they catch up later."""
+        self._missed: list[CompletedJob | Event] | None = None
+        """Jobs taught and events observed since the copy for the current fit; ``None`` without a fit."""
 
     def fresh(self) -> "PredictionService":
         """Return a service with the same policy that has learnt nothing yet."""
         return PredictionService(self.policy, self.teaching, self._clock)
 
     @property
-    def histories(self) -> list[History]:
-        """The past jobs that each predictor needs."""
-        return [history for group in self._groups for history in group.driver.histories()]
-
-    @property
-    def observes(self) -> bool:
-        """Whether a predictor wants to know which jobs wait and run."""
-        return any(group.driver.observes for group in self._groups)
-
-    @property
-    def fit_seconds(self) -> int | None:
-        """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
-        intervals = [group.driver.fit_seconds for group in self._groups]
-        return min((seconds for seconds in intervals if seconds is not None), default=None)
-
-    @property
-    def learnt(self) -> int:
-        return self.answering.learnt
-
-    @property
     def from_the_future(self) -> int:
         """Number of jobs with an end in the future, which are learnt at that time."""
-        return self.answering.from_the_future
-
-    @property
-    def failures(self) -> tuple[PredictorFailure, ...]:
-        """Errors of predictors since the history was loaded."""
-        return self._errors.failures()
+        return len(self._future)
 
     def learn(self, jobs: Iterable[CompletedJob]) -> None:
-        """Let every predictor learn the jobs whose end state counts; a request waits for one job at most."""
+        """Let every predictor learn the jobs whose end state counts."""
         for job in jobs:
-            if job.state in self.teaching:
-                for group in self._groups:
-                    group.learn(job)
+            if job.state not in self.teaching:
+                continue
+            now = int(self._clock())
+            with self._lock:
+                self._come_to(now)
+                if job.end > now:
+                    self._taken += 1
+                    heappush(self._future, (job.end, self._taken, job))
+                else:
+                    self._teach(job)
 
     def observe(self, events: Iterable[Event]) -> None:
         """Show these events to the predictors that observe; a request waits for one event at most."""
         for event in events:
-            self._note_script(event)
-            for group in self._groups:
-                group.observe(event)
+            submission = event.job.submission if isinstance(event, Ended) else event.submission
+            if isinstance(event, Ended | Deleted):
+                self._scripts.pop(submission.job_id, None)
+            elif submission.script:
+                self._scripts[submission.job_id] = submission.script
+            with self._lock:
+                self._show(event)
 
-    def _note_script(self, event: Event) -> None:
-        submission = event.job.submission if isinstance(event, Ended) else event.submission
-        if isinstance(event, Ended | Deleted):
-            self._scripts.pop(submission.job_id, None)
-        elif submission.script:
-            self._scripts[submission.job_id] = submission.script
+    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Return the answer of a predictor as of ``now`` (epoch seconds); no prediction if it fails."""
+        if not self.ready:
+            return NoPrediction(Reason.HISTORY_LOADING)
+        with self._lock:
+            self._come_to(now)
+            return self.driver.predict(spec, submission, now, elapsed)
 
     def fit(self, now: int) -> None:
-        """Fit the predictors that are to be fitted; one call at a time, in any thread."""
-        for group in reversed(self._groups):
-            group.fit(now)
+        """Fit copies of the predictors that are to be fitted, and put them in the place of the originals.
+
+        No answer waits for it but for the moment in which one job is learnt.  One call at a time, in any thread.
+        """
+        originals = {spec: predictor for spec, predictor in self.driver.predictors.items() if predictor.fits}
+        if not originals:
+            return
+        with self._lock:
+            missed = self._missed = []
+            self._being_copied = frozenset(originals)
+        try:
+            try:
+                # Nothing changes the originals during the copy, so they can answer.
+                copies = self.driver.copies()
+            finally:
+                self._catch_up(missed, PredictorDriver(originals, self.errors))
+            self._catch_up(missed, copies.fit(now))
+        finally:
+            with self._lock:
+                self._missed = None
 
     def decide(self, request: Request) -> tuple[int, Decision]:
         """Return the decision about the job of a request, and its time in epoch seconds.
@@ -122,22 +203,7 @@ class PredictionService:
         if submission is None:
             raise ProtocolError("job: an object is expected")
         now = request.now or int(self._clock())
-
-        kind = KINDS[request.event]
-        return now, self._decide(kind, submission, request.soft_walltime, now, 0)
-
-    def shadow_values(self, submission: Submission, now: int) -> dict[str, int | None]:
-        """Return the soft walltime that each shadow predictor would give a waiting job, seconds; ``None``: none.
-
-        A predictor that raises gives none.
-        """
-        shadows = self.shadows
-        if shadows is None:
-            return {}
-        minimum = self.policy.terms(submission).minimum
-        return {
-            spec: soft_walltime(shadows.predict(spec, submission, now), submission, minimum) for spec in shadows.specs
-        }
+        return now, self._decide(KINDS[request.event], submission, request.soft_walltime, now, 0)
 
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
         """Decide anew about a job that waits or runs.
@@ -153,12 +219,43 @@ class PredictionService:
         return self._decide(kind, submission, has, now, elapsed or 0)
 
     def _decide(self, kind: Kind, submission: Submission, has: int | None, now: int, elapsed: int) -> Decision:
-        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
-            if not self.ready:
-                return NoPrediction(Reason.HISTORY_LOADING)
-            return self.answering.predict(spec, submission, now, elapsed)
-
         terms = self.policy.terms(submission)
         if self.guarded or self.factor != 1.0:
             terms = terms._replace(guarded=self.guarded, factor=self.factor)
-        return decide(terms, kind, submission, has, predict)
+        return decide(terms, kind, submission, has, lambda spec, job: self.predict(spec, job, now, elapsed))
+
+    def _come_to(self, now: int) -> None:
+        while self._future and self._future[0][0] <= now:
+            self._teach(heappop(self._future)[2])
+
+    def _teach(self, job: CompletedJob) -> None:
+        self._show(job)
+        self.learnt += 1
+
+    def _show(self, what: CompletedJob | Event) -> None:
+        driver = self.driver
+        if self._missed is not None:
+            self._missed.append(what)
+        if self._being_copied:
+            free = {spec: known for spec, known in driver.predictors.items() if spec not in self._being_copied}
+            driver = PredictorDriver(free, self.errors)
+        _show_to(what, driver)
+
+    def _catch_up(self, missed: list[CompletedJob | Event], driver: PredictorDriver) -> None:
+        """Let predictors learn the jobs that they missed, one at a time; then put them in use."""
+        done = 0
+        while True:
+            with self._lock:
+                if done == len(missed):
+                    self._being_copied = frozenset()
+                    self.driver.replace(driver.predictors)
+                    return
+                _show_to(missed[done], driver)
+            done += 1
+
+
+def _show_to(what: CompletedJob | Event, driver: PredictorDriver) -> None:
+    if isinstance(what, CompletedJob):
+        driver.learn(what)
+    else:
+        driver.observe(what)

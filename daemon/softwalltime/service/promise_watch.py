@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from softwalltime.live.jobs import ServerJob
-from softwalltime.live.kept_places import KeptPlaces
+from softwalltime.live.alters import KeptPlaces
 from softwalltime.live.options import LiveOptions
+from softwalltime.live.watch import ServerJob
 from softwalltime.policy.latest_starts import HELD, LatestStarts, terms_of
 from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
 from softwalltime.policy.site import SitePolicy
@@ -66,7 +66,7 @@ class PromiseWatch:
     ) -> None:  # fmt: skip
         """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised and latest starts.
 
-        :param cycle: see :meth:`.kept_places.KeptPlaces.look`.
+        :param cycle: see :meth:`.alters.KeptPlaces.look`.
         :raises IflError: if ``plan`` does.
         """
         self._places.look(jobs, now, cycle)

@@ -5,14 +5,15 @@ ignored, so a newer hook works with an older daemon.
 """
 
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from softwalltime.accounting.values import size
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
-from softwalltime.service.command_line import executed_path
 
 VERSION = 1
 LONGEST = 65536
@@ -34,6 +35,10 @@ _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
 _DECODE = json.JSONDecoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+_OPTIONS_WITH_VALUE = "aACcejJklMmNopPqrRSuvW"
+"""Options of qsub (OpenPBS, PBS Professional, TORQUE); the others are flags."""
 
 
 def script_digest(user: str, path: str) -> str:
@@ -230,3 +235,85 @@ def answer_error(message: str) -> bytes:
 def answer(fields: Mapping[str, Any]) -> bytes:
     """Return one line of JSON in ASCII, whatever the texts contain."""
     return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"
+
+
+_BEGIN, _END = "<jsdl-hpcpa:Argument>", "</jsdl-hpcpa:Argument>"
+
+
+def executed_path(job: Mapping[str, Any]) -> str:
+    """Return the absolute path of a job's script, or the executable with its first argument; ``""`` if unknown.
+
+    :param job: of a request.
+    """
+    command, executable, arguments, folder = (
+        value if isinstance(value := job.get(name), str) else ""
+        for name in ("submit_arguments", "executable", "argument_list", "workdir")
+    )
+    if executable:
+        return " ".join([executable, *_arguments(arguments)[:1]])
+    script = _operand(_arguments(command)).removeprefix("./")
+    if not script or script.startswith("/"):
+        return script
+    # After qalter -v the request's variables hide those of the submission: another path would be another script.
+    return f"{folder}/{script}" if folder else ""
+
+
+def _arguments(xml: str) -> list[str]:
+    """Return the complete arguments of a command line before the first part that is none; the hook may have cut it."""
+    arguments = []
+    for part in xml.split(_END)[:-1]:
+        if not part.startswith(_BEGIN):
+            break
+        argument = part[len(_BEGIN) :]
+        for entity, character in _ENTITIES if "&" in argument else ():
+            argument = argument.replace(entity, character)
+        arguments.append(argument)
+    return arguments
+
+
+def _operand(arguments: Sequence[str]) -> str:
+    """Return the script in the arguments of qsub as it is given; ``""`` without one, as from standard input."""
+    following = iter(arguments)
+    for argument in following:
+        if not argument.startswith("-"):
+            return argument
+        if argument in ("-", "--"):
+            break
+        # The value of an option is the rest of the argument, or the next one.
+        option = next((at for at, letter in enumerate(argument) if letter in _OPTIONS_WITH_VALUE), 0)
+        if option == len(argument) - 1:
+            next(following, None)
+    return ""
+
+
+class NoAnswerError(SoftwalltimeError):
+    """The daemon does not answer."""
+
+
+def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, Any]:
+    """Send one request and return the response.
+
+    :param timeout: seconds for each step.
+    :raises NoAnswerError: says what to check.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(timeout)
+            client.connect(str(path))
+            client.sendall(json.dumps({"v": VERSION, **fields}).encode() + b"\n")
+            received = b"".join(iter(lambda: client.recv(65536), b""))
+        answer = json.loads(received)
+    except TimeoutError as error:
+        raise NoAnswerError(f"{path}: the daemon has not answered in {timeout:g} s") from error
+    except PermissionError as error:
+        raise NoAnswerError(f"{path}: {error.strerror}: only root and the daemon's user may ask it") from error
+    except OSError as error:
+        raise NoAnswerError(
+            f"{path}: no daemon answers there: {error.strerror or error}; root: see systemctl status softwalltime"
+        ) from error
+    except ValueError as error:
+        # An empty response: the daemon closes the connection of a user that may not connect.
+        raise NoAnswerError(f"{path}: the daemon talks to root and its own user only: run this as root") from error
+    if "error" in answer:
+        raise NoAnswerError(f"{path}: the daemon refuses: {answer['error']}")
+    return dict(answer)

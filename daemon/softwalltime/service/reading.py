@@ -5,29 +5,73 @@ as a partial copy is read too: jobs that are not stored yet are stored.  Only th
 and run now, so each block carries whether the records after it were read before.
 """
 
+import gc
 import os
 import re
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Event, Thread
 
 from sqlalchemy import Engine
 
+from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import PartialLine, log_day
+from softwalltime.accounting.files import BLOCK, Block, PartialLine, log_day
 from softwalltime.accounting.log_file import Contents, OpenFile, opened
+from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.recognition import is_trace
-from softwalltime.accounting.tally import Tally
+from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.errors import SourceError
-from softwalltime.service.parsing import BlockPlace, ParseTask
+from softwalltime.jobs import CompletedJob
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, Position, read_positions
+from softwalltime.store.jobs import PreparedJobs, prepare_jobs
+from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, MalformedLine, Position, read_positions
 
 _LONGEST_HOST = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
+
+MIN_PARALLEL_BYTES = 8 << 20
+"""Bytes of logs that must be parsed before further processes are started: starting them costs time too."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """Where a block is in a log of some server, and what was read before.
+
+    ``consumed`` are the bytes of the file on disk that were read up to its end.
+    """
+
+    named: bool
+    """Whether the server's name was given, and is not taken from the job ids."""
+    position: Position
+    """Position of the log after this block."""
+    since: Position | None
+    """Stored position of the log before this block."""
+    moves: bool
+    """Whether to move the stored position; false if it is beyond this block."""
+    known: bool
+    """Whether this block was read before; then it does not change the jobs that wait and run now."""
+    late: int | None
+    """Epoch seconds if later records were read before, else ``None``: the block then says nothing about jobs that were
+    submitted at this time or later."""
+    consumed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBlock:
+    jobs: PreparedJobs
+    malformed: list[MalformedLine]
+    interrupted: list[CompletedJob]
+    changes: Changes
+    tally: Tally
+    place: BlockPlace
 
 
 class ProgressOnce:
@@ -38,7 +82,6 @@ class ProgressOnce:
         self._reached: dict[str, int] = {}
 
     def reach(self, path: str, consumed: int) -> None:
-        """Report that the first ``consumed`` bytes of this file were processed."""
         more = consumed - self._reached.get(path, 0)
         if more > 0:
             self._reached[path] = consumed
@@ -105,11 +148,9 @@ class KnownPositions:
         return ReadStart(position, stored, furthest, late, _over(day))
 
     def moved(self, position: Position) -> None:
-        """Replace a position that was moved."""
         self._positions(position.server).put(position)
 
     def clear(self) -> None:
-        """Discard the positions; the next use queries them again."""
         self._servers.clear()
 
     def _positions(self, server: str) -> "_Positions":
@@ -157,7 +198,7 @@ class _Positions:
 
 def new_blocks(
     known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: ProgressOnce
-) -> Generator[ParseTask]:
+) -> Generator[tuple[Block, BlockPlace]]:
     """Yield the new blocks of the logs.
 
     :param tally: counts the files, and those that cannot be read.
@@ -173,7 +214,7 @@ def new_blocks(
 
 def _of_log(
     known: KnownPositions, path: Path, tally: Tally, server: str, progress: ProgressOnce
-) -> Iterator[ParseTask]:
+) -> Iterator[tuple[Block, BlockPlace]]:
     with opened(path) as file:
         if is_trace(file):
             raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
@@ -199,7 +240,7 @@ def _of_log(
             reached = Position(name, str(path), block.end, block.last_line, head, LogDigest.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
             known_before, consumed = block.end <= known_to, file.consumed()
-            yield ParseTask(block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed))
+            yield block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed)
             since = reached if moves else since
         progress.reach(str(path), _size(file))
         if unfinished.content:
@@ -234,3 +275,80 @@ def _over(day: str) -> int:
         return int((datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) + timedelta(days=2)).timestamp())
     except (ValueError, OverflowError):
         return 0
+
+
+def parse(block: Block, place: BlockPlace) -> ParsedBlock:
+    tally, server = Tally(), place.position.server
+    batch = pbs_batch(block, place.position.path, tally, server if place.named else "")
+    malformed = [malformed_line(server, line) for line in batch.malformed]
+    changes = Changes() if place.known else batch.changes
+    return ParsedBlock(prepare_jobs(batch.jobs), malformed, batch.interrupted, changes, tally, place)
+
+
+def malformed_line(server: str, malformed: Malformed) -> MalformedLine:
+    """Convert a malformed line to its row in the store."""
+    error = malformed.error
+    return MalformedLine(
+        server, malformed.path, malformed.line, malformed.offset, error.reason, error.field, malformed.content
+    )
+
+
+def parsed_blocks(blocks: Iterable[tuple[Block, BlockPlace]]) -> Generator[ParsedBlock]:
+    """Parse blocks and yield the results in the same order.
+
+    Starts processes after :data:`MIN_PARALLEL_BYTES` bytes: parsing takes more time than the rest of ingesting, and
+    Python runs one thread at a time.  About two blocks per process are in progress, so that memory stays bounded.
+    """
+    processes = len(os.sched_getaffinity(0))
+    pool: ProcessPoolExecutor | None = None
+    ready = Event()
+    waiting: deque[tuple[int, Future[ParsedBlock]]] = deque()
+    parsed = under_way = 0
+    with ExitStack() as stack:
+        for block, place in blocks:
+            size = len(block.content)
+            if pool is None and parsed >= MIN_PARALLEL_BYTES and processes > 1:
+                pool = stack.enter_context(_pool(processes))
+                Thread(target=_start, args=[pool, ready], daemon=True).start()
+            if pool is None or not ready.is_set():
+                parsed += size
+                yield parse(block, place)
+                continue
+            waiting.append((size, pool.submit(parse, block, place)))
+            under_way += size
+            del block
+            while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
+                size, result = waiting.popleft()
+                under_way -= size
+                yield result.result()
+        while waiting:
+            yield waiting.popleft()[1].result()
+
+
+def _start(pool: ProcessPoolExecutor, ready: Event) -> None:
+    """Start the pool, which takes as long as parsing many blocks."""
+    # If it cannot be started, submitting a task raises the error; it may be closed already.
+    with suppress(Exception):
+        pool.submit(os.getpid).result()
+    ready.set()
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    # forkserver: children are forked from a process without threads, which has imported this module once.
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return ProcessPoolExecutor(processes, context, initializer=_begin)
+
+
+def _begin() -> None:
+    """End this process when its parent is killed; without this it waits for tasks for ever."""
+    # Parsing creates many plain values and no cycles; garbage collection takes 6% of the time.
+    gc.set_threshold(1_000_000)
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()

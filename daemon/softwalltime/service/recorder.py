@@ -21,10 +21,9 @@ from softwalltime.jobs import DecisionRecord
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.new_submissions import NewSubmissions
 from softwalltime.service.promise_store import PromiseStore
-from softwalltime.store.connections import rejects_data
+from softwalltime.store.connections import StatementMonitor, rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.statement_timeout import StatementMonitor
 
 BATCH = 1000
 """Decisions in one transaction."""

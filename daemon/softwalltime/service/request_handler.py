@@ -6,7 +6,7 @@ from time import perf_counter
 
 from softwalltime.jobs import DecisionRecord
 from softwalltime.policy.decide import Decision
-from softwalltime.service.latency import RequestMetrics
+from softwalltime.service.new_submissions import RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (
     JobValueError,
@@ -18,7 +18,7 @@ from softwalltime.service.protocol import (
     answer_set,
     read_request,
 )
-from softwalltime.service.recent_scripts import RecentScripts
+from softwalltime.service.status import RequestMetrics
 
 MAX_WAITING_DECISIONS = 100_000
 """Decisions that wait for the store at most; then the oldest are dropped and counted."""
@@ -36,8 +36,6 @@ class RequestHandler:
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
         self.scripts = RecentScripts()
-        self.after: Callable[[DecisionRecord], None] = self.queue
-        """Called with each decision after its response was sent."""
         self._status = status
         self._counted = ""
         self._keep = False
@@ -79,7 +77,6 @@ class RequestHandler:
         return answer_none(basis, ordering)
 
     def keeps(self) -> bool:
-        """Return whether the last request asks to keep its connection open."""
         return self._keep
 
     def note(self, delivered: bool = True) -> None:
@@ -96,7 +93,7 @@ class RequestHandler:
             self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
             self.scripts.note(record.submission)
-            self.after(record)
+            self.queue(record)
 
     def queue(self, record: DecisionRecord) -> None:
         """Queue a decision to be stored; safe from any thread."""

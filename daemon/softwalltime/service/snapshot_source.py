@@ -13,8 +13,7 @@ from softwalltime.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapsho
 from softwalltime.live.agent import START_RESOURCE
 from softwalltime.live.connection import PbsConnection
 from softwalltime.live.ifl import Attributes
-from softwalltime.live.jobs import OWNER, PENDING
-from softwalltime.live.watch import Extra, JobWatcher
+from softwalltime.live.watch import OWNER, PENDING, Extra, JobWatcher
 
 STATE = ("job_state", "mtime", "estimated")
 """Attributes that are read of every job at each look."""

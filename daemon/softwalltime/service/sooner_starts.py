@@ -68,14 +68,12 @@ class SoonerStarts:
         return {job_id: found for job_id, (_, found) in self._known.items() if found is not None}
 
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
-        """The walltime to request instead, by user and walltime."""
         with self._engine.connect() as connection:
             past = list(read_requests(connection, now - WINDOW, LEAST_JOBS, self._server))
         found = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
         return {request: seconds for request, seconds in found.items() if seconds is not None}
 
     def _wanted(self, queue: ModelledQueue) -> Iterator[tuple[str, int]]:
-        """Jobs and the walltimes suggested for them."""
         seen = set()
         for job in queue.live[queue.model.running :]:
             request = job.submission.user, job.submission.walltime or 0

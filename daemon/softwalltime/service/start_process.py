@@ -15,7 +15,6 @@ OUT_OF_MEMORY = 800
 
 
 def main() -> None:
-    """Publish until the input ends."""
     # Control-C and systemd send signals to all processes of the daemon, which ends this one itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,6 +1,8 @@
 """The daemon's status: one frozen value for the protocol, the metrics and the commands."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
@@ -9,11 +11,50 @@ from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.drive import PredictorFailure
 from softwalltime.errors import SoftwalltimeError
-from softwalltime.service.latency import Histogram
+from softwalltime.jobs import DecisionRecord
 from softwalltime.store.quality import Quality, StartQuality, WaitOfSize
 
 OK = "ok"
 NOT_FOLLOWED = "not followed"
+
+BOUNDS = (
+    25, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 1_000_000,
+)  # fmt: skip
+"""Upper bounds of the histogram's buckets in microseconds; one more bucket follows the last bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Durations counted in buckets."""
+
+    bounds_us: Sequence[int]
+    """Upper bounds of the buckets in microseconds."""
+    counts: Sequence[int]
+    """Durations in each bucket, and above the last bound."""
+    total_us: int
+    """Sum of the durations in microseconds."""
+
+    def since(self, earlier: "Histogram") -> "Histogram":
+        """Return the durations added after ``earlier``; all of them if the daemon was restarted since."""
+        counts = [count - before for count, before in zip(self.counts, earlier.counts, strict=True)]
+        return self if min(counts) < 0 else Histogram(self.bounds_us, counts, self.total_us - earlier.total_us)
+
+    def percentile(self, share: float) -> float | None:
+        """Return the percentile in microseconds, interpolated linearly within a bucket; ``None`` without durations.
+
+        :param share: between 0 and 1.
+        :return: at most the last bound.
+        """
+        wanted = share * sum(self.counts)
+        if not wanted:
+            return None
+        below = 0
+        for number, count in enumerate(self.counts[:-1]):
+            if count and below + count >= wanted:
+                low = self.bounds_us[number - 1] if number else 0
+                return low + (self.bounds_us[number] - low) * (wanted - below) / count
+            below += count
+        return float(self.bounds_us[-1])
 
 
 class StatusError(SoftwalltimeError):
@@ -212,8 +253,6 @@ class Status:
     """Live values: alters of jobs that wait and run."""
     failures: tuple[PredictorFailure, ...] = ()
     """Errors of predictors since the history was loaded, by predictor and step."""
-    shadows_skipped: int = 0
-    """Decisions stored without the shadow predictors, because too many waited."""
     starts: StartsStatus = StartsStatus()
     """Forecasts of the starts of waiting jobs."""
 
@@ -227,7 +266,6 @@ class Status:
         return self.ready and self.store == OK and self.settings == OK
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain names, numbers, lists and dictionaries."""
         return asdict(self)
 
     @classmethod
@@ -253,3 +291,42 @@ def _status_reader() -> TypeAdapter[Status]:
 def _of_another_version(response: Mapping[str, Any], reason: str) -> str:
     version = response.get("version", "unknown")
     return f"the status of the daemon, version {version}, {reason}: restart the daemon, or ask with its own command"
+
+
+@dataclass(slots=True)
+class DurationCounter:
+    """Counts durations in the buckets of ``BOUNDS`` and adds them up, in microseconds."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    total: int = 0
+
+    def add(self, microseconds: int) -> None:
+        self.counts[bisect_left(BOUNDS, microseconds)] += 1
+        self.total += microseconds
+
+    def histogram(self) -> Histogram:
+        """Return the durations so far; safe from any thread."""
+        return Histogram(BOUNDS, self.counts.copy(), self.total)
+
+
+class RequestMetrics:
+    """Decisions by event, mode and action; response times, durations of the hook's exchanges, and its timeouts."""
+
+    def __init__(self) -> None:
+        self.decisions: Counter[tuple[str, str, str]] = Counter()
+        self.answers = DurationCounter()
+        self.exchanges = DurationCounter()
+        self.timeouts = 0
+        """Requests of the hook that timed out, a lower bound: the hook reports how many in a row preceded a request."""
+        self._before = 0
+
+    def add(self, decision: DecisionRecord) -> None:
+        self.decisions[decision.event, decision.mode, decision.action] += 1
+        self.answers.add(decision.took)
+        if decision.exchange_before is not None:
+            self.exchanges.add(decision.exchange_before)
+        count, before = decision.timeouts, self._before
+        if count:
+            # If the number has grown, it includes the timeouts that were reported before.
+            self.timeouts += count - before if count > before else count
+        self._before = count

@@ -22,16 +22,15 @@ from softwalltime.events import Event as JobEvent
 from softwalltime.predictors.base import History
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
-from softwalltime.service.observing import JobEvents
-from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.prediction_service import JobEvents, PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
+from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
 from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
-from softwalltime.store.retention import RefusalReason, RetentionRun, prune
-from softwalltime.store.statement_timeout import StatementMonitor
+from softwalltime.store.retention import RefusalReason, RetentionRun
 
 HOUR = 3600
 DAY = 86400
@@ -218,14 +217,14 @@ class Worker(BackgroundThread):
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            wanted_jobs = together(connection, predictions.histories, now)
+            wanted_jobs = together(connection, predictions.driver.histories(), now)
             jobs = read_history(connection, *wanted_jobs, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
-        if predictions.fit_seconds is not None:
+        if predictions.driver.fit_seconds is not None:
             # This copy does not answer yet.
             _fit(predictions, now)
-            self._next_fit = self._monotonic() + predictions.fit_seconds
+            self._next_fit = self._monotonic() + predictions.driver.fit_seconds
         self._job_events, self._last_change = JobEvents(), None
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
@@ -258,11 +257,11 @@ class Worker(BackgroundThread):
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, stored in read_new(connection, self._last_id):
                 job = self._handler.scripts.complete(stored)
-                if predictions.observes:
+                if predictions.driver.observes:
                     predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
                 self._last_id = number
-            if predictions.observes:
+            if predictions.driver.observes:
                 predictions.observe(self._changes(connection))
 
     def _changes(self, connection: Connection) -> list[JobEvent]:
@@ -279,7 +278,7 @@ class Worker(BackgroundThread):
     def _fit(self) -> None:
         """Start the thread that fits predictors, if it is time."""
         predictions = self._handler.predictions
-        seconds = predictions.fit_seconds
+        seconds = predictions.driver.fit_seconds
         fitting = self._fitting is not None and self._fitting.is_alive()
         if seconds is None or fitting or self._monotonic() < self._next_fit:
             return
@@ -295,7 +294,7 @@ class Worker(BackgroundThread):
                 return
             self._pruning_began = self._monotonic()
             self._next_pruning = self._pruning_began + DAY
-            self._pruning = prune(engine, self._keep_days, int(self._clock()))
+            self._pruning = RetentionRun(engine, self._keep_days, int(self._clock()))
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
         refused = self._pruning.refused

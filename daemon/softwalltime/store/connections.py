@@ -2,18 +2,21 @@
 
 import os
 import pwd
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, create_engine, event, extract, func, select, text
 from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError
 
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store.blockers import LOCK_NOT_AVAILABLE, blockers_named, sqlstate
-from softwalltime.store.statement_timeout import MonitoredConnection, StatementMonitor
+from softwalltime.store.queries import query
 from softwalltime.store.tables import write_lock
 
 OLDEST = 14
@@ -21,7 +24,9 @@ OLDEST = 14
 LOCK_TIMEOUT = "50s"
 """Time for which a statement waits for a lock: less than the daemon's limit of a statement, so that PostgreSQL's error
 comes first."""
-
+LOCK_NOT_AVAILABLE = "55P03"
+"""SQLSTATE of a lock timeout."""
+_REMEDY = ": if it does not end, end it with SELECT pg_terminate_backend(PROCESS) as its role or a superuser"
 _DEFAULTS = {
     "connect_timeout": "5",
     "fallback_application_name": "softwalltime",
@@ -47,6 +52,92 @@ _ADVICE = {
     LOCK_NOT_AVAILABLE: "another softwalltime works on the same tables: wait for it, then run this again",
     "57014": "it cancelled the statement: see its statement_timeout",
 }
+
+
+class StatementMonitor:
+    """Time limit of the statements of an engine's connections, and for how long a statement has been waiting.
+
+    The client enforces it: a hung server enforces none, TCP keepalives do not help where the kernel of a suspended
+    PostgreSQL still acknowledges, and libpq has no timeout for statements.
+
+    :param timeout: seconds that the server may take for one exchange; ``None``: no limit.
+    """
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._local = threading.local()
+        self._waits: dict[int, tuple[float, bool]] = {}
+        """Start of each current wait, and whether the usual limit applies."""
+
+    def waiting(self) -> float:
+        """Return for how many seconds the longest current wait has lasted; 0 if there is none.
+
+        Statements within :meth:`patient` are not counted.
+        """
+        # A copy in one step, because other threads change it.
+        return max((monotonic() - since for since, usual in list(self._waits.values()) if usual), default=0.0)
+
+    def longest_wait(self) -> float:
+        """Return the same with the statements within :meth:`patient`, which may be slow while PostgreSQL works."""
+        return max((monotonic() - since for since, _ in list(self._waits.values())), default=0.0)
+
+    @contextmanager
+    def patient(self, timeout: float | None) -> Iterator[None]:
+        """Give the statements of this thread another limit, for work that is expected to take long."""
+        before = getattr(self._local, "timeout", ())
+        self._local.timeout = (timeout,)
+        try:
+            yield
+        finally:
+            self._local.timeout = before
+
+    def limited(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Return the generator of an exchange with a limit.
+
+        :raises TimeoutError: in the generator, if the server takes longer.
+        """
+        try:
+            wanted = next(exchange)
+        except StopIteration as end:
+            return end.value
+        own = getattr(self._local, "timeout", ())
+        timeout = own[0] if own else self._timeout
+        began = monotonic()
+        self._waits[id(exchange)] = began, not own
+        try:
+            while True:
+                # psycopg resumes the generator without readiness several times a second.
+                ready = yield wanted
+                if not ready and timeout is not None and monotonic() - began > timeout:
+                    raise TimeoutError(f"no answer within {timeout:g} s")
+                try:
+                    wanted = exchange.send(ready)
+                except StopIteration as end:
+                    return end.value
+        finally:
+            self._waits.pop(id(exchange), None)
+
+
+class MonitoredConnection(psycopg.Connection[Any]):
+    """Connection whose statements have a time limit, once ``monitor`` is set."""
+
+    where: str = ""
+    """The server and the database, for messages."""
+    monitor: StatementMonitor | None = None
+
+    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run an exchange with the server.
+
+        :raises psycopg.OperationalError: if the server takes too long; the connection is closed then.
+        """
+        if self.monitor is None:
+            return super().wait(gen, *args, **kwargs)
+        try:
+            return super().wait(self.monitor.limited(gen), *args, **kwargs)
+        except TimeoutError as error:
+            # The server may answer later, so that the connection cannot be used for another statement.
+            self.close()
+            raise psycopg.OperationalError(str(error)) from None
 
 
 def connect(dsn: str, monitor: StatementMonitor | None = None, instead_of_root: str = "") -> Engine:
@@ -238,3 +329,31 @@ def lock(connection: Connection) -> None:
     """
     with blockers_named(connection, write_lock.name):
         connection.execute(text(f"LOCK TABLE {write_lock.fullname} IN EXCLUSIVE MODE"))
+
+
+@contextmanager
+def blockers_named(connection: Connection, table: str | None = None) -> Iterator[None]:
+    """Add the blocking sessions to the error of a lock timeout.
+
+    :param table: the table that was to be locked; ``None``: any of ours, for reading too.
+    :raises StoreError: instead of the lock timeout; says which sessions to end.
+    """
+    try:
+        yield
+    except StoreError as error:
+        if sqlstate(error) != LOCK_NOT_AVAILABLE:
+            raise
+        # Another connection: the transaction of this one has failed.
+        with connection.engine.connect() as other:
+            sessions = other.execute(query("blocking_sessions"), {"table": table}).scalars().all()
+        if not sessions:
+            raise
+        raise StoreError(f"{error}; blocked by {' and '.join(sessions)}{_REMEDY}") from error
+
+
+def sqlstate(error: Exception) -> str:
+    """Return PostgreSQL's code of an error that SQLAlchemy or this package raised from it; ``""`` if it has none."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    if isinstance(cause, DBAPIError):
+        cause = cause.orig
+    return getattr(cause, "sqlstate", None) or ""

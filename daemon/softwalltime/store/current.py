@@ -18,10 +18,9 @@ from softwalltime.jobs import (
 )
 from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import submission_names
+from softwalltime.store.jobs import of_jobs, script, submission_names
 from softwalltime.store.queries import query
-from softwalltime.store.scripts import job_scripts, of_jobs, script
-from softwalltime.store.tables import current_jobs
+from softwalltime.store.tables import current_jobs, job_scripts
 
 _columns = current_jobs.columns
 _submission = [_columns[name] for name in submission_names]

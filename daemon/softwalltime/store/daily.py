@@ -11,205 +11,24 @@ number of seconds.
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Date,
-    DateTime,
-    Double,
-    Engine,
-    Integer,
-    PrimaryKeyConstraint,
-    SmallInteger,
-    Table,
-    delete,
-)
+from sqlalchemy import Connection, Engine, TableClause, column, delete, table
 
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.queries import query
-from softwalltime.store.tables import decision_reason, key_column, metadata
+from softwalltime.store.tables import SCHEMA
 
 
-def _day() -> Column[object]:
-    return Column("day", Date, nullable=False, comment="day in UTC")
+def _figures(*names: str) -> tuple[TableClause, ...]:
+    return tuple(table(name, column("day"), schema=SCHEMA) for name in names)
 
 
-def _number(name: str, comment: str) -> Column[int]:
-    return Column(name, Integer, nullable=False, comment=comment)
-
-
-def _sum(name: str, comment: str) -> Column[float]:
-    return Column(name, Double, nullable=False, comment=comment)
-
-
-def _microseconds(name: str, comment: str) -> Column[int]:
-    return Column(name, Integer, comment=f"{comment}, microseconds; null: not known")
-
-
-monitoring = Table(
-    "monitoring",
-    metadata,
-    Column("id", SmallInteger, primary_key=True, autoincrement=False, comment="always 1: there is one row"),
-    Column("jobs_id", BigInteger, nullable=False, comment="completed jobs up to this id are included"),
-    Column("predictions_id", BigInteger, nullable=False, comment="predictions up to this id are included"),
-    Column("first_set", BigInteger, comment="time at which a soft walltime was first set, epoch seconds"),
-    Column("refreshed_at", DateTime(timezone=True), comment="time of the last refresh of the daily figures"),
-    comment="Progress of the daily figures.",
-)
-
-stale_days = Table(
-    "stale_days",
-    metadata,
-    Column("day", Date, primary_key=True, comment="day in UTC of the end of a job or of a prediction"),
-    comment="Days whose figures must be computed again, because jobs or predictions were added.",
-)
-
-
-def _scores(name: str, time: str, of: str) -> Table:
-    return Table(
-        name,
-        metadata,
-        _sum("accuracy", "sum of min(p, t) / max(p, t)"),
-        _sum("absolute_error", "sum of |p - t|, seconds"),
-        _sum("request_error", "sum of walltime - t, seconds"),
-        _sum("runtime", "sum of t, seconds"),
-        _sum("walltime", "sum of the walltimes, seconds"),
-        _sum("share", "sum of t / walltime"),
-        _sum("extensions", "sum of (t - 1) / p, rounded down: extensions by the scheduler"),
-        Column("longest_walltime", BigInteger, nullable=False, comment="maximum walltime, seconds"),
-        Column("most_extensions", BigInteger, nullable=False, comment="maximum number of extensions of one job"),
-        _number("jobs", "scored jobs that ended in the period: they ran and had a walltime"),
-        _number("adjusted", "jobs with a soft walltime below the walltime"),
-        _number("underestimated", "jobs with p < t"),
-        _number("badly_underestimated", "jobs with t - p > 1800 s"),
-        _number("over", "jobs with a soft walltime of at least t"),
-        _number("killed", "jobs killed at their walltime"),
-        Column(time, Date, nullable=False, comment=of),
-        key_column("mode", "off, shadow or on; empty: no prediction known"),
-        key_column("predictor", "predictor with its options; empty: no prediction known"),
-        key_column("queue", "queue from which the jobs ran"),
-        key_column("project", "PBS project"),
-        key_column("user_name", "user"),
-        PrimaryKeyConstraint(time, "mode", "predictor", "queue", "project", "user_name"),
-        comment="Predictions and runtimes. t: runtime, at most the walltime; p: soft walltime, else the walltime.",
-    )
-
-
-daily_scores = _scores("daily_scores", "day", "day in UTC")
-# Queries by month, such as all by user, would otherwise add up some hundred thousand rows.
-monthly_scores = _scores("monthly_scores", "month", "first day of the month in UTC")
-
-daily_medians = Table(
-    "daily_medians",
-    metadata,
-    _sum("accuracy", "median of min(p, t) / max(p, t)"),
-    _day(),
-    key_column("mode", "as in daily_scores"),
-    key_column("predictor", "as in daily_scores"),
-    PrimaryKeyConstraint("day", "mode", "predictor"),
-    comment="Median accuracy, which cannot be computed from sums.",
-)
-
-daily_lengths = Table(
-    "daily_lengths",
-    metadata,
-    _day(),
-    _number("walltime", "length class of the walltime, see the function length_class"),
-    _number("planned", "length class of the soft walltime, else of the walltime"),
-    _number("runtime", "length class of the runtime, at most the walltime"),
-    _number("jobs", "number"),
-    key_column("queue", "queue from which the jobs ran"),
-    PrimaryKeyConstraint("day", "queue", "walltime", "planned", "runtime"),
-    comment="Number of predicted jobs by queue and length.",
-)
-
-daily_waits = Table(
-    "daily_waits",
-    metadata,
-    _sum("wait", "sum of the waits from eligible to start, seconds"),
-    _sum("slowdown", "sum of the bounded slowdowns"),
-    _sum("slowdown_log", "sum of their natural logarithms"),
-    _day(),
-    _number("processors", "class: at least this many processors, 1, 2, 9 or 65; 0: not known"),
-    _number("walltime", "class: walltime of at most this many seconds, 3600, 28800 or 86400; 0: longer"),
-    _number("jobs", "number"),
-    Column("after", Boolean, nullable=False, comment="submitted after a soft walltime was first set"),
-    PrimaryKeyConstraint("day", "after", "processors", "walltime"),
-    comment="Waits of scored jobs.",
-)
-
-daily_shadows = Table(
-    "daily_shadows",
-    metadata,
-    _sum("accuracy", "sum of min(p, t) / max(p, t)"),
-    _sum("absolute_error", "sum of |p - t|, seconds"),
-    _day(),
-    _number("jobs", "scored jobs that ended on the day and for which shadow predictors were asked"),
-    _number("adjusted", "jobs with p below the walltime"),
-    _number("underestimated", "jobs with p < t"),
-    _number("badly_underestimated", "jobs with t - p > 1800 s"),
-    key_column("role", "shadow; live: the predictor of the policy; walltime: no predictor"),
-    key_column("predictor", "predictor with its options"),
-    PrimaryKeyConstraint("day", "role", "predictor"),
-    comment="Shadow predictors and the policy's on the same jobs. t, p: see daily_scores.",
-)
-
-daily_ordering = Table(
-    "daily_ordering",
-    metadata,
-    _sum("accuracy", "sum of min(o, t) / max(o, t)"),
-    _sum("ordering", "sum of o, seconds"),
-    _sum("runtime", "sum of t, seconds"),
-    _sum("walltime", "sum of the walltimes, seconds"),
-    _sum("share", "sum of t / walltime"),
-    _day(),
-    _number("jobs", "scored jobs with an ordering value"),
-    _number("underestimated", "jobs with o < t"),
-    key_column("mode", "shadow or on"),
-    PrimaryKeyConstraint("day", "mode"),
-    comment="Ordering values and runtimes. o: ordering value; t: runtime, at most the walltime.",
-)
-
-daily_decisions = Table(
-    "daily_decisions",
-    metadata,
-    _day(),
-    _number("requests", "number"),
-    key_column("event", "PBS hook event"),
-    key_column("mode", "off, shadow or on"),
-    key_column("predictor", "predictor with its options; or walltime or keep"),
-    key_column("action", "set, shadow or none"),
-    Column("reason", decision_reason, nullable=False, comment="reason code of the decisions"),
-    PrimaryKeyConstraint("day", "event", "mode", "predictor", "action", "reason"),
-    comment="Number of decisions by reason.",
-)
-
-daily_hook = Table(
-    "daily_hook",
-    metadata,
-    Column("day", Date, primary_key=True, comment="day in UTC"),
-    _number("requests", "recorded requests of the hook"),
-    _number("timeouts", "requests of the hook that timed out, lower bound"),
-    _number("most_timeouts", "maximum of consecutive timeouts"),
-    _microseconds("answer_p50", "median response time of the daemon"),
-    _microseconds("answer_p95", "95th percentile"),
-    _microseconds("answer_p99", "99th percentile"),
-    _microseconds("answer_most", "maximum"),
-    _microseconds("exchange_p50", "median round trip of the hook"),
-    _microseconds("exchange_p95", "95th percentile"),
-    _microseconds("exchange_p99", "99th percentile"),
-    _microseconds("exchange_most", "maximum"),
-    comment="Latency of the hook's requests.",
-)
-
-OF_JOBS = (daily_scores, daily_medians, daily_lengths, daily_waits, daily_shadows, daily_ordering)
+OF_JOBS = _figures("daily_scores", "daily_medians", "daily_lengths", "daily_waits", "daily_ordering")
 """Figures of the jobs that ended on a day."""
-OF_PREDICTIONS = (daily_decisions, daily_hook)
+OF_PREDICTIONS = _figures("daily_decisions", "daily_hook")
 """Figures of the predictions made on a day."""
 DAILY = (*OF_JOBS, *OF_PREDICTIONS)
-
+monthly_scores = table("monthly_scores", column("month"), schema=SCHEMA)
+"""Queries by month, such as all by user, would otherwise add up some hundred thousand rows of ``daily_scores``."""
 
 MARK_BATCH = 200_000
 """Jobs, and predictions, whose days are marked in one transaction, some tenths of a second."""
@@ -280,8 +99,8 @@ def _compute_day(connection: Connection, day: date) -> None:
         # Jobs and predictions deleted by retention stay in the figures.
         if connection.execute(query(fewer), values).scalar_one():
             continue
-        for table in tables:
-            connection.execute(delete(table).where(table.c.day == day))
+        for figures in tables:
+            connection.execute(delete(figures).where(figures.c.day == day))
         for name in names:
             connection.execute(query(name), values)
 

@@ -1,18 +1,23 @@
-"""The SQL functions of sql/functions and the views of sql/views: installed, removed, compared.
+"""The SQL functions of sql/functions, the views of sql/views, and all comments: installed, removed, compared.
 
 They are installed after the migrations, so that they change without one, and views are removed before a migration,
 because PostgreSQL does not change a table that a view reads.
 """
 
 import re
+import tomllib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import starmap
 
 from psycopg import errors
-from sqlalchemy import Connection
+from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy.schema import SetColumnComment
+from sqlalchemy.types import NullType
 
-from softwalltime.store.comments import install_view_comments
+from softwalltime import resources
 from softwalltime.store.connections import run_script
 from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
@@ -71,7 +76,7 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.comments` lacks."""
+    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.definitions` lacks."""
 
     name: str
     statements: str
@@ -118,3 +123,37 @@ def _create_views(connection: Connection) -> None:
     for view in views():
         run_script(connection, view.statements)
     install_view_comments(connection, (view.statements for view in views()))
+
+
+_COLUMN = re.compile(r"COMMENT ON COLUMN softwalltime\.\w+\.(\w+) IS\s+'((?:[^']|'')*)';")
+_OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
+
+
+def own_comments(statements: str) -> set[tuple[str, str]]:
+    """Return the columns, by view and name, that the statements of a view comment themselves."""
+    return set(_OWN.findall(statements))
+
+
+def view_columns() -> dict[str, str]:
+    """Return the comments of columns of several views, by name, where no column of a table has the same meaning."""
+    return tomllib.loads((resources.sql() / "view_columns.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def column_comments() -> dict[str, str]:
+    """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
+    comments: dict[str, set[str]] = defaultdict(set)
+    for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
+        comments[name].add(comment.replace("''", "'"))
+    return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | view_columns()
+
+
+def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:
+    """Set the comments that differ of the views' columns that have none of their own."""
+    own = set().union(*map(own_comments, statements))
+    for view, name, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
+        wanted = column_comments().get(name)
+        if (view, name) not in own and wanted != comment:
+            column = Column(name, NullType(), comment=wanted)
+            Table(view, MetaData(schema=SCHEMA), column)
+            connection.execute(SetColumnComment(column))

@@ -1,22 +1,67 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Column, Connection, Engine, MetaData, Select, Table, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    MetaData,
+    Select,
+    Table,
+    and_,
+    case,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
-from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Submission, Values, job_of, whole_array
 from softwalltime.states import state_of
 from softwalltime.store.connections import driver_connection, lock
 from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
-from softwalltime.store.scripts import job_scripts, of_jobs, script
-from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, start_or_never
+from softwalltime.store.queries import query
+from softwalltime.store.tables import (
+    NEVER_STARTED,
+    completed_jobs,
+    interrupted_runs,
+    job_scripts,
+    start_or_never,
+)
+
+# The hook records scripts, before or after the job's end is read; no accounting record has them.
+script = func.coalesce(job_scripts.c.script, "").label("script")
+"""The script in a query that joins :func:`of_jobs`; empty: unknown."""
+
+
+def of_jobs(jobs: Table) -> ColumnElement[bool]:
+    """The condition of the outer join with a table of jobs."""
+    job_id = jobs.columns.job_id
+    array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
+    return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
+
+
+def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
+    """Store the scripts of those submissions that have one and an id of at most ``LONGEST_NAME`` characters."""
+    scripts = {
+        (of.submitted, job_id): storable_text(of.script)
+        for of in submissions
+        if of.script and 0 < len(job_id := storable_text(whole_array(of.job_id))) <= LONGEST_NAME
+    }
+    if scripts:
+        # In one order, so that two writers of the same jobs do not wait for each other.
+        keys = sorted(scripts)
+        values = {"ctime": [key[0] for key in keys], "job_id": [key[1] for key in keys]}
+        connection.execute(query("add_scripts"), {**values, "script": [scripts[key] for key in keys]})
+
 
 _CHUNK = 100
 """Jobs fetched at once: psycopg converts them in one step, in which the daemon answers nobody."""
@@ -106,21 +151,12 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
 
-def read_jobs(
-    connection: Connection, *, server: str | None = None, since: int | None = None, until: int | None = None
-) -> Iterator[CompletedJob]:
-    """Yield the jobs of ``server``, or all, that ended at or after ``since`` and before ``until``.
+def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
+    """Yield all jobs, ordered by end time, then by the order in which they were stored.
 
-    They are ordered by end time, then by the order in which they were stored.  Memory is bounded; the transaction must
-    stay open until then.
+    Memory is bounded; the transaction must stay open until the end.
     """
     wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
-    if server is not None:
-        wanted = wanted.where(_columns.server == storable_text(server))
-    if since is not None:
-        wanted = wanted.where(_columns.end_time >= since)
-    if until is not None:
-        wanted = wanted.where(_columns.end_time < until)
     yield from map(job_of, stream(connection, wanted))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Self
 
-from sqlalchemy import Connection, Executable, Row, Select, delete, func, select, update
+from sqlalchemy import Connection, Executable, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.errors import StoreError
@@ -20,6 +20,10 @@ TAIL_BYTES = 1024
 """Number of the last bytes read by which a rewritten file is detected."""
 
 _logs = log_positions.columns
+_COLUMNS = (
+    "server", "path", "byte_offset", "line_number", "head_length", "head_digest", "tail_length", "tail_digest",
+)  # fmt: skip
+"""Columns of a position, in the order of its fields."""
 
 
 class OvertakenError(StoreError):
@@ -61,7 +65,13 @@ class Position:
 
 def read_positions(connection: Connection, server: str | None = None) -> list[Position]:
     """Return the positions in all logs of ``server``, or of all servers, ordered by path."""
-    return [_position(row) for row in connection.execute(_positions(server).order_by(_logs.path))]
+    wanted = select(*(_logs[name] for name in _COLUMNS)).order_by(_logs.path)
+    if server is not None:
+        wanted = wanted.where(_logs.server == storable_text(server))
+    return [
+        Position(name, path, offset, line, LogDigest(head, head_digest), LogDigest(tail, tail_digest))
+        for name, path, offset, line, head, head_digest, tail, tail_digest in connection.execute(wanted)
+    ]
 
 
 def move_position(connection: Connection, since: Position | None, position: Position) -> None:
@@ -85,34 +95,10 @@ def move_position(connection: Connection, since: Position | None, position: Posi
 
 def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the key columns and the other columns of a position."""
+    head, tail = position.head, position.tail
+    values = position.offset, position.line_number, head.length, head.digest, tail.length, tail.digest
     key = {"server": storable_text(position.server), "path": storable_text(position.path)}
-    return key, {
-        "byte_offset": position.offset,
-        "line_number": position.line_number,
-        "head_length": position.head.length,
-        "head_digest": position.head.digest,
-        "tail_length": position.tail.length,
-        "tail_digest": position.tail.digest,
-    }
-
-
-def _positions(server: str | None) -> Select[str, str, int, int, int, bytes, int, bytes]:
-    wanted = select(
-        _logs.server,
-        _logs.path,
-        _logs.byte_offset,
-        _logs.line_number,
-        _logs.head_length,
-        _logs.head_digest,
-        _logs.tail_length,
-        _logs.tail_digest,
-    )
-    return wanted if server is None else wanted.where(_logs.server == storable_text(server))
-
-
-def _position(row: Row[str, str, int, int, int, bytes, int, bytes]) -> Position:
-    server, path, offset, line_number, head, head_digest, tail, tail_digest = row
-    return Position(server, path, offset, line_number, LogDigest(head, head_digest), LogDigest(tail, tail_digest))
+    return key, dict(zip(_COLUMNS[2:], values, strict=True))
 
 
 MAX_STORED_LINES = 10_000
@@ -167,23 +153,13 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
     return new
 
 
-def read_malformed(
-    connection: Connection, *, server: str | None = None, limit: int | None = None
-) -> list[MalformedLine]:
-    """Return the stored lines of ``server``, or of all servers, the newest first, at most ``limit``."""
-    wanted = select(
-        _malformed.server,
-        _malformed.path,
-        _malformed.line_number,
-        _malformed.byte_offset,
-        _malformed.reason,
-        _malformed.field,
-        _malformed.line,
-        _malformed.seen_at,
-    )
+def read_malformed(connection: Connection, *, server: str | None = None) -> list[MalformedLine]:
+    """Return the stored lines of ``server``, or of all servers, the newest first."""
+    names = ("server", "path", "line_number", "byte_offset", "reason", "field", "line", "seen_at")
+    wanted = select(*(_malformed[name] for name in names)).order_by(_malformed.id.desc())
     if server is not None:
         wanted = wanted.where(_malformed.server == storable_text(server))
-    return [MalformedLine(*row) for row in connection.execute(wanted.order_by(_malformed.id.desc()).limit(limit))]
+    return [MalformedLine(*row) for row in connection.execute(wanted)]
 
 
 def dropped_malformed(connection: Connection, *, server: str | None = None) -> int:

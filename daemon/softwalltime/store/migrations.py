@@ -3,25 +3,22 @@
 An upgrade is one transaction with all migrations, comments, functions and views.  Concurrent ones wait for each other.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.schema import CreateSchema, SchemaItem
+from sqlalchemy.schema import CreateSchema
 
 from softwalltime import resources
 from softwalltime.errors import StoreError, UsageError
-from softwalltime.store import daily, expected_runtimes, promises, scripts  # noqa: F401 - they add their tables to metadata
-from softwalltime.store.blockers import blockers_named
-from softwalltime.store.comments import install_comments
+from softwalltime.store.connections import blockers_named, run_script
 from softwalltime.store.definitions import (
     install_functions,
     install_views,
@@ -30,21 +27,11 @@ from softwalltime.store.definitions import (
     remove_functions,
     remove_views,
 )
-from softwalltime.store.tables import SCHEMA, metadata
+from softwalltime.store.queries import query
+from softwalltime.store.tables import SCHEMA
 
-
-def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
-    return kind != "schema" or name == SCHEMA
-
-
-COMPARISON: dict[str, Any] = {
-    "target_metadata": metadata,
-    "version_table_schema": SCHEMA,
-    "include_schemas": True,
-    "include_name": _is_ours,
-    "compare_server_default": True,
-}
-"""Alembic's options for comparing the database; migrations/env.py uses them too."""
+_Parts = dict[tuple[str, str], tuple[str, str]]
+"""What the schema is made of: parent and definition, by kind and name."""
 _COMMENT = "Jobs, predictions and monitoring figures of softwalltime"
 
 
@@ -81,7 +68,7 @@ def downgrade(engine: Engine, revision: str) -> None:
 def _complete(connection: Connection) -> None:
     """Install what changes without a migration, at the head: comments, functions and views."""
     if _current(connection) == head():
-        install_comments(connection)
+        run_script(connection, (resources.sql() / "comments.sql").read_text(encoding="utf-8"))
         install_functions(connection)
         install_views(connection)
 
@@ -112,42 +99,39 @@ def require_head(engine: Engine) -> None:
 def check(engine: Engine) -> list[str]:
     """Return what differs between the database and what this version needs, one line each.
 
-    Changes nothing, but needs the privileges of an upgrade.
+    Changes nothing, but needs the privileges of an upgrade: it builds the schema anew in a transaction that it undoes.
 
     :raises StoreError: if a newer version of this package upgraded the database.
     """
     with engine.connect() as connection, connection.begin() as transaction, blockers_named(connection):
         _lock_schema(connection)
-        differences = []
         revision = _current(connection)
         # Differences to the tables of a newer version say nothing.
         require_known(revision)
-        if revision != head():
-            differences.append(f"revision: it is {revision or 'none'}, {head()} is needed")
-        context = MigrationContext.configure(connection, opts=COMPARISON)
-        differences += [line for difference in compare_metadata(context, metadata) for line in _lines(difference)]
-        # Functions and views cannot be created for comparison if a table or column is missing.
-        if revision == head() and not any(line.endswith(": missing") for line in differences):
-            differences += _outdated(connection, "function", install_functions, installed_functions)
-            differences += _outdated(connection, "view", install_views, installed_views)
+        installed = _installed(connection)
+        if _has_schema(connection):
+            connection.execute(text(f"ALTER SCHEMA {SCHEMA} RENAME TO {SCHEMA}_checked"))
+        connection.execute(CreateSchema(SCHEMA))
+        _alembic(command.upgrade, connection, "head")
+        _complete(connection)
+        wanted = _installed(connection)
         transaction.rollback()
-        return differences
+    tables = [*_differences(installed, wanted)]
+    defined = [line for line in tables if line.startswith(("function ", "view "))]
+    tables = [line for line in tables if line not in defined]
+    if revision != head():
+        return [f"revision: it is {revision or 'none'}, {head()} is needed", *tables]
+    # A view of what is missing is missing too.
+    return tables if any(line.endswith(": missing") for line in tables) else [*tables, *defined]
 
 
-def _outdated(
-    connection: Connection,
-    word: str,
-    install: Callable[[Connection], None],
-    installed: Callable[[Connection], dict[str, str]],
-) -> Iterator[str]:
-    # PostgreSQL rewrites definitions: install ours in this transaction and compare what it shows.
-    before = installed(connection)
-    install(connection)
-    after = installed(connection)
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            state = "missing" if name not in before else "not wanted" if name not in after else "outdated"
-            yield f"{word} {name}: {state}"
+def _installed(connection: Connection) -> _Parts:
+    """Return tables, their parts, functions and views."""
+    rows = connection.execute(query("installed_tables"), {"schema": SCHEMA})
+    parts = {(row.kind, row.name): (row.parent, row.definition) for row in rows}
+    for kind, definitions in (("function", installed_functions(connection)), ("view", installed_views(connection))):
+        parts |= {(kind, name): ("", definition) for name, definition in definitions.items()}
+    return parts
 
 
 @contextmanager
@@ -223,16 +207,13 @@ def require_known(revision: str) -> None:
     )
 
 
-def _lines(difference: Any) -> Iterator[str]:
-    """Describe one of Alembic's differences: what the database lacks, has in excess, or has differently."""
-    if isinstance(difference, list):
-        for part in difference:
-            yield from _lines(part)
-        return
-    action, *things = difference
-    verb, _, kind = action.partition("_")
-    state = {"add": "missing", "remove": "not wanted"}.get(verb, "differs")
-    # A difference begins with the item itself, or with schema, table and column.
-    path = things[:1] if isinstance(things[0], SchemaItem) else things[1:3]
-    names = (getattr(thing, "name", thing) for thing in path)
-    yield f"{kind.replace('_', ' ')} {'.'.join(map(str, names))}: {state}"
+def _differences(installed: _Parts, wanted: _Parts) -> Iterator[str]:
+    one_sided = {name for kind, name in installed.keys() ^ wanted.keys() if kind in ("table", "column")}
+    for kind, name in sorted(installed.keys() | wanted.keys()):
+        there, right = installed.get((kind, name)), wanted.get((kind, name))
+        parent = (there or right or ("", ""))[0]
+        # Of a table or a column that only one of the two has, its parts are not named.
+        if there == right or not one_sided.isdisjoint((parent, parent.partition(".")[0])):
+            continue
+        differs = "outdated" if kind in ("function", "view") else "differs"
+        yield f"{kind} {name}: {'missing' if there is None else 'not wanted' if right is None else differs}"

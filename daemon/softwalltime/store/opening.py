@@ -7,10 +7,9 @@ from sqlalchemy import Engine
 
 from softwalltime.errors import SourceError
 from softwalltime.settings import Settings, service_user
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.embedded.server import embedded_postgres, has_data
 from softwalltime.store.migrations import require_head, upgrade
-from softwalltime.store.statement_timeout import StatementMonitor
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Write decisions about jobs to the store, and read them."""
 
-import json
 from collections.abc import Iterator, Sequence
 
 from psycopg import sql
@@ -10,15 +9,14 @@ from softwalltime.formatting import DAY
 from softwalltime.jobs import DecisionRecord, SubmissionDecisions
 from softwalltime.store.connections import driver_connection
 from softwalltime.store.encoding import NULL, CopyTexts
-from softwalltime.store.jobs import stream
-from softwalltime.store.scripts import add_scripts
+from softwalltime.store.jobs import add_scripts, stream
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns
 _COLUMNS = (
     "predicted_at", "walltime", "soft_walltime", "predicted", "took", "event", "job_id", "user_name", "project",
     "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason", "had",
-    "ordering", "shadows",
+    "ordering",
 )  # fmt: skip
 _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
     sql.Identifier(str(predictions.schema), predictions.name),
@@ -72,5 +70,5 @@ def _line(decision: DecisionRecord, texts: CopyTexts) -> str:
         f"{texts[decision.event]}\t{texts[job.job_id]}\t{texts[job.user]}\t{texts[job.project]}\t{texts[job.queue]}\t"
         f"{texts[decision.mode]}\t{texts[decision.predictor]}\t{texts[decision.action]}\t{texts[decision.basis]}\t"
         f"{decision.timeouts}\t{decision.exchange_before}\t{decision.reason}\t{decision.had}\t"
-        f"{decision.ordering}\t{NULL if decision.shadows is None else texts[json.dumps(decision.shadows)]}\n"
+        f"{decision.ordering}\n"
     )

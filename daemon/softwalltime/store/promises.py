@@ -4,68 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
-    BigInteger,
-    Column,
     Connection,
-    Double,
-    Identity,
-    Index,
-    Integer,
-    PrimaryKeyConstraint,
-    Table,
-    func,
-    select,
 )
 
 from softwalltime.promises import LatestStart, Outcome, Promise
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import enum_type, key_column, metadata, seconds_column, text_column
-
-outcomes = enum_type("promise_outcome", [outcome.value for outcome in Outcome])
-
-promises = Table(
-    "promises",
-    metadata,
-    seconds_column("promised_at", "time at which the daemon saw the first promise, epoch seconds", known=True),
-    seconds_column("first_start", "start promised first (estimated.start_time), epoch seconds", known=True),
-    seconds_column("last_start", "start promised last, epoch seconds", known=True),
-    seconds_column("start_time", "start, epoch seconds; null: not known"),
-    Column("ncpus", Integer, comment="processors requested"),
-    Column("outcome", outcomes, nullable=False, comment="open, kept, late or withdrawn"),
-    key_column("server", "PBS server"),
-    key_column("job_id", "job id; of an array that of the whole"),
-    text_column("queue", "queue"),
-    PrimaryKeyConstraint("job_id", "server", "promised_at"),
-    comment="Starts that the scheduler promised to its top jobs, and what became of them.",
-)
-
-Index("promises_by_time", promises.c.promised_at)
-# The open ones are read at each start of the daemon.
-Index("promises_open", promises.c.job_id, postgresql_where=promises.c.outcome == Outcome.OPEN.value)
-
-latest_starts = Table(
-    "latest_starts",
-    metadata,
-    seconds_column("set_at", "time at which the daemon set it, epoch seconds", known=True),
-    seconds_column("latest_start", "latest start, epoch seconds", known=True),
-    key_column("server", "PBS server"),
-    key_column("job_id", "job id"),
-    text_column("terms", "digest of the job's attributes; empty once they have changed"),
-    PrimaryKeyConstraint("job_id", "server"),
-    comment="By when waiting jobs should start: order of arrival and walltimes, and a slack.",
-)
-
-live_states = Table(
-    "live_states",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
-    seconds_column("changed_at", "time of the change, epoch seconds", known=True),
-    Column("theta", Double, nullable=False, comment="theta of steering: waiting values are times e^theta"),
-    key_column("server", "PBS server"),
-    text_column("late_job", "late job for which the guard is on; empty: it is off"),
-    comment="State of guard and steering after each change.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +52,7 @@ def broken_since(connection: Connection, since: int) -> tuple[int, int]:
 
     :raises StoreError: if PostgreSQL fails.
     """
-    of = promises.columns
-    ended = of.outcome.in_((Outcome.KEPT.value, Outcome.LATE.value))
-    late = func.count().filter(of.outcome == Outcome.LATE.value)
-    wanted = select(func.count(), late).where(ended, of.start_time >= since)
-    count, broken = connection.execute(wanted).one()
+    count, broken = connection.execute(query("broken_since"), {"since": since}).one()
     return int(count), int(broken)
 
 

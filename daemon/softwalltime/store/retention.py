@@ -82,12 +82,17 @@ class Refusal:
 
 
 class RetentionRun(Iterator[tuple[str, int]]):
-    """A run of retention, made by :func:`prune`: yields the table and the rows deleted after each transaction.
+    """Deletes rows past their retention: yields the table and the rows deleted after each transaction.
 
-    ``refused`` says what is not deleted and why; it is complete after the first step.
+    The caller may stop between two steps.  ``refused`` says what is not deleted and why; it is complete after the first
+    step.  Age is measured from the end of the newest stored job, or from ``now`` if that is earlier or there is none.
+
+    :param keep_days: 0: for ever.
+    :param now: the host's clock, epoch seconds.
+    :param force: delete by age although :func:`refusals` has reasons not to.
     """
 
-    def __init__(self, engine: Engine, keep_days: int, now: int, *, force: bool) -> None:
+    def __init__(self, engine: Engine, keep_days: int, now: int, *, force: bool = False) -> None:
         self.refused: list[Refusal] = []
         self._steps = self._run(engine, keep_days, now, force)
 
@@ -113,18 +118,6 @@ class RetentionRun(Iterator[tuple[str, int]]):
         if not self.refused:
             yield from _in_batches(engine, "start_times", "thin_starts", {"before": as_of - THINNED})
         yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": GRACE}, in_turn=True)
-
-
-def prune(engine: Engine, keep_days: int, now: int, *, force: bool = False) -> RetentionRun:
-    """Delete rows past their retention, step by step; the caller may stop between two steps.
-
-    Age is measured from the end of the newest stored job, or from ``now`` if that is earlier or no job is stored.
-
-    :param keep_days: 0: for ever.
-    :param now: the host's clock, epoch seconds.
-    :param force: delete by age although :func:`refusals` has reasons not to.
-    """
-    return RetentionRun(engine, keep_days, now, force=force)
 
 
 def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:

@@ -12,7 +12,7 @@ from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
 GAP = 3600
-"""Seconds between two forecasts of a job that are kept to be judged, at most."""
+"""Seconds between two forecasts of a job that are kept to be judged, at most; fewer before its start."""
 FORGOTTEN = 86400
 """Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted.
 They are counted until the newest end of a job that is stored."""
@@ -76,13 +76,12 @@ class OpenStart(NamedTuple):
 
 
 def publish_starts(
-    connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int, gap: int = GAP
+    connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int
 ) -> frozenset[str]:
     """Replace the newest forecasts of a server's jobs, and keep some of them to be judged; return the jobs of these.
 
     :param now: when the forecasts were made, epoch seconds.
     :param fresh: seconds since its submission up to which a job's first forecast counts as made then.
-    :param gap: seconds between two forecasts of a job that are kept, at most; fewer before its start.
     """
     columns = StoredStart.__dataclass_fields__
     rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
@@ -90,7 +89,7 @@ def publish_starts(
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
-    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": gap})
+    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": GAP})
     return frozenset(kept.scalars())
 
 
@@ -179,3 +178,32 @@ def _array(values: Sequence[float] | None) -> str | None:
 
 def _storable(value: object) -> object:
     return storable_text(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRuntime:
+    """How long a job will run in all, in seconds: the 5%, 50% and 95% quantiles.
+
+    Of a running job they take into account how long it has run.  ``sooner`` is by how many seconds a waiting job would
+    start earlier with the walltime ``suggested``, ``None`` where that is not known.
+    """
+
+    job_id: str
+    shortest: int
+    median: int
+    longest: int
+    suggested: int | None = None
+    sooner: int | None = None
+
+
+def publish_runtimes(connection: Connection, server: str, runtimes: Sequence[ExpectedRuntime], now: int) -> None:
+    """Replace the predicted runtimes of a server's jobs.
+
+    :param now: when they were predicted, epoch seconds.
+    """
+    rows = {storable_text(runtime.job_id): runtime for runtime in runtimes}
+    values = {"server": storable_text(server), "job_id": list(rows)}
+    connection.execute(query("delete_runtimes"), values)
+    names = ("shortest", "median", "longest", "suggested", "sooner")
+    columns = {name: [getattr(row, name) for row in rows.values()] for name in names}
+    connection.execute(query("set_runtimes"), values | columns | {"now": now})

@@ -1,14 +1,30 @@
 """A user's own jobs as :mod:`.process` knows them: waiting, running, ended, and requests that are too long."""
 
 import json
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime, time, timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, Self
+
+from softwalltime.errors import SoftwalltimeError
 
 VERSION = 1
 """Of the answer; a client of another version refuses it."""
 
 Range = tuple[int, int]
+
+SOCKET = Path("/run/softwalltime-me.sock")
+"""The socket of softwalltime-me.socket; only root can put another one there."""
+TIMEOUT = 5.0
+"""Seconds for each step."""
+LONGEST = 64 << 20
+"""Bytes of an answer: far more than the jobs of one user take."""
+_ROOT = "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)"
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Probabilities of a start by the ends of both ranges and the expected start, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +227,63 @@ class OwnJobs:
 
 def _ranges(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def chance_by(job: WaitingJob, moment: int) -> float | None:
+    """Return the probability that a job starts by a moment, straight between the known ones.
+
+    Nothing is known of what is below 0.05 and above 0.95: these stand for it.  ``None``: there is no range.
+
+    :param moment: epoch seconds.
+    """
+    if job.expected is None or job.range50 is None or job.range90 is None or job.range90[0] == job.range90[1]:
+        return None
+    ends = (job.range90[0], job.range50[0], job.expected, job.range50[1], job.range90[1])
+    chance = SHARES[0]
+    for (begin, low), (end, high) in pairwise(zip(ends, SHARES, strict=True)):
+        if moment >= end:
+            chance = high
+        elif moment > begin:
+            return low + (high - low) * (moment - begin) / (end - begin)
+    return chance
+
+
+def next_midnight(now: int) -> int:
+    """Return the end of the day of ``now``, local time (both epoch seconds)."""
+    tomorrow = datetime.fromtimestamp(now).astimezone().date() + timedelta(days=1)
+    return int(datetime.combine(tomorrow, time()).astimezone().timestamp())
+
+
+class NoOwnJobsError(SoftwalltimeError):
+    """Nobody tells a user about his jobs; the message says who must act."""
+
+
+def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
+    """Return the jobs of this process's user.
+
+    :raises NoOwnJobsError: says what to do, and who.
+    """
+    received = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(TIMEOUT)
+            client.connect(str(path))
+            while len(received) < LONGEST and (part := client.recv(1 << 20)):
+                received += part
+    except FileNotFoundError as error:
+        raise NoOwnJobsError(f"{path}: not there: this host does not offer it, or it is stopped; {_ROOT}") from error
+    except TimeoutError as error:
+        raise NoOwnJobsError(f"{path}: no answer within {TIMEOUT:g} s: ask again; then {_ROOT}") from error
+    except OSError as error:
+        raise NoOwnJobsError(f"{path}: nobody answers: {error.strerror or error}; {_ROOT}") from error
+    if not received.endswith(b"\n"):
+        raise NoOwnJobsError(f"{path}: the answer was cut off: ask again in some seconds; then {_ROOT}")
+    try:
+        found = OwnJobs.from_json(received)
+    except ValueError as error:
+        raise NoOwnJobsError(
+            f"{path}: the answer is of another version than this command: {_ROOT.replace('status', 'restart')}"
+        ) from error
+    if not found.read_at:
+        raise NoOwnJobsError(found.problem)
+    return found

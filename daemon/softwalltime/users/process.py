@@ -9,12 +9,14 @@ import argparse
 import gc
 import logging
 import os
+import pwd
 import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 
 from sqlalchemy import Engine
 
@@ -22,12 +24,9 @@ from softwalltime.errors import SoftwalltimeError, UsageError
 from softwalltime.formatting import printable
 from softwalltime.settings import load_settings
 from softwalltime.shorter_walltimes import LEAST_JOBS
-from softwalltime.store.connections import connect
+from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs import read_ended, read_live, read_requests
-from softwalltime.store.statement_timeout import StatementMonitor
-from softwalltime.users.accounts import Accounts
-from softwalltime.users.answers import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, long_requests
-from softwalltime.users.server import OwnJobsServer
+from softwalltime.users.server import DAYS, MOST_ENDED, MOST_LIVE, AnswerRows, OwnJobsServer, long_requests
 
 EVERY = 10.0
 """Seconds between two readings."""
@@ -43,6 +42,9 @@ SYSTEMD_SOCKET = 3
 """Descriptor of the first socket that systemd passes (sd_listen_fds(3))."""
 
 log = logging.getLogger(__name__)
+
+KEPT = 3600.0
+"""Seconds for which an account is remembered; one that does not exist for a sixth of that."""
 
 
 class OwnJobsReader:
@@ -102,7 +104,6 @@ class OwnJobsReader:
             self._engine = None
 
     def run(self) -> None:
-        """Read for ever."""
         while True:
             begin = time.monotonic()
             try:
@@ -136,7 +137,6 @@ def listening_socket(path: Path | None) -> socket.socket:
 
 
 def main() -> int:
-    """Serve until the process is ended."""
     parser = argparse.ArgumentParser(description="Answer each user with his own jobs.")
     parser.add_argument("socket", type=Path, nargs="?", help="path of the socket; default: the socket of systemd")
     arguments = parser.parse_args()
@@ -158,6 +158,29 @@ def main() -> int:
     gc.freeze()
     OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
+
+
+class Accounts:
+    """Uids by user name, of users with jobs only: no client can make the process ask a slow directory service."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int | None, float]] = {}
+
+    def uid(self, user: str) -> int | None:
+        now = monotonic()
+        found, until = self._known.get(user, (None, 0.0))
+        if now >= until:
+            found = _uid(user)
+            self._known[user] = found, now + (KEPT / 6 if found is None else KEPT)
+        return found
+
+
+def _uid(user: str) -> int | None:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        # ValueError: a name with a null character, or that cannot be encoded.
+        return None
 
 
 if __name__ == "__main__":

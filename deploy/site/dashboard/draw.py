@@ -32,7 +32,7 @@ from tests.store.monitored import NOW, asked, fresh, lately, store
 from softwalltime.accounting.writer import end_record
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.server import embedded_postgres
 from softwalltime.store.migrations import upgrade

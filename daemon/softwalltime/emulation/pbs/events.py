@@ -40,7 +40,8 @@ class Event:
     ``job`` holds what the request says (queuejob, modifyjob) or the whole job (postqueuejob, runjob), ``original`` the
     job that a modifyjob alters.  ``now`` is what the hook's clock shows, ``None`` the true time.  ``offline`` makes the
     event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  Without ``shows_original`` it can
-    be looked up on the server only, as where a text of the request is not UTF-8.
+    be looked up on the server only, as where a text of the request is not UTF-8.  ``requestor_host``: empty is
+    that of the site.
     """
 
     name: Name
@@ -67,14 +68,8 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
         attributes.pop("project", None)
     if array_indices:
         attributes["array_indices_submitted"] = array_indices
-    return Event(
-        "queuejob",
-        attributes,
-        site=site,
-        requestor=submission.user,
-        requestor_host=site.host,
-        now=submission.submitted if now is None else now,
-    )
+    now = submission.submitted if now is None else now
+    return Event("queuejob", attributes, site=site, requestor=submission.user, now=now)
 
 
 def postqueued(
@@ -89,15 +84,8 @@ def postqueued(
 
     :param own: custom resources that it has.
     """
-    return Event(
-        "postqueuejob",
-        _attributes(submission, soft_walltime, own),
-        submission.job_id,
-        site=site,
-        requestor="root",
-        requestor_host=site.host,
-        now=submission.submitted if now is None else now,
-    )
+    attributes, now = _attributes(submission, soft_walltime, own), submission.submitted if now is None else now
+    return Event("postqueuejob", attributes, submission.job_id, site=site, requestor="root", now=now)
 
 
 def altered(
@@ -116,16 +104,9 @@ def altered(
     :param own: custom resources that it has.
     """
     original = {**_attributes(submission, soft_walltime, own), "job_state": state}
-    return Event(
-        "modifyjob",
-        {"Resource_List": resources},
-        submission.job_id,
-        original,
-        site=replace(site, jobs={**site.jobs, submission.job_id: original}),
-        requestor=requestor or submission.user,
-        requestor_host=site.host,
-        now=now,
-    )
+    site = replace(site, jobs={**site.jobs, submission.job_id: original})
+    request, requestor = {"Resource_List": resources}, requestor or submission.user
+    return Event("modifyjob", request, submission.job_id, original, site, requestor, now=now)
 
 
 def started(
@@ -140,15 +121,8 @@ def started(
 
     :param own: custom resources that it has.
     """
-    return Event(
-        "runjob",
-        _attributes(submission, soft_walltime, own),
-        submission.job_id,
-        site=site,
-        requestor="Scheduler",
-        requestor_host=site.host,
-        now=now,
-    )
+    attributes = _attributes(submission, soft_walltime, own)
+    return Event("runjob", attributes, submission.job_id, site=site, requestor="Scheduler", now=now)
 
 
 def _attributes(

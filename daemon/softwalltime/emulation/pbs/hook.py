@@ -8,14 +8,71 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, Final
 
-from softwalltime.emulation.pbs import rules
+from softwalltime.emulation.pbs import tables, values
 from softwalltime.emulation.pbs.events import Event
-from softwalltime.emulation.pbs.module import Pbs
-from softwalltime.emulation.pbs.objects import HookRun, changed, changed_resources
+from softwalltime.emulation.pbs.objects import EventObject, HookRun, Server, changed, changed_resources
 from softwalltime.emulation.pbs.values import as_seconds
 from softwalltime.errors import SourceError
+
+BAD_VALUE = "Illegal attribute or resource value"
+SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
+READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resource_List.soft_walltime"
+
+_ERRORS: Final = {
+    error.__name__: error
+    for error in (
+        values.EventIncompatibleError,
+        values.UnsetAttributeNameError,
+        values.BadAttributeValueTypeError,
+        values.BadAttributeValueError,
+        values.UnsetResourceNameError,
+        values.BadResourceValueTypeError,
+        values.BadResourceValueError,
+    )
+}
+_NOT_EXPORTED: Final = ("str", "job_state", "queue_type", "server_state", "generic", "vnode", "resv")
+
+
+class Pbs(ModuleType):
+    """``pbs``; an unknown name raises AttributeError, a name that is not emulated NotImplementedError."""
+
+    def __init__(self, run: HookRun, configuration: str | None) -> None:
+        super().__init__("pbs")
+        self.__dict__.update(_FIXED if run.event.site.postqueuejob else _WITHOUT_POSTQUEUEJOB)
+        self.hook_config_filename = configuration
+        self.lines: list[tuple[int, str]] = []
+        self._run = run
+        self._event = EventObject(run)
+        self._server: Server | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in tables.ELSEWHERE or name.startswith(tables.ELSEWHERE_PREFIXES):
+            raise NotImplementedError(f"the emulation has no pbs.{name}")
+        raise AttributeError(f"module 'pbs' has no attribute '{name}'")
+
+    def event(self) -> EventObject:
+        return self._event
+
+    def server(self) -> Server:
+        if self._server is None:
+            self._server = Server(self._run, self._run.event.site.host, self._run.event.site.server)
+        return self._server
+
+    def get_local_nodename(self) -> str:
+        return self._run.event.site.host
+
+    def logmsg(self, loglevel: int, message: str) -> None:
+        if loglevel not in _LEVELS:
+            raise TypeError(f"Invalid severity or eventtype value <{loglevel}>")
+        message.encode()  # A lone surrogate raises, as in PBS's C code.
+        self.lines.append((loglevel, message))
+
+    def logjobmsg(self, jobid: str, message: str) -> None:
+        if not jobid:
+            raise ValueError("no jobid given!")
+        self.logmsg(tables.CONSTANTS["EVENT_JOB"], f"{jobid};{message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +161,15 @@ def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
     attributes, resources = changed(job), changed_resources(job)
     accepted, message = run.accepted, run.message
     if accepted:
-        message = rules.refusal(event, attributes, resources)
+        message = refusal(event, attributes, resources)
         accepted = not message
-    kept = rules.applied(event, resources) if accepted else {}
+    kept = applied(event, resources) if accepted else {}
     if "soft_walltime" in kept:
         soft_walltime = as_seconds(kept["soft_walltime"])
-    elif accepted and "soft_walltime" in (requested := rules.requested(event)):
-        soft_walltime = as_seconds(requested["soft_walltime"])
+    elif accepted and "soft_walltime" in (wanted := requested(event)):
+        soft_walltime = as_seconds(wanted["soft_walltime"])
     else:
-        soft_walltime = as_seconds(rules.existing(event).get("soft_walltime"))
+        soft_walltime = as_seconds(existing(event).get("soft_walltime"))
     if event.name == "postqueuejob":
         accepted = True  # The job is queued already: PBS only logs a refusal.
     return HookOutcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
@@ -143,3 +200,99 @@ def _clock(now: int) -> ModuleType:
     clock.__dict__.update(vars(time))
     clock.__dict__["time"] = lambda: float(now)
     return clock
+
+
+def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[str, object]) -> str:
+    """Return why PBS refuses a request after the hook has set these values; ``""`` if it accepts it.
+
+    At postqueuejob PBS checks nothing.  At runjob it accepts any value, but only of certain attributes.
+    """
+    match event.name:
+        case "queuejob":
+            return _refused_submission(event, resources)
+        case "modifyjob":
+            return _refused_alter(event, resources)
+        case "runjob":
+            late = [name for name in attributes if name in tables.JOB_SETTABLE_AT_REFUSED_START]
+            if late:
+                return "request rejected by filter hook: cannot modify job after runjob request has been accepted."
+            chunk = [name for name in resources if name in tables.RESOURCES_OF_CHUNKS]
+            if chunk:
+                return f"request rejected by filter hook: failed to set job's Resource_List.{chunk[0]} (not allowed)"
+    return ""
+
+
+def applied(event: Event, resources: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the resources that PBS keeps of those that a hook has set: none for an array at postqueuejob."""
+    return {} if event.name == "postqueuejob" and is_array(event) else resources
+
+
+def is_array(event: Event) -> bool:
+    """Return whether the event's job is an array, such as ``5[].server``."""
+    return event.job_id.partition(".")[0].endswith("[]")
+
+
+def requested(event: Event) -> Mapping[str, str]:
+    return _resources(event.job)
+
+
+def existing(event: Event) -> Mapping[str, str]:
+    if event.name == "queuejob":
+        return {}
+    return _resources(event.original or {}) if event.name == "modifyjob" else _resources(event.job)
+
+
+def _resources(attributes: Mapping[str, str | Mapping[str, str]]) -> Mapping[str, str]:
+    found = attributes.get("Resource_List", {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _together(request: Mapping[str, str], resources: Mapping[str, object]) -> dict[str, str]:
+    return {**request, **{name: str(value) for name, value in resources.items()}}
+
+
+def _refused_submission(event: Event, resources: Mapping[str, object]) -> str:
+    result = _together(requested(event), resources)
+    soft = as_seconds(result.get("soft_walltime"))
+    if soft is None:
+        return ""
+    if "soft_walltime" not in resources and event.requestor not in event.site.managers:
+        return READ_ONLY
+    walltime = as_seconds(result.get("walltime"))
+    if walltime is not None and soft > walltime:
+        # PBS does not compare with a default walltime.
+        return BAD_VALUE
+    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
+
+
+def _refused_alter(event: Event, resources: Mapping[str, object]) -> str:
+    request = _together(requested(event), resources)
+    if "soft_walltime" in request and "soft_walltime" not in resources and event.requestor not in event.site.managers:
+        return READ_ONLY
+    running = (event.original or {}).get("job_state") not in ("Q", "H", "W", "B")
+    if running and (own := event.site.resources.keys() & request.keys()):
+        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
+    result = {**existing(event), **request}
+    soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
+    if soft is None:
+        return ""
+    if walltime is not None and soft > walltime:
+        return BAD_VALUE
+    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
+
+
+_FIXED: Final[dict[str, Any]] = {
+    **tables.CONSTANTS,
+    **{
+        f"HOOK_EVENT_{name.upper()}": tables.CONSTANTS[name.upper()]
+        for name in ("queuejob", "postqueuejob", "modifyjob")
+    },
+    "HOOK_EVENT_RUNJOB": tables.CONSTANTS["RUNJOB"],
+    **_ERRORS,
+    **{name: kind for name, kind in values.TYPES.items() if name not in _NOT_EXPORTED},
+    "duration_to_secs": values.seconds,
+}
+_WITHOUT_POSTQUEUEJOB: Final = {name: value for name, value in _FIXED.items() if "POSTQUEUEJOB" not in name}
+_LEVELS: Final = frozenset(
+    value for name, value in _FIXED.items() if name.startswith(("EVENT_", "LOG_")) and type(value) is int
+)

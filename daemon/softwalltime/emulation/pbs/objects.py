@@ -33,7 +33,6 @@ class HookRun:
         self.resources = resources_of(event.site)
 
     def check(self, readonly: bool, name: str) -> None:
-        """Raise if the event permits no assignment."""
         if self.over:
             raise AssertionError(
                 f"Not permitted to modify attributes (name={name}): an event.accept() or event.reject() already called."
@@ -48,7 +47,6 @@ def _resources(own: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def resources_of(site: Site) -> Mapping[str, str]:
-    """The types of all resources of this site."""
     return _resources(tuple(site.resources.items()))
 
 
@@ -205,11 +203,9 @@ class Queue(PbsObject):
 
     @property
     def name(self) -> str:
-        """The queue's name."""
         return str(self)
 
     def job(self, job_id: str) -> "Job | None":
-        """Return the job with this id, if it is in this queue."""
         job = Server(self.__dict__["_run"], "", {}).job(job_id)
         return job if job is not None and str(job.queue) == str(self) else None
 
@@ -223,37 +219,31 @@ class Server(PbsObject):
 
     @property
     def name(self) -> str:
-        """The server's name."""
         return str(self)
 
     def _queue(self, name: str) -> Queue:
         return Queue(self.__dict__["_run"], name, {})  # default_queue has only its name
 
     def queue(self, name: str) -> Queue | None:
-        """Return the queue with this name."""
         if "@" in name:
             raise AssertionError(f"Got '{name}', please specify a queue name only (no @)")
         found = self.__dict__["_run"].event.site.queues.get(name)
         return None if found is None else Queue(self.__dict__["_run"], name, found)
 
     def queues(self) -> Iterator[Queue]:
-        """All queues."""
         run: HookRun = self.__dict__["_run"]
         return (Queue(run, name, found) for name, found in run.event.site.queues.items())
 
     def job(self, job_id: str) -> "Job | None":
-        """Return the job with this id."""
         run: HookRun = self.__dict__["_run"]
         found = run.event.site.jobs.get(job_id if "." in job_id else f"{job_id}.{run.event.site.host}")
         return None if found is None else Job(run, job_id, found)
 
     def jobs(self) -> "Iterator[Job]":
-        """All jobs."""
         run: HookRun = self.__dict__["_run"]
         return (Job(run, name, found) for name, found in run.event.site.jobs.items())
 
     def vnode(self, name: str) -> NoReturn:
-        """Not emulated."""
         raise NotImplementedError("the emulation has no vnodes")
 
     resv = vnode
@@ -270,7 +260,6 @@ class Job(PbsObject):
 
     @property
     def id(self) -> str:
-        """The job's id."""
         return str(self)
 
     def _raw(self, name: str) -> Any:
@@ -333,7 +322,7 @@ class EventObject:
             hook_name=event.hook_name,
             hook_type=event.hook_type,
             requestor=event.requestor,
-            requestor_host=event.requestor_host,
+            requestor_host=event.requestor_host or event.site.host,
             freq=None,
         )
 
@@ -351,26 +340,22 @@ class EventObject:
         raise BadAttributeValueError(f"attribute '{name}' is part of a readonly object")
 
     def accept(self, ecode: int = 0) -> NoReturn:
-        """Accept the request and end the hook."""
         run: HookRun = self.__dict__["_run"]
         run.accepted, run.over = True, True
         raise SystemExit(str(ecode))
 
     def reject(self, emsg: str = "", ecode: int = 255) -> NoReturn:
-        """Reject the request with a message and end the hook."""
         run: HookRun = self.__dict__["_run"]
         run.accepted, run.over, run.message = False, True, emsg
         raise SystemExit(str(ecode))
 
 
 def changed(job: Job) -> dict[str, Any]:
-    """The attributes of the job that a hook has set."""
     found: dict[str, Any] = job.__dict__["_changes"]
     return found
 
 
 def changed_resources(job: Job) -> dict[str, Any]:
-    """The members of Resource_List that a hook has set."""
     resources = job.__dict__.get("Resource_List")
     found: dict[str, Any] = resources.__dict__["_changes"] if isinstance(resources, ResourceList) else {}
     return found

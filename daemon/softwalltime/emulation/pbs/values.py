@@ -205,20 +205,7 @@ class _State(int):
 class JobState(_State):
     """Q is ``pbs.JOB_STATE_QUEUED``, and so on."""
 
-    words: ClassVar = {
-        "T": 0,
-        "Q": 1,
-        "H": 2,
-        "W": 3,
-        "R": 4,
-        "E": 5,
-        "X": 6,
-        "B": 7,
-        "M": 8,
-        "F": 9,
-        "S": 400,
-        "U": 410,
-    }
+    words: ClassVar = {**{letter: number for number, letter in enumerate("TQHWREXBMF")}, "S": 400, "U": 410}
 
 
 class QueueType(_State):

@@ -3,13 +3,11 @@
 ::
 
     timeline    the recorded jobs as the life of an emulated PBS server: submissions, alters, starts, ends
-    alters      alters from the accounting logs, which completed jobs do not show
-    daemon      ``softwalltime serve`` in a separate process, with its folder and accounting logs
-    faults      what goes wrong meanwhile, if it is asked for, and when
+                (alters are read from the logs again: completed jobs do not show them)
+    daemon      ``softwalltime serve`` in a separate process, with its folder, and its accounting log, which is written
+                before virtual time reaches it
     server      the emulated server, which fires the events and notes what comes of each
-    log_writer  its accounting log, which is written before virtual time reaches it
-    run         one predictor driven through hook and daemon
-    comparison  with the fast replay, job by job
+    run         one predictor driven through hook and daemon, and compared with the fast replay, job by job
 
 **How it is exact.**  The trace's times are moved into the future, by the same amount for all, so that its first job is
 submitted a day from now.  The daemon learns a job that ended in the future when the time of a question has come to its

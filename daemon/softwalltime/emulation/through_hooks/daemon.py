@@ -1,7 +1,7 @@
 """``softwalltime serve`` as in production: a process with its settings file, accounting logs and PostgreSQL."""
 
+import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +14,7 @@ from softwalltime.accounting.writer import end_record
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.jobs import CompletedJob
 from softwalltime.policy.plan_file import toml_value
-from softwalltime.service.client import NoAnswerError, ask
+from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.status import OK, Status
 from softwalltime.states import State
 
@@ -22,35 +22,12 @@ PATIENCE = 120.0
 """Seconds without any progress after which a daemon is given up."""
 _LOOK = 0.02
 
-
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
-"""Starts a PostgreSQL in a folder, returns its DSN, and stops it."""
+"""Runs a PostgreSQL in a folder and returns its DSN."""
 
 
 class DaemonError(SoftwalltimeError):
     """The daemon of a replay has failed."""
-
-
-class Store:
-    """A PostgreSQL in a folder."""
-
-    def __init__(self, folder: Path, open_postgres: OpenPostgres) -> None:
-        self._folder = folder
-        self._open = open_postgres
-        self._running: AbstractContextManager[str] | None = None
-
-    def start(self) -> str:
-        """Start PostgreSQL; return the DSN, which is the same each time."""
-        server = self._open(self._folder)
-        dsn = server.__enter__()
-        self._running = server
-        return dsn
-
-    def stop(self) -> None:
-        """Stop PostgreSQL if it runs; close all connections."""
-        if self._running is not None:
-            server, self._running = self._running, None
-            server.__exit__(None, None, None)
 
 
 class Daemon:
@@ -69,18 +46,13 @@ class Daemon:
         self._teaching = frozenset(teaching)
         self._config = folder / "softwalltime.toml"
         self._output = folder / "output"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         settings = {
             "dsn": dsn, "socket": str(self.socket), "accounting": str(self.accounting), "teaching": sorted(teaching),
         }  # fmt: skip
         lines = [f"{name} = {toml_value(value)}" for name, value in settings.items()]
         lines += ["[policy]", *(f"{name} = {toml_value(value)}" for name, value in policy.items())]
         self._config.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    @property
-    def running(self) -> bool:
-        """Whether the daemon is running."""
-        return self._process is not None
 
     def append(self, jobs: Sequence[CompletedJob]) -> None:
         """Write E records, as PBS does when jobs end, into the log of the day."""
@@ -95,42 +67,34 @@ class Daemon:
         self.written += sum(job.state in self._teaching for job in jobs)
 
     def prepare(self) -> None:
-        """Create the store's tables."""
-        self._run("db", "upgrade", "--config", str(self._config))
+        command = ("db", "upgrade", "--config", str(self._config))
+        done = subprocess.run(  # noqa: S603 - our own command
+            _command(*command), capture_output=True, text=True, check=False, env=_environment()
+        )
+        if done.returncode:
+            raise DaemonError(f"softwalltime {' '.join(command)}: {done.stderr.strip()}")
 
     def start(self) -> None:
         """Start the daemon; wait until it answers and has learnt its history."""
         with self._output.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                self._command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
+            self.process = subprocess.Popen(  # noqa: S603 - our own command
+                _command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
             )
         self._until(lambda: (status := self.status()) is not None and status.ready, "is ready")
 
     def kill(self) -> None:
-        """Kill the daemon, as in a crash."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
     def stop(self) -> None:
-        """Stop the daemon with SIGTERM."""
-        if self._process is not None:
-            # A suspended process does not handle SIGTERM.
-            self._process.send_signal(signal.SIGCONT)
-            self._process.terminate()
+        if self.process is not None:
+            self.process.terminate()
             try:
-                self._process.wait(PATIENCE)
+                self.process.wait(PATIENCE)
             finally:
                 self.kill()
-
-    def suspend(self) -> None:
-        """Suspend the daemon: the kernel still accepts connections, but no response comes."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Resume the daemon."""
-        self._signal(signal.SIGCONT)
 
     def status(self) -> Status | None:
         """Return the daemon's status; ``None`` while it does not answer."""
@@ -161,7 +125,7 @@ class Daemon:
     def _until(self, condition: Callable[[], object], what: str) -> None:
         deadline, before = time.monotonic() + PATIENCE, 0
         while not condition():
-            if self._process is None or self._process.poll() is not None:
+            if self.process is None or self.process.poll() is not None:
                 raise DaemonError(f"the daemon has ended: {self._last_words()}")
             status = self.status()
             known = status.stored + status.learnt + status.from_the_future if status is not None else 0
@@ -174,23 +138,47 @@ class Daemon:
     def _last_words(self) -> str:
         return " ".join(self._output.read_text(encoding="utf-8", errors="replace").split())[-400:] or "it said nothing"
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is None:
-            raise DaemonError("the daemon does not run")
-        self._process.send_signal(number)
 
-    def _run(self, *arguments: str) -> None:
-        done = subprocess.run(  # noqa: S603 - our own command
-            self._command(*arguments), capture_output=True, text=True, check=False, env=_environment()
-        )
-        if done.returncode:
-            raise DaemonError(f"softwalltime {' '.join(arguments)}: {done.stderr.strip()}")
-
-    @staticmethod
-    def _command(*arguments: str) -> list[str]:
-        return [sys.executable, "-m", "softwalltime", *arguments]
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "softwalltime", *arguments]
 
 
 def _environment() -> dict[str, str]:
     """Return this environment without settings of the host's store and daemon, and without the hook's state."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("SOFTWALLTIME_", "PSYCOPG_"))}
+
+
+class LogWriter:
+    """Writes E records by some thousands, and waits until the daemon has read those up to the current virtual time.
+
+    One portion more than is needed is written, so that the daemon reads it while events are fired.
+
+    :param ends: the jobs in the order of their ends.
+    """
+
+    def __init__(self, daemon: Daemon, ends: list[CompletedJob], portion: int) -> None:
+        self._daemon = daemon
+        self._ends = ends
+        self._portion = portion
+        self._known: list[tuple[int, int]] = []
+        self._written = 0
+        self.due: float = ends[0].end if ends else math.inf
+        """The virtual time from which on the daemon must have read more records."""
+
+    def write(self) -> None:
+        some = self._ends[self._written : self._written + self._portion]
+        if some:
+            self._daemon.append(some)
+            self._written += len(some)
+            self._known.append((self._written, self._daemon.written))
+
+    def reach(self, time: int) -> None:
+        """Wait until the daemon has read all jobs that end by this time."""
+        while self.due <= time:
+            if not self._known:
+                self.write()
+            written, teaching = self._known.pop(0)
+            self._daemon.wait_for(teaching)
+            self.due = self._ends[written].end if written < len(self._ends) else math.inf
+            if not self._known:
+                self.write()

@@ -1,4 +1,4 @@
-"""Drive one predictor through hook and daemon, from the first submission to the last start."""
+"""Drive one predictor through hook and daemon, and compare with the fast replay, job by job."""
 
 import gc
 import json
@@ -9,37 +9,36 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
-from softwalltime.emulation.through_hooks.daemon import Daemon, OpenPostgres, Store
-from softwalltime.emulation.through_hooks.faults import FaultInjector, FaultInterval, plan
-from softwalltime.emulation.through_hooks.log_writer import LogWriter
+from softwalltime.emulation.through_hooks.daemon import Daemon, LogWriter, OpenPostgres
 from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.errors import SourceError
-from softwalltime.events import Kind
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import WALLTIME
 from softwalltime.replay.fast_replay import ReplayResult
+from softwalltime.replay.workload import Workload
 from softwalltime.states import State
 
 PORTION = 10_000
 """Jobs whose ends are written to the log at one time, ahead of virtual time."""
 TRANSPORT = "softwalltime_postgres.py"
 """The file beside the hook that it loads for the transport postgres."""
-PATIENT = 5000
-"""Deadline of the hook without faults in milliseconds: a slow machine must not change the result."""
 IMPLEMENTATION = "PSYCOPG_IMPL"
 """The environment variable that names psycopg's implementation."""
 PAUSE = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
-LOSSY = {"daemon": ("kill-daemon", "suspend-daemon", "garbage"), "postgres": ("stop-postgres",)}
-"""Faults that may cost a job its soft walltime, by transport; the daemon predicts from memory."""
+SHOWN = 3
+"""Maximum number of named jobs that differ."""
+_STRIDE = 1000
+"""Events between two reports of progress."""
+
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ class EmulationOptions:
     """Options of a replay through the hooks.
 
     ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
-    soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``faults`` are kinds of faults, which come
-    by ``seed``; ``portion`` is how many jobs' ends are written at once; ``running`` is the predictor for running jobs,
-    ``ordering`` the one for the ordering value, ``None`` for none.
+    soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``portion`` is how many jobs' ends are
+    written at once; ``running`` is the predictor for running jobs, ``ordering`` the one for the ordering value,
+    ``None`` for none.
     """
 
     hook: Path
@@ -57,8 +56,6 @@ class EmulationOptions:
     teaching: Collection[State]
     transport: str = "daemon"
     minimum: int = MINIMUM
-    faults: Sequence[str] = ()
-    seed: int = 1
     portion: int = PORTION
     running: str = WALLTIME
     ordering: str | None = None
@@ -68,25 +65,31 @@ class EmulationOptions:
 class EmulationResult:
     """Result of one run.
 
-    ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``disturbed`` and
-    ``disturbed_at_start`` say which jobs were submitted, or started, during a fault that may prevent their
-    soft walltime; ``altered`` which were altered while they waited.  ``events`` were fired, of which ``accepted``
-    passed, ``invalid`` left the job with a soft walltime that PBS must not be given, and ``unanswered`` got no answer,
-    ``timeouts`` of them within the deadline; ``faults`` were injected.  ``ordering`` is the ordering value of every job
-    at its submission in seconds, -1 for none.
+    ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``altered`` says which were
+    altered while they waited.  ``events`` were fired, of which ``accepted`` passed, ``invalid`` left the job with a
+    soft walltime that PBS must not be given, and ``unanswered`` got no answer, ``timeouts`` of them within the
+    deadline.  ``ordering`` is the ordering value of every job at its submission in seconds, -1 for none.
     """
 
     replayed: ReplayResult
-    disturbed: NDArray[np.bool_]
-    disturbed_at_start: NDArray[np.bool_]
     altered: NDArray[np.bool_]
     events: int
     accepted: int
     invalid: int
     unanswered: int
     timeouts: int
-    faults: int
-    ordering: NDArray[np.int64]
+    ordering: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """A server whose hook asks a daemon, before its first event; their files are in the folder of ``configuration``."""
+
+    server: EmulatedServer
+    daemon: Daemon
+    log: LogWriter
+    configuration: Path
+    """The hook's."""
 
 
 def run(
@@ -97,13 +100,34 @@ def run(
     :param progress: called with the number of jobs done since the last call.
     :raises DaemonError: if the daemon does not do what it must.
     """
+    with emulation(timeline, spec, options) as of:
+        begin = perf_counter()
+        if options.transport == "postgres":
+            # The SQL functions get the time as a parameter, so all jobs can be in the store, and no daemon is needed.
+            of.log.reach(timeline.ends[-1].end)
+            of.daemon.stop()
+        share = len(timeline.jobs) / len(timeline.events)
+        done = 0
+        for number, event in enumerate(timeline.events, 1):
+            of.log.reach(event.time)
+            of.server.handle(event, of.configuration)
+            if number % _STRIDE == 0 or number == len(timeline.events):
+                progress(int(number * share) - done)
+                done = int(number * share)
+        return result(timeline, of.server, perf_counter() - begin)
+
+
+@contextmanager
+def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Iterator[Emulation]:
+    """Start PostgreSQL and the daemon; yield them with a server at which nothing has happened yet.
+
+    :raises DaemonError: if the daemon does not do what it must.
+    """
     # Below /tmp: if this runs as root, PostgreSQL runs as an unprivileged user that must reach the folder.
     with tempfile.TemporaryDirectory(prefix="softwalltime-replay-", dir="/tmp") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
-        store = Store(folder / "store", options.postgres)
-        stack.callback(store.stop)
-        dsn = store.start()
+        dsn = stack.enter_context(options.postgres(folder / "store"))
         # The fast replay measures the predictor on every job.
         policy: dict[str, object] = {
             "mode": "on", "waiting": spec, "running": options.running, "minimum": options.minimum,
@@ -116,103 +140,46 @@ def run(
         daemon.prepare()
         daemon.start()
         stack.enter_context(_quiet())
-        begin = perf_counter()
-        log = LogWriter(daemon, timeline.ends, options.portion)
-        if options.transport == "postgres":
-            # The SQL functions get the time as a parameter, so all jobs can be in the store, and no daemon is needed.
-            log.reach(timeline.ends[-1].end)
-            daemon.stop()
-        random = Random(f"{options.seed} {spec}")  # noqa: S311 - reproducible
-        garbage = folder / "garbage.sock"
-        injector = FaultInjector(daemon, log, store, garbage, random, PAUSE)
-        intervals = plan(options.faults, len(timeline.events), random)
         # A copy: the original may be replaced during the run.
         hook = Path(shutil.copyfile(options.hook, folder / options.hook.name))
-        transport = folder / TRANSPORT
         if options.transport == "postgres":
-            shutil.copyfile(options.hook.with_name(TRANSPORT), transport)
+            transport = Path(shutil.copyfile(options.hook.with_name(TRANSPORT), folder / TRANSPORT))
             transport.chmod(0o644)
         server = EmulatedServer(timeline, HookScript(hook), options.minimum)
-        configurations = _configurations(folder, spec, options, dsn, daemon.socket, garbage)
-        disturbed, at_start = _fire(server, timeline, log, injector, intervals, configurations, progress)
-        seconds = perf_counter() - begin
-        faults = sum(bool(interval.kind) for interval in intervals)
-        altered = {alter.submission for alter in timeline.alters if alter.job is None}
-        return EmulationResult(
-            _replayed(timeline, server, seconds),
-            np.array([disturbed[number] for number in timeline.of_job], np.bool_),
-            np.array(at_start, np.bool_),
-            np.array([number in altered for number in timeline.of_job], np.bool_),
-            server.events,
-            server.accepted,
-            server.invalid,
-            server.unanswered,
-            server.timeouts,
-            faults,
-            _ordering(timeline, server),
-        )
+        log = LogWriter(daemon, timeline.ends, options.portion)
+        yield Emulation(server, daemon, log, _configuration(folder, spec, options, dsn, daemon.socket))
 
 
-def _replayed(timeline: Timeline, server: EmulatedServer, seconds: float) -> ReplayResult:
-    """Return the soft walltimes by job; subjobs have that of their array."""
-    waits = [server.at_submission[number] for number in timeline.of_job]
+def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> EmulationResult:
+    """Return what the server has seen; by job: subjobs have the values of their array."""
     at_start = _numbers(server.at_start)
     at_start[at_start == timeline.workload.walltime] = -1
-    return ReplayResult(_numbers(waits), at_start, seconds)
+    waiting = _numbers([server.at_submission[number] for number in timeline.of_job])
+    altered = {alter.submission for alter in timeline.alters if alter.job is None}
+    return EmulationResult(
+        ReplayResult(waiting, at_start, seconds),
+        np.array([number in altered for number in timeline.of_job], np.bool_),
+        server.events,
+        server.accepted,
+        server.invalid,
+        server.unanswered,
+        server.timeouts,
+        _numbers([server.ordering[number] for number in timeline.of_job]),
+    )
 
 
-def _ordering(timeline: Timeline, server: EmulatedServer) -> NDArray[np.int64]:
-    """The ordering values by job; subjobs have that of their array."""
-    return _numbers([server.ordering[number] for number in timeline.of_job])
-
-
-def _numbers(values: Sequence[int | None]) -> NDArray[np.int64]:
+def _numbers(values: Sequence[int | None]) -> Integers:
     return np.array([-1 if value is None else value for value in values], np.int64)
 
 
-def _fire(
-    server: EmulatedServer,
-    timeline: Timeline,
-    log: LogWriter,
-    injector: FaultInjector,
-    intervals: Sequence[FaultInterval],
-    configurations: dict[str, Path],
-    progress: Callable[[int], None],
-) -> tuple[list[bool], list[bool]]:
-    """Fire all events; return masks of the submissions and the starts that may lack a soft walltime due to a fault."""
-    disturbed = [False] * len(timeline.submissions)
-    disturbed_at_start = [False] * len(timeline.jobs)
-    share = len(timeline.jobs) / len(timeline.events)
-    done = 0
-    for interval in intervals:
-        injector.begin(interval.kind)
-        for event in timeline.events[interval.begin : interval.end]:
-            if event.time >= log.due:
-                # During a fault the log may not be read.
-                injector.end()
-                log.reach(event.time)
-            server.handle(event, configurations.get(injector.kind, configurations[""]))
-            lossy = injector.kind in configurations and injector.kind != ""
-            if event.kind is Kind.SUBMITTED:
-                disturbed[event.number] = lossy
-            elif event.kind is Kind.STARTED:
-                disturbed_at_start[event.number] = lossy
-        injector.end()
-        progress(int(interval.end * share) - done)
-        done = int(interval.end * share)
-    return disturbed, disturbed_at_start
-
-
-def _configurations(
-    folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path, garbage: Path
-) -> dict[str, Path]:
-    """Configurations of the hook, as it is shipped but for what must differ, by what is wrong (``""``: nothing)."""
+def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path) -> Path:
+    """Write the hook's configuration, as it is shipped but for what must differ."""
+    shipped = options.hook.with_suffix(".json")
     try:
-        shipped = json.loads(options.hook.with_suffix(".json").read_text(encoding="utf-8"))
+        values = json.loads(shipped.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SourceError(f"{options.hook.with_suffix('.json')}: cannot be read: {error}") from error
-    usual = {
-        **shipped,
+        raise SourceError(f"{shipped}: cannot be read: {error}") from error
+    values |= {
         "transport": options.transport,
         "socket": str(daemon),
         "postgres": {
@@ -224,18 +191,15 @@ def _configurations(
             "exclusive": "waiting",
         },
         "minimum": options.minimum,
-        "breaker_seconds": PAUSE,
         # A slow machine must not change the result.
+        "deadline_ms": 5000,
+        "breaker_seconds": PAUSE,
         "breaker_budget_ms": 5_000_000,
         "log": "errors",
     }
-    changes: dict[str, dict[str, object]] = {"": {"deadline_ms": PATIENT}}
-    changes |= {kind: {"socket": str(garbage)} if kind == "garbage" else {} for kind in LOSSY[options.transport]}
-    files = {}
-    for kind, changed in changes.items():
-        files[kind] = folder / f"hook-{kind or 'usual'}.json"
-        files[kind].write_text(json.dumps({**usual, **changed}), encoding="utf-8")
-    return files
+    configuration = folder / "hook.json"
+    configuration.write_text(json.dumps(values), encoding="utf-8")
+    return configuration
 
 
 @contextmanager
@@ -255,12 +219,58 @@ def _quiet() -> Iterator[None]:
 @contextmanager
 def environment_restored(*names: str) -> Iterator[None]:
     """Give these environment variables their values back: only in pbs_server what the hook leaves may stay."""
-    before = {name: os.environ.get(name) for name in names}
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ.update({name: value for name, value in before.items() if value is not None})
     try:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Number of soft walltimes that differ from the fast replay's, descriptions of the first ones, and the verdict."""
+
+    differing: int
+    shown: tuple[str, ...]
+    sound: bool
+
+
+def compare(
+    workload: Workload,
+    result: EmulationResult,
+    fast: ReplayResult,
+    *,
+    at_start: bool = True,
+    ordering: Integers | None = None,
+) -> Comparison:
+    """Whether every event was accepted, every soft walltime valid, and each the one of the fast replay.
+
+    The fast replay knows no alters, so jobs that were altered while they waited are not compared at their start.
+
+    :param at_start: compare the soft walltimes from the start on too; not for the policy ``keep``, under which these
+        are what the hook had set before.
+    :param ordering: the ordering values of the fast replay.
+    """
+    replayed = result.replayed
+    pairs = [(replayed.soft_walltimes, fast.soft_walltimes, "")]
+    if at_start:
+        known = np.where(result.altered, replayed.at_start, fast.at_start)
+        pairs.append((replayed.at_start, known, " at its start"))
+    if ordering is not None:
+        pairs.append((result.ordering, ordering, " as ordering value"))
+    different = [
+        f"job {workload.jobs[number].submission.job_id}: {_words(found[number])}{when} through the hooks, "
+        f"{_words(expected[number])} in the fast replay"
+        for found, expected, when in pairs
+        for number in np.flatnonzero(found != expected).tolist()
+    ]
+    sound = not different and result.accepted == result.events and not result.invalid
+    return Comparison(len(different), tuple(different[:SHOWN]), sound)
+
+
+def _words(seconds: np.int64) -> str:
+    return "none" if seconds < 0 else f"{seconds} s"

@@ -56,7 +56,6 @@ def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AbstractContex
 
 
 def has_data(data_dir: Path) -> bool:
-    """Return whether an embedded PostgreSQL was made in this folder."""
     # Only the account that runs the server may look into its own folder.
     return (data_dir / "postgres").exists()
 
@@ -179,7 +178,6 @@ class _Server(AbstractContextManager[str]):
     def _run(
         self, program: str, *arguments: str, cwd: Path | None = None, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the data folder, or in ``cwd``."""
         folder = cwd or self._data
         with_folder = [*arguments, "-D", self._programs.here(folder)]
         return self._programs.run(program, with_folder, cwd=folder, keep_open=keep_open)
