@@ -186,7 +186,6 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
     [
         (["--order", "lifo"], "'lifo' is not one of"),
         (["--waiting", "v9"], "no predictor is called 'v9'"),
-        (["--steer", "1"], "1.0 is not in the range 0<x<1"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
         (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),

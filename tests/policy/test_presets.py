@@ -36,7 +36,7 @@ def test_a_preset_is_a_named_set_of_values(
 ) -> None:
     policy = site_policy({"preset": preset})
     assert (policy.mode, policy.waiting, policy.running, policy.ordering) == (mode, waiting, running, ordering)
-    assert policy.terms(job().submission) == (mode, waiting, running, 60, ordering, True, False, 1.0)
+    assert policy.terms(job().submission) == (mode, waiting, running, 60, ordering, True, False)
     assert site_policy(json.loads(policy.model_dump_json())) == policy, "status and settings can be compared"
     assert f"``{preset}``\n    " in (presets.__doc__ or "")
 
@@ -57,7 +57,7 @@ def test_a_site_goes_through_all_presets_and_back_by_one_word(own: dict[str, Any
 
 
 def test_shadow_records_the_values_of_the_settings_where_there_are_some() -> None:
-    assert terms(**OWN, preset="shadow") == ("shadow", "v1", "v2", 60, "v3", True, False, 1.0)
+    assert terms(**OWN, preset="shadow") == ("shadow", "v1", "v2", 60, "v3", True, False)
     assert terms(waiting="v1", preset="shadow")[1:5] == ("v1", WALLTIME, 60, MEDIAN)
 
 
@@ -73,9 +73,9 @@ def test_rules_override_the_values_of_a_preset_and_no_mode_exceeds_off_and_shado
         {"queue": "r", "mode": "off"},
         {"queue": "s", "mode": "on", "ordering": KEEP, "exclusive": "waiting"},
     ]
-    assert terms(preset="safe", rules=rules) == ("on", "v1", WALLTIME, 60, "v2", True, False, 1.0)
+    assert terms(preset="safe", rules=rules) == ("on", "v1", WALLTIME, 60, "v2", True, False)
     assert terms(preset="order", rules=rules, queue="r").mode == "off"
-    assert terms(preset="order", rules=rules, queue="s") == ("on", HALF, WALLTIME, 60, None, False, False, 1.0)
+    assert terms(preset="order", rules=rules, queue="s") == ("on", HALF, WALLTIME, 60, None, False, False)
     assert terms(preset="shadow", rules=rules, queue="s").mode == "shadow"
     assert terms(preset="shadow", rules=rules, queue="r").mode == "off"
     assert terms(preset="off", rules=rules, queue="s").mode == "off"

@@ -36,7 +36,7 @@ The daemon and its database remain: systemctl disable --now softwalltime, remove
 class HookOptions:
     """Options of ``softwalltime install``, and of the part of ``policy set`` that does the same.
 
-    ``promises``: whether guard, steering or the order will read promised starts; ``None``: as the settings are now.
+    ``promises``: whether guard or order will read promised starts; ``None``: as the settings are now.
     ``command`` is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
     """
 
@@ -212,7 +212,7 @@ def _list_steps(
 
 
 def _reads_promises(settings: "Settings", preset: str) -> bool:
-    """Return whether guard, steering or the order reads promised starts under a preset with these settings.
+    """Return whether guard or order reads promised starts under a preset with these settings.
 
     :raises UsageError: if they are wrong.
     """

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import exp
 from typing import Any
 
 from softwalltime.formatting import percent, plural, size
@@ -188,7 +187,6 @@ def _live(live: LiveStatus) -> dict[str, str]:
         "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
         "promises": promises(live),
         "guard": guard(live),
-        **({"steering": steering(live)} if live.steer is not None else {}),
     }
 
 
@@ -208,14 +206,6 @@ def guard(live: LiveStatus) -> str:
     if live.late_job:
         return f"on, {live.late_job} is late"
     return "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
-
-
-def steering(live: LiveStatus) -> str:
-    """Format theta, and what it does to waiting values."""
-    if live.steer is None:
-        return "none"
-    acts = "" if live.mode == "on" else ", once live values are on"
-    return f"theta {live.theta:+.2f}: waiting values times {exp(live.theta):.2f}{acts}; target {live.steer:.0%} broken"
 
 
 def _exceptions(policy: Mapping[str, Any]) -> str:

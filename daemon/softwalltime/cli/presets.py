@@ -18,7 +18,7 @@ class PresetChanges:
 
     ``preset``: ``none`` takes all earlier changes back; empty: those of presets stay.  ``resource`` has the ordering
     value.  ``formula`` is the job_sort_formula that replaces the site's; empty: the site's stays.  ``promises``:
-    whether guard or steering is on, which read promised starts.  ``starts``: whether expected starts are shown on the
+    whether the guard is on, which reads promised starts.  ``starts``: whether expected starts are shown on the
     jobs, for which PBS needs a resource.
     """
 

@@ -17,7 +17,6 @@ from softwalltime.cli.options import (
     MINIMUM_OPTION,
     PROCESSES,
     PROCESSORS,
-    SHARE,
     SOURCES,
     WALLTIMES,
     Seeds,
@@ -88,9 +87,6 @@ class PolicyOptions:
         "Put jobs with a promised start first in the order, from so long after their submission on.", least=0,
         metavar="SECONDS",
     )  # fmt: skip
-    steer: float | None = option(
-        "Adapt waiting values until this share of promises is broken.", type=SHARE, metavar="SHARE"
-    )
     formula: str | None = option("PBS's job_sort_formula, for the order formula.", metavar="TEXT")
     depth: int | None = option(
         "Jobs that get a reservation: PBS's backfill_depth.  Default: 1, 300 of conservative, 1000 of slack.", least=1,

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, span, steering
+from softwalltime.cli.overview import SHARES, guard, milliseconds, problems, promises, span
 from softwalltime.cli.terminal import fit
 from softwalltime.cli.top_sample import OVERDUE_NAMES, RECENT_NAMES, STARTS_NAMES, Sample
 from softwalltime.formatting import printable, size
@@ -146,14 +146,13 @@ def _lag(now: Sample) -> Table:
 
 
 def _live_values(now: Sample) -> Table:
-    """Render promised starts, guard and steering."""
+    """Render promised starts and the guard."""
     live = now.status.live
     table = _table("live values", ("", ""), right=99)
     for name, value in (
         ("alters", f"{live.altered:,}"),
         ("promises", promises(live)),
         ("guard", guard(live)),
-        ("steering", steering(live)),
     ):
         table.add_row(name, value)
     return table

@@ -85,12 +85,11 @@ class Preset:
 _ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
 _BALANCED: Final = {**_ORDER, "waiting": BALANCED_WAITING}
 _SAFE: Final = {"waiting": HALF, "running": "walltime", "ordering": None}
-_UNSTEERED: Final = {"steer": None}
 PRESETS: Final[Mapping[PresetName, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("off", "predict nothing, set nothing", {"mode": "off", **_UNSTEERED}, most="off"),
-        Preset("shadow", "predict and record, set nothing", {"mode": "shadow", **_UNSTEERED}, _BALANCED, most="shadow"),
+        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
+        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _BALANCED, most="shadow"),
         Preset(
             "safe",
             "half the walltime while a job waits; the order is unchanged",
@@ -101,7 +100,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset(
             "balanced",
             "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come earlier",
-            {"mode": "on", **_BALANCED, **_UNSTEERED},
+            {"mode": "on", **_BALANCED},
             guard=HOUR,
             needs_guard=True,
             order=BALANCED,
@@ -109,7 +108,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset(
             "order",
             "safe, and the expansion factor over a predicted median as order of the queue",
-            {"mode": "on", **_ORDER, **_UNSTEERED},
+            {"mode": "on", **_ORDER},
             guard=HOUR,
             order=EXPANSION_FACTOR,
         ),

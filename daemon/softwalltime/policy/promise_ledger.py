@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from softwalltime.policy.steering import LATE
 from softwalltime.promises import Outcome, Promise, is_foreseen
 
 GONE: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
+LATE: Final = 60
+"""Seconds by which a job must start later than promised to count as late."""
 SETTLING: Final = 600
 """Seconds from when a promise is first seen in which PBS may correct it: it runs a cycle every 10 minutes at least."""
 EXPIRED: Final = 7200

@@ -56,7 +56,7 @@ class LiveValues:
     :param predictions: returns the prediction service in use.
     :param record: takes in a decision to be stored.
     :param counts: counts what is done.
-    :param promises: remembers promised starts, for guard and steering.
+    :param promises: remembers promised starts, for guard and kept places.
     """
 
     def __init__(
@@ -96,10 +96,9 @@ class LiveValues:
         promises, policy = self._promises, predictions.policy
         cycle = longest_cycle(self._connection.objects("schedulers"))
         promises.look(jobs, now, self._options, policy, cycle, partial(self._planned_starts, now))
-        # In mode shadow neither changes what the hook is answered.
+        # In mode shadow the guard does not change what the hook is answered.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
-        predictions.factor = promises.factor(policy) if acts else 1.0
         if not predictions.ready:
             return
         there = {job.job_id for job in jobs}

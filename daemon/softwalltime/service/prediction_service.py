@@ -41,8 +41,6 @@ class PredictionService:
         self.ready = False
         self.guarded = False
         """Whether waiting jobs are planned with their walltimes, because the top job is late."""
-        self.factor = 1.0
-        """What is predicted for waiting jobs is multiplied by it (steering)."""
         self._clock = clock
         self._errors = PredictorErrors()
         self._scripts: dict[str, str] = {}
@@ -159,6 +157,6 @@ class PredictionService:
             return self.answering.predict(spec, submission, now, elapsed)
 
         terms = self.policy.terms(submission)
-        if self.guarded or self.factor != 1.0:
-            terms = terms._replace(guarded=self.guarded, factor=self.factor)
+        if self.guarded:
+            terms = terms._replace(guarded=True)
         return decide(terms, kind, submission, has, predict)

@@ -8,7 +8,7 @@ Start from :func:`.engine.simulate`::
 
 ===================  ==========================================================================================
 :mod:`.jobs`         the jobs as columns, in order of submission; which records cannot be simulated
-:mod:`.policies`     ``SchedulerPolicy``: order, backfilling, values, guard, steering, correction, as plain data
+:mod:`.policies`     ``SchedulerPolicy``: order, backfilling, values, guard, correction, as plain data
 :mod:`.engine`       the event loop: ends, submissions, one scheduling pass; ``simulate`` and its outcome
 :mod:`.system_state` what waits and runs at an instant, and what has become of each job: what disciplines change
 :mod:`.machine`      what is free and whether a job fits: processors, or anything with the same methods

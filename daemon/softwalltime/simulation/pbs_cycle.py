@@ -145,7 +145,7 @@ class JobClasses:
         by_value = policy.classes_by_value
         self._system = system
         self._by_value = by_value
-        self.have_a_value = by_value or (policy.waiting == WALLTIME and policy.steer is None)
+        self.have_a_value = by_value or policy.waiting == WALLTIME
         self._numbers: dict[tuple[object, ...], int] = {}
         self.by_waiting = np.zeros(len(system.jobs), np.int64)
         self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting

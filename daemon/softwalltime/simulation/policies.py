@@ -52,8 +52,6 @@ class SchedulerPolicy:
     """Seconds by which the top job must be late for walltimes to be used; null: no guard."""
     keep_promises: Annotated[int, Field(ge=0)] | None = None
     """Seconds after its submission from which a job with a promised start comes first in the queue; null: never."""
-    steer: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Target share of broken promises; null: no steering."""
     correction: str = "pbs"
     """Rule for a running job that outlives its value."""
     depth: Annotated[int, Field(ge=1)] | None = None

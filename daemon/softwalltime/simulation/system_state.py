@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 
 from softwalltime.errors import UsageError
-from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Predictor
 from softwalltime.promises import is_foreseen
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
@@ -35,7 +34,7 @@ class SystemState:
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_steering", "_usage", "backfilled", "bound",
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
         "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
@@ -56,8 +55,7 @@ class SystemState:
         else:
             self.duration = list(jobs.runtime)
         self._kill_at_estimate = policy.kill_at_estimate
-        self._steering = None if policy.steer is None else Steering(policy.steer)
-        self.values = Values(jobs, policy, self.duration, self._steering, predictors)
+        self.values = Values(jobs, policy, self.duration, predictors)
         self._change_at_start = self.values.change_at_start
         self.started = [-1] * count
         self.promise = [-1] * count
@@ -120,8 +118,6 @@ class SystemState:
         self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
             self._usage.started(job, now)
-        if self._steering is not None and self.promise[job] >= 0:
-            self._steering.started(now - self.promise[job])
 
     def promise_start(self, job: int, start: int, now: int, *, settled: bool = True) -> None:
         """Take a planned start as the job's promise, unless it has one.

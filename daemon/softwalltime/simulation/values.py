@@ -14,7 +14,6 @@ from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, JobPolicy
-from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.distortion import distortion, is_distorted
@@ -37,18 +36,16 @@ class Values:
     """
 
     def __init__(
-        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int], steering: Steering | None,
+        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int],
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """
         :param duration: how long each job will run in this simulation, in seconds.
-        :param steering: scales the waiting values, if given.
         :param predictors: new predictors by specification, of those that are not to be made from it.
         """
         self._jobs = jobs
         self._policy = policy
         self._duration = duration
-        self._steering = steering
         self._same = policy.running == policy.waiting
         ordering = None if policy.ordering == WALLTIME else policy.ordering
         running = KEEP if self._same else policy.running
@@ -76,7 +73,7 @@ class Values:
         self.limit_array = np.array(jobs.walltime, np.int64)
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
-        self.change_at_submission = policy.waiting in made or policy.ordering in made or steering is not None or events
+        self.change_at_submission = policy.waiting in made or policy.ordering in made or events
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
         self.change_at_start = self._at_start or (self._same and not shared) or events
         """Whether :meth:`started` must be called."""
@@ -106,7 +103,6 @@ class Values:
         if self._off[job]:
             return
         limit = self.limit[job]
-        steering = self._steering
         answers: dict[str, Prediction | NoPrediction] = {}
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
@@ -118,8 +114,7 @@ class Values:
             return answer if source == spec else self._restate(spec, answer, 0)
 
         asked = self._jobs.completed[job].submission
-        terms = self._terms if steering is None else self._terms._replace(factor=steering.factor)
-        decision = decide(terms, Kind.SUBMITTED, asked, None, predict)
+        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
         if self._terms.ordering is not None and decision.ordering is not None:
             self.ordering[job] = decision.ordering
         self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit

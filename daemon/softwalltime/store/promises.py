@@ -1,4 +1,4 @@
-"""Promised starts and what became of them, latest starts, and the state of guard and steering, in the store."""
+"""Promised starts and what became of them, latest starts, and the state of the guard, in the store."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
-    Double,
     Identity,
     Index,
     Integer,
@@ -61,23 +60,21 @@ live_states = Table(
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True, comment="order in which they were recorded"),
     seconds_column("changed_at", "time of the change, epoch seconds", known=True),
-    Column("theta", Double, nullable=False, comment="theta of steering: waiting values are times e^theta"),
     key_column("server", "PBS server"),
     text_column("late_job", "late job for which the guard is on; empty: it is off"),
-    comment="State of guard and steering after each change.",
+    comment="State of the guard after each change.",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class LiveState:
-    """State of guard and steering from ``at`` (epoch seconds) on.
+class GuardState:
+    """State of the guard from ``at`` (epoch seconds) on.
 
     ``late_job``: the job for which the guard is on; empty: it is off.
     """
 
     server: str
     at: int
-    theta: float
     late_job: str
 
 
@@ -159,20 +156,18 @@ def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestS
         yield LatestStart(row.job_id, row.set_at, row.latest_start, row.terms)
 
 
-def store_state(connection: Connection, state: LiveState) -> None:
+def store_state(connection: Connection, state: GuardState) -> None:
     values = {
         "server": storable_text(state.server),
         "changed_at": state.at,
-        "theta": state.theta,
         "late_job": storable_text(state.late_job),
     }
     connection.execute(query("store_live_state"), values)
 
 
-def last_states(connection: Connection) -> dict[str, LiveState]:
-    """Return the newest state of each server, by its name."""
-    rows = connection.execute(query("last_live_states"))
-    return {row.server: LiveState(row.server, row.changed_at, row.theta, row.late_job) for row in rows}
+def last_late_jobs(connection: Connection) -> dict[str, str]:
+    """Return the late job of the newest state of each server, by its name."""
+    return {row.server: row.late_job for row in connection.execute(query("last_live_states"))}
 
 
 def host_of(job_id: str) -> str:
