@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -42,7 +42,7 @@ def judged(jobs: Jobs, count: int = 15) -> list[Judged]:
 
 def learn(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
     """Let it learn from a forecast of a job of its own."""
-    if any(given.shifts):
+    if given.shifts:
         for column, end in enumerate(given.quantiles(found).tolist()):
             (calibration.passed if actual > end else calibration.held)(found, column)
     calibration.add(found, given, actual)
@@ -144,14 +144,12 @@ def test_no_range_goes_beyond_twice_the_longest_wait() -> None:
 
 def test_a_forecast_is_left_as_it_is_while_little_is_known() -> None:
     found = WaitForecast(100.0, 200.0, 300.0, (50.0, 80.0, 120.0, 150.0))
-    assert Calibration().corrections().corrected(found) == pytest.approx([50, 80, 100, 120, 150])
+    assert Calibration().corrections_for(found).corrected(found) == pytest.approx([50, 80, 100, 120, 150])
 
 
 def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
     shifts = (3.0, -3.0, 1.0, -5.0)
-    found = Corrections(((0.0, 0.0),) * GROUPS, (shifts,) * GROUPS).corrected(
-        WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0))
-    )
+    found = Corrections(shifts=shifts).corrected(WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0)))
     assert found.tolist() == sorted(found.tolist())
     assert found[2] == 5000
 

@@ -81,19 +81,19 @@ class WaitForecast(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Weights and corrections of the quantiles for each of the :data:`GROUPS` of forecasts.
+    """Weights, and corrections of the quantiles, of one group of forecasts.
 
     ``weights`` are of the simulation with walltimes and of like jobs.  ``shifts`` are differences of logarithms, a
     value for each quantile; empty where too little is known.  No range goes beyond ``most`` seconds.
     """
 
-    weights: tuple[tuple[float, float], ...]
-    shifts: tuple[tuple[float, ...], ...]
+    weights: tuple[float, float] = (0.0, 0.0)
+    shifts: tuple[float, ...] = ()
     most: float = math.inf
 
     def mixed(self, wait: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
-        walltimes, like = self.weights[_group(wait)]
+        walltimes, like = self.weights
         expected = (1 - walltimes - like) * wait.median + walltimes * wait.by_walltimes + like * wait.like_jobs
         ranges = np.array(wait.ranges)
         return expected, (ranges + WAIT_OFFSET_S) * (expected + WAIT_OFFSET_S) / (
@@ -103,8 +103,8 @@ class Corrections:
     def quantiles(self, wait: WaitForecast) -> Floats:
         """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
         _, ranges = self.mixed(wait)
-        if shift := self.shifts[_group(wait)]:
-            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(shift)) - WAIT_OFFSET_S
+        if self.shifts:
+            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(self.shifts)) - WAIT_OFFSET_S
             ranges = np.minimum(corrected, np.maximum(self.most, ranges))
         # Quantiles that were corrected apart from each other may cross.
         return np.maximum.accumulate(np.maximum(ranges, 0.0))
@@ -208,44 +208,25 @@ class Calibration:
             moved = self._moved[name]
             moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
 
-    def corrections(self) -> Corrections:
-        """Return what is known now; a group of which too little is known is corrected as its phase, or as all."""
-        groups = range(GROUPS)
-        return Corrections(tuple(map(self._weights, groups)), tuple(map(self._shifts, groups)), self._most)
-
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of the group of one forecast; the others are left as they are."""
+        """Return what is known now of the group of a forecast; of too little, it is corrected as its phase, or as all.
+
+        No range goes beyond twice the longest remaining wait that is known.
+        """
         group = _group(wait)
-        if (known := self._known.get(group)) is not None:
-            return known
-        weights = [(0.0, 0.0)] * GROUPS
-        shifts: list[tuple[float, ...]] = [()] * GROUPS
-        weights[group], shifts[group] = self._weights(group), self._shifts(group)
-        self._known[group] = Corrections(tuple(weights), tuple(shifts), self._most)
+        if group not in self._known:
+            _, walltimes, like = self._mixtures.weights(group, _trusted(group)).tolist()
+            self._known[group] = Corrections((walltimes, like), self._shifts(group), 2 * self._longest or math.inf)
         return self._known[group]
-
-    @property
-    def _most(self) -> float:
-        """Twice the longest remaining wait that is known; no limit before there is one."""
-        return 2 * self._longest or math.inf
-
-    def _weights(self, group: int) -> tuple[float, float]:
-        """The weights of the simulation with walltimes and of like jobs."""
-        _, walltimes, like = self._mixtures.weights(group, _trusted(group)).tolist()
-        return walltimes, like
 
     def _shifts(self, group: int) -> tuple[float, ...]:
         """The quantile of each quantile's past errors; empty while there are few."""
-        name = self._enough(*_chain(group))
+        name = next((name for name in _chain(group) if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
         if name is None:
             return ()
         own, phase = self._moved[group], self._moved[_phase(group)]
         levels = [level + sum(moved) for level, *moved in zip(LEVELS, own, phase, strict=True)]
         return self._errors[name].quantiles(levels, self._now)
-
-    def _enough(self, *names: int | str) -> int | str | None:
-        """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
-        return next((name for name in names if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
 
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:

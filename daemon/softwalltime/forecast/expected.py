@@ -42,13 +42,13 @@ class ExpectedStart:
 class Learnt:
     """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
 
-    ``keeps_raw``: whether forecasts are corrected, and hold what was forecast before any correction.
+    ``correct``: returns the corrections of a forecast, which then holds what was forecast before; ``None``: there are
+    none.
     """
 
     runtimes: RuntimeModel
     waits: LikeWaits = field(default_factory=LikeWaits)
-    corrections: Corrections | None = None
-    keeps_raw: bool = False
+    correct: Callable[[WaitForecast], Corrections] | None = None
 
 
 def expected_starts(
@@ -70,7 +70,7 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        if not learnt.keeps_raw and all(
+        if learnt.correct is None and all(
             distribution.values.min() == distribution.values.max() for distribution in distributions
         ):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
@@ -129,8 +129,8 @@ def _corrected(
     rows: Floats,
 ) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
     """The five values of each job, corrected, and what they were."""
-    model, corrections = queue.model, learnt.corrections
-    if not learnt.keeps_raw:
+    model = queue.model
+    if learnt.correct is None:
         return rows, {}
     corrected, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
@@ -152,6 +152,5 @@ def _corrected(
             tuple(ranges.tolist()), waited,
         )  # fmt: skip
         kept[index] = RawForecast(begin - model.now, raw)
-        if corrections is not None:
-            corrected[:, place] = corrections.corrected(raw) + begin
+        corrected[:, place] = learnt.correct(raw).corrected(raw) + begin
     return corrected, kept

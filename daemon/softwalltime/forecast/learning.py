@@ -34,7 +34,7 @@ class ForecastLearning:
     """
 
     def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
-        self.learnt = Learnt(RuntimeModel(predictor), keeps_raw=True)
+        self.learnt = Learnt(RuntimeModel(predictor))
         self.jobs = 0
         """Jobs that have taught."""
         self._teaching = frozenset(teaching)

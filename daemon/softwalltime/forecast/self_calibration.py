@@ -172,13 +172,8 @@ class SelfCalibration:
                 del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of forecasts such as this one; the others are left as they are."""
+        """Return what is known now of forecasts such as this one."""
         return self._calibration.corrections_for(wait)
-
-    def corrections(self) -> Corrections | None:
-        """Return what is known now; ``None`` while too little is."""
-        corrections = self._calibration.corrections()
-        return corrections if any(corrections.shifts) else None
 
 
 class _Given(NamedTuple):
@@ -204,7 +199,7 @@ class _RangeEnd(NamedTuple):
 
 def _ends(given: Corrections, wait: WaitForecast) -> list[float]:
     """The corrected quantiles of a forecast; none where it is not corrected."""
-    return given.quantiles(wait).tolist() if any(given.shifts) else []
+    return given.quantiles(wait).tolist() if given.shifts else []
 
 
 def _share(number: int) -> float:

@@ -124,7 +124,7 @@ class StartPublisher:
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
-        learnt = replace(learning.learnt, corrections=self._calibration.corrections())
+        learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]
