@@ -56,8 +56,6 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Make ``softwalltime.replay`` the function, also after the package of that name was imported."""
-
     @property
     def replay(self) -> Any:
         return import_module("softwalltime.api").replay

@@ -105,7 +105,6 @@ class Replayed:
         return table
 
     def row(self) -> dict[str, Any]:
-        """Return the predictor's name and scores, for example as a row of a ``pandas.DataFrame``."""
         return {"predictor": self.predictor, **asdict(self.scores)}
 
 

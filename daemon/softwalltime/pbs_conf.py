@@ -25,7 +25,6 @@ def parse_conf(text: str) -> dict[str, str]:
 
 
 def home_of(conf: Path = CONF) -> Path:
-    """Return PBS_HOME of a pbs.conf, or its usual place."""
     try:
         values = parse_conf(conf.read_text(encoding="utf-8", errors="replace"))
     except OSError:

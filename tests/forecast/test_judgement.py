@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, OnlineWeights, WaitForecast
 from softwalltime.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -20,7 +20,6 @@ from softwalltime.forecast.judgement import (
 )  # fmt: skip
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs

@@ -13,8 +13,7 @@ from softwalltime.forecast.pbs_state import snapshot_of
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
-from softwalltime.forecast.start_times import forecast
-from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.start_times import forecast, waits_for
 from softwalltime.forecast.what_if import probe_job, probe_of
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs

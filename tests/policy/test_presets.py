@@ -1,17 +1,18 @@
 """Presets: named sets of the policy's values, one word apart from each other."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from softwalltime.errors import UsageError
-from softwalltime.policy import presets
 from softwalltime.policy.presets import BALANCED_WAITING, HALF, MEDIAN, PRESETS, unused
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
 from softwalltime.predictors.registry import make
 from tests.samples import job
 
+POLICIES = Path(__file__).parents[2] / "deploy" / "POLICIES.md"
 OWN = {"mode": "on", "waiting": "v1", "running": "v2", "ordering": "v3"}
 """What a site had before it chose presets."""
 
@@ -38,7 +39,7 @@ def test_a_preset_is_a_named_set_of_values(
     assert (policy.mode, policy.waiting, policy.running, policy.ordering) == (mode, waiting, running, ordering)
     assert policy.terms(job().submission) == (mode, waiting, running, 60, ordering, True, False)
     assert site_policy(json.loads(policy.model_dump_json())) == policy, "status and settings can be compared"
-    assert f"``{preset}``\n    " in (presets.__doc__ or "")
+    assert f"`{preset}`" in POLICIES.read_text()
 
 
 def test_without_a_preset_the_values_are_those_of_the_settings() -> None:

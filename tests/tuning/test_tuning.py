@@ -14,7 +14,7 @@ from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.metrics import score
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.tasks import Experiment
+from softwalltime.simulation.runs import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.choice import Chosen, choose, front, split_at
 from softwalltime.tuning.own_weights import (

@@ -43,11 +43,9 @@ class Archive:
         return len(self._files)
 
     def add(self, name: str, content: bytes | Path) -> None:
-        """Add a file by its content, or by its path."""
         self._files[name] = content
 
     def listed(self) -> Iterator[tuple[str, int]]:
-        """The names, and the sizes in bytes before compression."""
         for name, content in self._files.items():
             yield f"{FOLDER}/{name}", len(content) if isinstance(content, bytes) else content.stat().st_size
 

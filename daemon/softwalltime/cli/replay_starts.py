@@ -113,7 +113,6 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
 
 
 def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
-    """Return the figures by time of the forecast and method."""
     from softwalltime.forecast.judgement import METHODS, scores
 
     parts = {

@@ -87,7 +87,6 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
 
 
 def _read(path: Path) -> str:
-    """The text of a file; empty where it cannot be read, as by an ordinary user."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

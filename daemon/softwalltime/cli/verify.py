@@ -21,7 +21,7 @@ from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
 if TYPE_CHECKING:
     from softwalltime.policy.plan_file import Plan
     from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.reports.verify_document import VerifyDocument
+    from softwalltime.reports.verification import VerifyDocument
 
 COLUMNS = (
     "kind", "name", "jobs", "before", "after", "effect_mean", "effect_low", "effect_high", "promised", "longer",

@@ -24,8 +24,8 @@ from softwalltime.predictors.registry import BASELINE, make
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
+from softwalltime.simulation.runs import run
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import run
 
 CITATION = "Li, Chen, Tao, Groep & Wolters, CCGrid 2004"
 COMPARED = (

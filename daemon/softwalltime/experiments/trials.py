@@ -17,8 +17,8 @@ from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.jobs import Jobs, jobs_of
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.runs import run
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import run
 from softwalltime.states import State
 
 Count = Callable[[Jobs], NDArray[np.bool_]]

@@ -3,9 +3,9 @@
 Three forecasts of one wait are mixed: the median of the simulations with drawn runtimes, the simulation with walltimes,
 and the wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  Jobs that
 come later fill the processors that others leave early, up to what is promised by walltimes, which no simulation without
-them can show: so the walltimes have their weight.  The weights are learnt online (:mod:`.weighting`) for each class of
-forecasts that expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the
-mixture was worse.
+them can show: so the walltimes have their weight.  The weights are learnt online for each class of forecasts that
+expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the mixture was
+worse.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
@@ -24,7 +24,7 @@ known when the quantile has passed, not only when the job starts.
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,9 +33,98 @@ from numpy.typing import NDArray
 
 from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 from softwalltime.forecast.start_times import LEVELS
-from softwalltime.forecast.weighting import Mixtures
 
 Floats = NDArray[np.float64]
+
+FORGOTTEN = 0.995
+"""Share of what is known that is left after one more forecast: half of it after 138."""
+_MIN_DIVISOR = 1e-9
+
+
+class OnlineWeights:
+    """Weights of some forecasts, equal at first, learnt online: never much worse than the best of them.
+
+    Bernstein online aggregation (Wintenberger 2017, "Optimal learning with Bernstein online aggregation", Machine
+    Learning 106): the weight of a forecast grows with its regret, the sum of how much smaller its error was than that
+    of the mixture, less the squares of these differences, so that one that is better by luck gains little.
+
+    ``known`` is the sum of the weights of the forecasts that were learnt.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.known = 0.0
+        self._regrets = np.zeros(count)
+        self._squares = np.zeros(count)
+        self._largest = np.zeros(count)
+        self._doubt = np.log(count)
+
+    @property
+    def values(self) -> Floats:
+        rates = self._rates()
+        exponents = np.log(rates) + rates * self._regrets
+        weights: Floats = np.exp(exponents - exponents.max())
+        weights /= weights.sum()
+        return weights
+
+    def learn(self, gains: Floats, weight: float = 1.0) -> None:
+        """Learn by how much the error of each was smaller than the mixture's.
+
+        :param weight: share of a forecast that this one counts as.
+        """
+        gains = gains * weight
+        self.known += weight
+        self._largest = np.maximum(FORGOTTEN * self._largest, np.abs(gains))
+        self._squares = FORGOTTEN * self._squares + gains**2
+        self._regrets = FORGOTTEN * self._regrets + gains - self._rates() * gains**2
+
+    def _rates(self) -> Floats:
+        rates: Floats = np.minimum(
+            0.5 / np.maximum(self._largest, _MIN_DIVISOR),
+            np.sqrt(self._doubt / np.maximum(self._squares, _MIN_DIVISOR)),
+        )
+        return rates
+
+
+class Mixtures:
+    """Weights of several forecasts for each class, the first of which is trusted until others are known to be better.
+
+    Of each class the forecasts are mixed by the slope of the error, so that the mixture may be better than each of
+    them.  Of each phase that mixture is weighed against the first forecast by their errors.
+
+    :param count: of the forecasts.
+    :param least: forecasts of a phase from which others than the first one have weight.
+    """
+
+    def __init__(self, count: int, least: int) -> None:
+        self._count = count
+        self._least = least
+        self._mixed: dict[Hashable, OnlineWeights] = {}
+        self._trusted: dict[Hashable, OnlineWeights] = {}
+
+    def weights(self, group: Hashable, phase: Hashable) -> Floats:
+        """The weights of the forecasts; all of it the first one's while little is known."""
+        trusted = self._of(self._trusted, phase, 2)
+        weights = np.zeros(self._count)
+        weights[0] = 1.0
+        if trusted.known < self._least:
+            return weights
+        alone, mixed = trusted.values
+        weights *= alone
+        weights += mixed * self._of(self._mixed, group, self._count).values
+        return weights
+
+    def learn(self, group: Hashable, phase: Hashable, forecasts: Sequence[float], actual: float, weight: float) -> None:
+        values = np.array(forecasts)
+        mixed, trusted = self._of(self._mixed, group, self._count), self._of(self._trusted, phase, 2)
+        mixture = float(mixed.values @ values)
+        errors = np.abs(np.array((values[0], mixture)) - actual)
+        trusted.learn(float(trusted.values @ errors) - errors, weight)
+        mixed.learn(np.sign(mixture - actual) * (mixture - values), weight)
+
+    @staticmethod
+    def _of(known: dict[Hashable, OnlineWeights], name: Hashable, count: int) -> OnlineWeights:
+        return known.setdefault(name, OnlineWeights(count))
+
 
 POINT = 2
 """Place of the expected wait among the five values of a forecast: two lower ends, it, two upper ends."""
@@ -75,7 +164,6 @@ class WaitForecast(NamedTuple):
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """The forecasts that are mixed."""
         return self.median, self.by_walltimes, self.like_jobs
 
 
@@ -178,7 +266,6 @@ class Calibration:
             self._errors[name].watch(job, forecast, begin)
 
     def forget(self, job: Hashable) -> None:
-        """Forget the forecasts of a job that waits no more."""
         for errors in self._errors.values():
             errors.forget(job)
 

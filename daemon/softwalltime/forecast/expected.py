@@ -13,8 +13,7 @@ from softwalltime.forecast.queue_model import ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
-from softwalltime.forecast.start_times import StartForecast, forecast
-from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.start_times import StartForecast, forecast, waits_for
 from softwalltime.formatting import plural
 from softwalltime.simulation.jobs import UNLIMITED
 
@@ -128,7 +127,6 @@ def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
 ) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
-    """The five values of each job, corrected, and what they were."""
     model = queue.model
     if learnt.correct is None:
         return rows, {}

@@ -47,7 +47,6 @@ class PastErrors:
 
     @property
     def jobs(self) -> int:
-        """Number of judged jobs of which errors are kept."""
         return len(set(self._jobs))
 
     def judged(self, job: Hashable, forecast: Floats, actual: float) -> None:
@@ -63,7 +62,6 @@ class PastErrors:
             self._chosen = []
 
     def watch(self, job: Hashable, forecast: Floats, begin: float) -> None:
-        """Take in what is forecast of a job that waits from ``begin`` on (epoch seconds)."""
         if len(self._judged) == MAX_ERRORS:
             return
         self._chosen = None
@@ -73,7 +71,6 @@ class PastErrors:
             del known[1::2]
 
     def forget(self, job: Hashable) -> None:
-        """Take out the forecasts of a job that waits no more."""
         if self._waiting.pop(job, None) is not None:
             self._chosen = None
 

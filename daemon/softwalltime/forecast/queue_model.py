@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.forecast.pooling import Pooling
-from softwalltime.forecast.site_scheduler import scheduler_policy
+from softwalltime.forecast.site_scheduler import scheduler_policy, unsupported, usable_formula
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
-from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
@@ -48,11 +47,9 @@ class QueueModel:
 
     @property
     def running(self) -> int:
-        """How many jobs run."""
         return len(self.starts)
 
     def elapsed(self, job: int) -> int:
-        """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
 
     def affordable_runs(self) -> int:
@@ -235,7 +232,6 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
 
 
 def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
-    """The scheduler as a policy of the simulator."""
     policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}

@@ -58,7 +58,6 @@ class RuntimeModel:
     """
 
     def __init__(self, predictor: Predictor | None) -> None:
-        """:param predictor: ``None`` predicts nothing: shares of the walltime only."""
         self._predictor = predictor
         self._driver = PredictorDriver({} if predictor is None else {"": predictor})
         self._predicted: dict[tuple[str, int], float] = {}
@@ -92,11 +91,9 @@ class RuntimeModel:
             self._only_distributions += 1
 
     def started(self, submission: Submission, now: int) -> None:
-        """Note that a job started."""
         self._driver.observe(Started(now, submission))
 
     def deleted(self, submission: Submission, now: int) -> None:
-        """Note that a job left the queue without having run."""
         self._predicted.pop((submission.job_id, submission.submitted), None)
         self._driver.observe(Deleted(now, submission))
 
@@ -173,19 +170,17 @@ def _has_walltime(submission: Submission) -> bool:
     return bool(submission.walltime or submission.max_walltime)
 
 
-def samples(
-    distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int, shared: float = SHARED
-) -> Floats:
+def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
     """Runtimes of all jobs, so many times: a row for each time, a column for each job.
 
-    The jobs of one user are long or short together: each has the correlation ``shared`` with the others in a Gaussian
-    copula.
+    The jobs of one user are long or short together: each has the correlation :data:`SHARED` with the others in a
+    Gaussian copula.
     """
     random = np.random.default_rng(seed)
     index = {user: number for number, user in enumerate(dict.fromkeys(users))}
     common = random.standard_normal((count, len(index)))
     own = random.standard_normal((count, len(users)))
-    mixed = np.sqrt(shared) * common[:, [index[user] for user in users]] + np.sqrt(1 - shared) * own
+    mixed = np.sqrt(SHARED) * common[:, [index[user] for user in users]] + np.sqrt(1 - SHARED) * own
     share = _normal(mixed)
     drawn = np.empty((count, len(users)))
     for column, distribution in enumerate(distributions):
@@ -200,6 +195,5 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 
 
 def _normal(values: Floats) -> Floats:
-    """The standard normal distribution function."""
     shares: Floats = np.interp(values, _GRID, _NORMAL)
     return shares

@@ -62,8 +62,6 @@ class JudgedForecast:
 
 
 class SelfCalibration:
-    """Learns from judged forecasts."""
-
     def __init__(self) -> None:
         self.jobs = 0
         """Jobs whose forecasts were learnt."""
@@ -172,7 +170,6 @@ class SelfCalibration:
                 del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of forecasts such as this one."""
         return self._calibration.corrections_for(wait)
 
 
@@ -198,7 +195,6 @@ class _RangeEnd(NamedTuple):
 
 
 def _ends(given: Corrections, wait: WaitForecast) -> list[float]:
-    """The corrected quantiles of a forecast; none where it is not corrected."""
     return given.quantiles(wait).tolist() if given.shifts else []
 
 

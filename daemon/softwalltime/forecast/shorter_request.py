@@ -15,7 +15,6 @@ RUNS = 20
 
 
 def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
-    """Return the distribution of the runtime of each job in the model, by job id."""
     found = {}
     for index, job in enumerate(queue.live):
         submission = job.submission
@@ -53,7 +52,6 @@ def sooner_by(
 def _starts(
     queue: ModelledQueue, ids: Sequence[str], job_id: str, known: Mapping[str, RuntimeDistribution]
 ) -> np.ndarray:
-    """The job's starts in each run."""
     place = ids.index(job_id)
     outcome = forecast(queue.model, [known[name] for name in ids], RUNS, until=[place])
     found: np.ndarray = outcome.sampled[:, place - queue.model.running]

@@ -26,8 +26,6 @@ def terms_of(submission: Submission) -> str:
 
 
 class LatestStarts:
-    """The latest starts of one server's waiting jobs."""
-
     def __init__(self) -> None:
         self._known: dict[str, LatestStart] = {}
         self._terms: Mapping[str, str] = {}

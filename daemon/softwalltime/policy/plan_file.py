@@ -173,7 +173,6 @@ def plan_text(plan: Plan, name: str) -> str:
 
 
 def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table, those of its tables last."""
     tables = {key: value for key, value in values.items() if _holds_tables(path, value)}
     yield from (f"{key} = {toml_value(value)}" for key, value in values.items() if key not in tables)
     for key, value in tables.items():

@@ -31,8 +31,6 @@ class QueuedJob(NamedTuple):
 
 
 class PromiseLedger:
-    """The open promises of one server's jobs."""
-
     def __init__(self) -> None:
         self._open: dict[str, Promise] = {}
         self._gone: dict[str, int] = {}

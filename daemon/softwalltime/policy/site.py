@@ -103,7 +103,6 @@ class SitePolicy(_Model):
         return resolved(values) if isinstance(values, Mapping) else values
 
     def __str__(self) -> str:
-        """The policy in one line, for a log."""
         preset = f"preset {self.preset}: " if self.preset != "custom" else ""
         ordering = f", ordering {self.ordering}" if self.ordering is not None else ""
         share = f", for {self.share:.0%} of the users" if self.share < 1 else ""

@@ -21,16 +21,18 @@ from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,
+    WaitLimits,
     change,
     effects,
+    exceeds,
     population,
     shortens,
     switch_on,
+    tail_growths,
     too_early,
     undecidable,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
-from softwalltime.reports.wait_limits import WaitLimits, exceeds, tail_growths
 from softwalltime.reports.waits_by_class import members_of
 from softwalltime.simulation.differences import Interval
 
@@ -115,7 +117,6 @@ def parts_of(whole: SimulationInput, share: float, newest: int) -> list[Simulati
 def search_order(
     parts: Sequence[SimulationInput], baseline: Baseline, limits: WaitLimits, simulate: Simulate
 ) -> OrderSearch:
-    """Search on the first part, choose on the second one and check on the third one."""
     earlier, middle, last = parts
 
     def tried(recorded: SimulationInput, orders: Sequence[tuple[PowerOrder, int | None]]) -> list[OrderTrial]:
@@ -227,7 +228,6 @@ def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
 def _judged(
     orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
 ) -> list[OrderTrial]:
-    """Hold simulated orders against the limits."""
     heavy = _heavy_users(recorded)
     trials = []
     for order, waits in zip(orders, figures.settings, strict=True):

@@ -26,9 +26,15 @@ from softwalltime.simulation.differences import Interval, interval, means, relat
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import Results, RunOptions, SimulationPlan, run_simulations
+from softwalltime.simulation.runs import (
+    Experiment,
+    Results,
+    RunOptions,
+    SimulationPlan,
+    SimulationResult,
+    run_simulations,
+)
 from softwalltime.simulation.shaking import suitable_shake
-from softwalltime.simulation.tasks import Experiment, SimulationResult
 from softwalltime.states import TEACHING, State
 
 SEEDS = tuple(range(31, 41))
@@ -143,7 +149,6 @@ class SimulationFigures:
 def prepare(
     workload: Workload, options: SimulationOptions, teaching: Collection[State] = TEACHING
 ) -> SimulationInput | SimulationSkipped:
-    """Select the jobs to simulate, and the machine's size."""
     jobs = jobs_of(workload.jobs, teaching)
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
+from softwalltime.formatting import MISSING, duration, number, percent, printable
 from softwalltime.reports.recommendation import Recommendation
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
+from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.runs import Results, SimulationPlan
 from softwalltime.simulation.shaking import FEW_USERS, few_users
+from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
 
 Classes = dict[str, dict[str, dict[str, Metrics]]]
 """Metrics by kind of class, policy and class."""
@@ -32,7 +35,6 @@ class Advice:
 
     @classmethod
     def of(cls, found: Recommendation) -> "Advice":
-        """Return the advice of a recommendation."""
         name = None if found.waits is None else found.waits.setting.name
         return cls(found.verdict.name.lower(), name, found.sentence, found.reasons, found.cautions)
 
@@ -109,7 +111,6 @@ class SimulationDocument:
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each policy, and for each policy and class."""
         for name, figures in self.policies.items():
             row: dict[str, Any] = {"policy": name, **asdict(figures)}
             for metric, change in self.relative_changes.get(name, {}).items():
@@ -129,3 +130,136 @@ def _classes(plan: SimulationPlan, results: Results, kind: str) -> dict[str, dic
         labels = dict.fromkeys(label for by_label in classes for label in by_label)
         found[name] = {label: means([one[label] for one in classes if label in one]) for label in labels}
     return found
+
+
+Changes = Mapping[str, Mapping[str, Interval]]
+"""By policy, then by metric."""
+
+LEGEND = """\
+wait: submission to start; slowdown: mean of max(1, (wait + runtime) / max(runtime, 10 s)); weighted: mean wait by
+processor-seconds; wide p99: of jobs on at least half the machine; backfilled: jobs that overtook the top job;
+broken: of the starts promised to top jobs, how many came later; worse, better: jobs that waited at least 1 h more or
+less than under the first policy."""
+CHANGES_LEGEND = """\
+Change against the first policy, workload by workload; in brackets the 95% confidence interval of the mean, which needs
+shaken workloads (--shake).  pp: percentage points."""
+_UNSCORED = """\
+{unscored:,} of the jobs have no walltime.  They hold their processors and are planned without an end, as PBS does.  The
+figures are of the {scored:,} other jobs, which are {share} of the processor time (--walltime-from gives walltimes by
+queue)."""
+TAILS_LEGEND = """\
+99th percentile of the waits: of all jobs; of the widest tenth; of jobs on at least half the machine; of the longest
+tenth by runtime; and the longest wait.  The first line has the waits, the others the change against it.  A tenth holds
+all jobs that equal its smallest one."""
+BOUNDS_LEGEND = """\
+bound: the start that first come, first served would have given a job when it was submitted, plus the slack; past: jobs
+that started later; at most: by how much."""
+_TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99", "wait_max")
+_CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait")
+_INTERVAL = 14
+"""Width of an interval such as [-40.6, -38.2]."""
+_COLUMNS = (
+    TextColumn("wait"),
+    TextColumn("median", 4),
+    TextColumn("p95"),
+    TextColumn("longest", 3),
+    TextColumn("slowdown"),
+    TextColumn("weighted", 5),
+    TextColumn("wide p99", 2),
+    TextColumn("backfilled", 7),
+    TextColumn("broken"),
+    TextColumn("worse", 1),
+    TextColumn("better", 1),
+    TextColumn("utilisation", 6),
+)
+_CHANGED = (
+    sentence_column("policy"),
+    TextColumn("wait", least=_INTERVAL),
+    TextColumn("p95", 1, least=_INTERVAL),
+    TextColumn("slowdown", 2, least=_INTERVAL),
+    TextColumn("weighted", 4, least=_INTERVAL),
+    TextColumn("broken", 3, least=_INTERVAL),
+)
+_TAIL_COLUMNS = (
+    sentence_column("policy"),
+    TextColumn("p99", 5, least=_INTERVAL),
+    TextColumn("widest tenth", 3, least=_INTERVAL),
+    TextColumn("half machine", 4, least=_INTERVAL),
+    TextColumn("longest tenth", 2, least=_INTERVAL),
+    TextColumn("longest wait", 1, least=_INTERVAL),
+)
+
+
+def unscored_line(jobs: Jobs) -> str:
+    """Say how much of the processor time the scored jobs are; empty if all jobs are scored."""
+    scored = int(jobs.scored.sum())
+    if scored == len(jobs):
+        return ""
+    return _UNSCORED.format(unscored=len(jobs) - scored, scored=scored, share=percent(jobs.scored_share()))
+
+
+def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:
+    columns = (sentence_column(title), *_COLUMNS)
+    return TextTable.of(columns, [_row(printable(name), one) for name, one in metrics.items()])
+
+
+def changes_table(relative: Changes, differences: Changes) -> TextTable:
+    """One line for each policy but the first: how much its figures differ from the first one's."""
+    rows: list[list[Cell | str]] = [
+        [
+            Cell(printable(name), "strong"),
+            *(change_cell(changes[metric]) for metric in _CHANGES),
+            change_cell(differences[name]["broken"], " pp"),
+        ]
+        for name, changes in relative.items()
+    ]
+    return TextTable.of(_CHANGED, rows)
+
+
+def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
+    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are.
+
+    :param baseline: name of the first policy.
+    :param today: its metrics.
+    """
+    first: list[Cell | str] = [Cell(printable(baseline), "strong")]
+    first += [duration(getattr(today, metric)) for metric in _TAILS]
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), *(change_cell(changes[metric]) for metric in _TAILS)]
+        for name, changes in relative.items()
+    ]
+    return TextTable.of(_TAIL_COLUMNS, [first, *rows])
+
+
+def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), percent(one.past_bound, 2), duration(one.past_bound_max)]
+        for name, one in metrics.items()
+        if one.past_bound is not None
+    ]
+    return TextTable.of((sentence_column("policy"), TextColumn("past bound"), TextColumn("at most")), rows)
+
+
+def _row(name: str, metrics: Metrics) -> list[Cell | str]:
+    return [
+        Cell(name, "strong"),
+        *(duration(value) for value in (metrics.wait_mean, metrics.wait_p50, metrics.wait_p95, metrics.wait_max)),
+        number(metrics.bsld10_mean, 2),
+        duration(metrics.weighted_wait),
+        duration(metrics.wide_wait_p99),
+        *(percent(share) for share in (metrics.backfilled, metrics.broken, metrics.worse_1h, metrics.better_1h)),
+        percent(metrics.utilisation),
+    ]
+
+
+def change_cell(change: Interval, unit: str = "%") -> Cell | str:
+    """Return a change, good or bad where zero is outside its interval: less is better in every column."""
+    if change.mean is None:
+        return MISSING
+    if change.low is None or change.high is None:
+        return f"{100 * change.mean:+.1f}{unit}"
+    meaning: Meaning = "good" if change.high < 0 else "bad" if change.low > 0 else "faint"
+    # An interval that reaches beyond 100% says nothing about tenths, and would not fit its width.
+    digits = 1 if max(-change.low, change.high) < 1 else 0
+    mean, low, high = (f"{100 * share:+.{digits}f}" for share in (change.mean, change.low, change.high))
+    return Cell(f"{mean}{unit} [{low}, {high}]", meaning)

@@ -24,13 +24,11 @@ _SCORES = (
 
 
 def scores_table(scores: Mapping[str, tuple[Scores, Scores]]) -> TextTable:
-    """Return a table with one row per predictor: figures over all scored jobs, and accuracy after the warm-up."""
     best = max((overall.accuracy_mean or 0.0 for overall, _ in scores.values()), default=0.0)
     return TextTable.of(_SCORES, [_row(name, *both, best) for name, both in scores.items()])
 
 
 def floor_line(floor: LowerBound) -> str:
-    """Return the floor as one sentence."""
     return (
         f"floor: no prediction from {', '.join(floor.keys)} alone has a mean absolute error below "
         f"{floor.mean_absolute_error:.0f} s ({plural(floor.signatures, 'signature')}; {percent(floor.alone)} of the "

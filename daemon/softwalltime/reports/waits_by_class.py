@@ -41,7 +41,6 @@ class JobClass:
 
     @property
     def small(self) -> bool:
-        """Whether there are too few jobs to say anything."""
         return self.jobs < SMALL
 
 
@@ -75,7 +74,6 @@ class ClassWaits:
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    """The jobs of each class, by what makes the class, then by the class's name."""
     return {kind: classes(jobs, kind, processors, LARGEST) for kind in KINDS}
 
 

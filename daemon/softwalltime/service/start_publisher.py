@@ -23,8 +23,7 @@ from sqlalchemy import Engine
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.forecast.history import needed, server_of
-from softwalltime.forecast.learning import ForecastLearning
+from softwalltime.forecast.learning import ForecastLearning, needed, server_of
 from softwalltime.forecast.past_errors import OF_JOB
 from softwalltime.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeModel

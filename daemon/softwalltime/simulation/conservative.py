@@ -7,8 +7,7 @@ IBM SP2 with backfilling", IEEE TPDS 2001.)
 import numpy as np
 
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.machine import processors_of
-from softwalltime.simulation.planning import Profile
+from softwalltime.simulation.machine import Profile, processors_of
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 
@@ -29,7 +28,6 @@ class ConservativeBackfilling:
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
-        """:param policy: ``depth`` is used."""
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
         self._depth = policy.depth or DEPTH
@@ -50,7 +48,6 @@ class ConservativeBackfilling:
         self._profile = None
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Move reservations forward, reserve for new jobs, start what may start now."""
         system, reserved = self._system, self._reserved
         running = system.running
         running.correct(now)
@@ -66,7 +63,6 @@ class ConservativeBackfilling:
         self._version = running.version
 
     def _reserve_new(self, profile: Profile, now: int) -> None:
-        """Reserve for the first jobs that have no reservation, as many as may."""
         count = min(self._depth, len(self._system.queue.jobs)) - len(self._reserved)
         if count <= 0:
             return
@@ -74,7 +70,6 @@ class ConservativeBackfilling:
             self._reserve(profile, job)
 
     def _unplanned(self) -> Integers:
-        """The waiting jobs without a reservation, in order of submission."""
         waiting = self._system.queue.array()
         return waiting[~self._has_reservation[waiting]]
 
@@ -114,7 +109,6 @@ class ConservativeBackfilling:
         system.backfilled[job] = job != first
 
     def _planned(self, now: int) -> Profile:
-        """Return the calendar from now on, with the running jobs as they are planned now."""
         running, profile = self._system.running, self._profile
         if profile is None:
             return self._unreserved(now)

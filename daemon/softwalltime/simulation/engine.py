@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from softwalltime.errors import OptionError
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.backfilling import DISCIPLINES
-from softwalltime.simulation.bounds import Bounds
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.slack import Bounds
 from softwalltime.simulation.system_state import SystemState, named
 
 _STRIDE = 4096

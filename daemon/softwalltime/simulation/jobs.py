@@ -67,7 +67,6 @@ class Jobs:
         return float(used[counted].sum() / used.sum()) if len(self) else 1.0
 
     def largest(self) -> int:
-        """The processors of the largest job; 0 without jobs."""
         return max(self.processors, default=0)
 
     def peak(self) -> int:

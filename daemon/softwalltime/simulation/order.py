@@ -61,7 +61,6 @@ class PlacesFirst(Order):
                 self.take(job)
 
     def take(self, job: int) -> None:
-        """Give a job a place until it starts."""
         self._placed[job] = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -71,15 +70,12 @@ class PlacesFirst(Order):
         return priorities
 
     def started(self, job: int, now: int) -> None:
-        """Note the start of a job."""
         self._order.started(job, now)
 
     def leave(self, job: int) -> None:
-        """Forget a job that starts."""
         self._planned.pop(job, None)
 
     def ended(self, job: int, now: int) -> None:
-        """Note the end of a job."""
         self._order.ended(job, now)
 
 

@@ -8,145 +8,180 @@ import numpy as np
 from softwalltime.errors import OptionError
 from softwalltime.policy.power_order import NAME as POWERS
 from softwalltime.policy.power_order import OLDEST_FIRST, PowerOrder
-from softwalltime.simulation.fairshare import FairShare
 from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.order import Order
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 
+DECAY_TIME = 86400
+DECAY_FACTOR = 0.5
+"""PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
+_MIN_USAGE = 1.0
 
-class _ColumnOrder(Order):
-    """Input of the orders: columns of all jobs; ``value`` are the ordering values, which change as jobs arrive."""
+
+class FairShare(Order):
+    """Least usage first, with equal shares for all users.
+
+    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``).  Every 24 h since the first submission
+    it is halved, but not below 1.  A running job counts with all that it requested, from its start on (OpenPBS,
+    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
+    """
+
+    changes_on_start = True
 
     def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
+        users: dict[str, int] = {}
+        self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
+        self._processors = np.array(jobs.processors, np.float64)
+        self._requested = self._processors * values.limit_array
+        self._usage = np.full(len(users), _MIN_USAGE)
+        self._running = np.zeros(len(users))
+        self._rate = np.zeros(len(users))
+        self._now = jobs.submitted[0] if len(jobs) else 0
+        self._decay = self._now + DECAY_TIME
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        self._advance(now)
+        user = self._user[waiting]
+        priorities: Floats = -(self._usage[user] + self._running[user])
+        return priorities
+
+    def started(self, job: int, now: int) -> None:
+        self._advance(now)
+        user = self._user[job]
+        self._rate[user] += self._processors[job]
+        self._running[user] += self._requested[job]
+
+    def ended(self, job: int, now: int) -> None:
+        """Replace the job's request by its usage, which :meth:`_advance` has counted."""
+        self._advance(now)
+        user = self._user[job]
+        self._rate[user] -= self._processors[job]
+        self._running[user] -= self._requested[job]
+
+    def _advance(self, now: int) -> None:
+        while self._decay <= now:
+            self._usage += self._rate * (self._decay - self._now)
+            self._usage = np.maximum(self._usage * DECAY_FACTOR, _MIN_USAGE)
+            self._now = self._decay
+            self._decay += DECAY_TIME
+        if now > self._now:
+            self._usage += self._rate * (now - self._now)
+            self._now = now
+
+
+class ColumnOrder(Order):
+    """An order by a function of columns of the jobs.
+
+    ``value`` are the ordering values, which change as jobs arrive; ``arrival`` is log10 of the seconds since the first
+    submission, at least 1.
+    """
+
+    def __init__(
+        self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy, *, fixed: bool = False
+    ) -> None:
+        self.fixed = fixed
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
         self.age = policy.age
-
-
-class ShortestFirst(_ColumnOrder):
-    """Shortest ordering value first (SJF)."""
-
-    fixed = True
+        self.arrival = np.log10(np.maximum(self.submitted - (self.submitted[0] if len(jobs) else 0), 1))
+        self._score = score
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
-        return -self.value[waiting]
+        return self._score(self, waiting, now)
 
 
-class LongestFirst(_ColumnOrder):
-    """Longest ordering value first (LJF)."""
-
-    fixed = True
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        return self.value[waiting]
+Score = Callable[[ColumnOrder, Integers, int], Floats]
+"""Returns the priorities of some jobs at a time."""
+Learned = Callable[[Floats, Floats, Floats], Floats]
 
 
-class Wfp(_ColumnOrder):
+def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     """(wait / value)^3 x processors (Tang et al. 2013, eq. 5)."""
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The cube of the relative wait, times the processors."""
-        relative = (now - self.submitted[waiting]) / self.value[waiting]
-        priorities: Floats = relative * relative * relative * self.processors[waiting]
-        return priorities
+    relative = (now - of.submitted[waiting]) / of.value[waiting]
+    priorities: Floats = relative * relative * relative * of.processors[waiting]
+    return priorities
 
 
-class ExpansionFactor(_ColumnOrder):
-    """(wait + age) / value, with an age of 3600 s by default."""
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        priorities: Floats = (now - self.submitted[waiting] + self.age) / self.value[waiting]
-        return priorities
+def _expansion_factor(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
+    priorities: Floats = (now - of.submitted[waiting] + of.age) / of.value[waiting]
+    return priorities
 
 
-class Unicef(_ColumnOrder):
-    """wait / (log2(processors) x value): short jobs on few processors soon.
+def _unicef(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
+    """Wait / (log2(processors) x value): short jobs on few processors soon; 0 for a job that has not waited.
 
     UNICEF of W. Tang, Z. Lan, N. Desai, D. Buettner: Fault-aware, utility-based job scheduling on Blue Gene/P systems.
-    CLUSTER 2009.  The greatest comes first.  A job on one processor comes first as soon as it waits, as the formula
-    divides by 0; of several such jobs the one submitted first.
+    CLUSTER 2009.  A job on one processor comes first as soon as it waits, as the formula divides by 0; of several such
+    jobs the one submitted first.
     """
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        """The quotient; 0 for a job that has not waited."""
-        wait = (now - self.submitted[waiting]).astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            priorities = wait / (np.log2(self.processors[waiting]) * self.value[waiting])
-        return np.where(wait > 0, priorities, 0.0)
+    wait = (now - of.submitted[waiting]).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        priorities = wait / (np.log2(of.processors[waiting]) * of.value[waiting])
+    return np.where(wait > 0, priorities, 0.0)
 
 
-class LearnedFormula(_ColumnOrder):
+def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], ColumnOrder]:
     """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
-    Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  With value r,
-    processors n and submission s.  The least comes first.  The regressions have a coefficient for each term; the
-    constants are their quotients, cut to three digits.  The unrounded coefficients are in the simulator that was
-    published with the paper (sched-simulator-runtime.c); their quotients are 870.96, 25,673, 6,862,777 and 530,988.
-
-    s is in seconds since the first submission, at least 1.  That simulator starts each sequence of 15 days at 0.  The
+    Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  The least comes
+    first.  The regressions have a coefficient for each term; the constants are their quotients, cut to three digits.
+    The unrounded coefficients are in the simulator that was published with the paper (sched-simulator-runtime.c); their
+    quotients are 870.96, 25,673, 6,862,777 and 530,988.  That simulator starts each sequence of 15 days at 0.  The
     logarithm makes a difference in age count less, the longer the log is.
 
-    :param score: of r, n and log10(s).
+    :param score: of value, processors and arrival.
     """
 
-    fixed = True
+    def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
+        return -score(of.value[waiting], of.processors[waiting], of.arrival[waiting])
 
-    def __init__(
-        self, score: Callable[[Floats, Floats, Floats], Floats], jobs: Jobs, values: Values, policy: SchedulerPolicy
-    ) -> None:
-        super().__init__(jobs, values, policy)
-        first = self.submitted[0] if len(jobs) else 0
-        self._score = score
-        self._arrival = np.log10(np.maximum(self.submitted - first, 1))
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        return -self._score(self.value[waiting], self.processors[waiting], self._arrival[waiting])
+    return partial(ColumnOrder, priorities, fixed=True)
 
 
-class Powers(_ColumnOrder):
-    """Powers of wait, length and size (:mod:`softwalltime.policy.power_order`) in PBS's single precision."""
+def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
+    """Return the order by powers of wait, length and size (:mod:`softwalltime.policy.power_order`), as PBS rounds it.
 
-    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
-        """:raises OptionError: if the order's specification is wrong."""
-        super().__init__(jobs, values, policy)
-        self._powers = PowerOrder.of(policy.order)
-        self._walltime = values.limit_array.astype(np.float64)
+    :raises OptionError: if the order's specification is wrong.
+    """
+    order = PowerOrder.of(policy.order)
+    by_runtime, by_limit, by_size = order.exponents
+    walltime = values.limit_array.astype(np.float64)
 
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        of = self._powers
-        wait = (now - self.submitted[waiting]).astype(np.float64)
-        runtime, limit = self.value[waiting], self._walltime[waiting]
-        by_runtime, by_limit, by_size = of.exponents
-        priorities = wait + of.age
+    def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
+        wait = (now - of.submitted[waiting]).astype(np.float64)
+        runtime, limit = of.value[waiting], walltime[waiting]
+        priorities = wait + order.age
         if by_runtime == by_limit:
             priorities /= np.power(runtime * limit, by_runtime)
         else:
             priorities = priorities / np.power(runtime, by_runtime) / np.power(limit, by_limit)
         # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
-        priorities *= np.power(self.processors[waiting], by_size)
-        if of.limit is not None:
-            priorities = np.where(wait > of.limit, float(OLDEST_FIRST) + wait, priorities)
+        priorities *= np.power(of.processors[waiting], by_size)
+        if order.limit is not None:
+            priorities = np.where(wait > order.limit, float(OLDEST_FIRST) + wait, priorities)
         single: Floats = priorities.astype(np.float32).astype(np.float64)
         return single
+
+    return ColumnOrder(priorities, jobs, values, policy)
 
 
 ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "fcfs": None,
-    "sjf": ShortestFirst,
-    "ljf": LongestFirst,
-    "wfp": Wfp,
-    "xf": ExpansionFactor,
-    "unicef": Unicef,
-    "f1": partial(LearnedFormula, lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
-    "f2": partial(LearnedFormula, lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
-    "f3": partial(LearnedFormula, lambda r, n, log_s: r * n + 6860000 * log_s),
-    "f4": partial(LearnedFormula, lambda r, n, log_s: r * np.sqrt(n) + 530000 * log_s),
+    "sjf": partial(ColumnOrder, lambda of, waiting, _: -of.value[waiting], fixed=True),
+    "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
+    "wfp": partial(ColumnOrder, _wfp),
+    "xf": partial(ColumnOrder, _expansion_factor),
+    "unicef": partial(ColumnOrder, _unicef),
+    "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
+    "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
+    "f3": _learned(lambda r, n, log_s: r * n + 6860000 * log_s),
+    "f4": _learned(lambda r, n, log_s: r * np.sqrt(n) + 530000 * log_s),
     "fairshare": FairShare,
     "formula": Formula,
-    POWERS: Powers,
+    POWERS: powers,
 }
 """The orders by name; first come, first served needs no priorities."""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from softwalltime.errors import UsageError
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.planning import FOREVER
+from softwalltime.simulation.machine import FOREVER
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.pools import Pools
 from softwalltime.simulation.system_state import SystemState
@@ -200,6 +200,5 @@ class _Extra:
         return self.left[pool]
 
     def take(self, pool: int, amount: int) -> None:
-        """Take some of a pool, if it is one of the head's."""
         if pool in self.left:
             self.left[pool] -= amount

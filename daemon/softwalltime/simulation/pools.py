@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.simulation.jobs import Integers
-from softwalltime.simulation.planning import FOREVER, Profile
+from softwalltime.simulation.machine import FOREVER, Profile
 
 Shares = tuple[tuple[int, int], ...]
 """What a job takes: pool and amount, first of the processors, then of others by ascending pool."""
@@ -114,13 +114,12 @@ class Pools:
         return self.shares[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PoolCalendar":
-        """Return what is left of each pool as a function of time."""
         self.advance(now)
         return PoolCalendar(self, now, list(ends))
 
 
 class PoolCalendar:
-    """The plan of all pools (:class:`.planning.Calendar`); the plan of a pool is made when it is first asked for."""
+    """The plan of all pools (:class:`.machine.Calendar`); the plan of a pool is made when it is first asked for."""
 
     def __init__(self, machine: Pools, now: int, ends: list[tuple[int, int]]) -> None:
         self._machine = machine
@@ -147,7 +146,6 @@ class PoolCalendar:
         return profile
 
     def earliest(self, job: int, seconds: int) -> int:
-        """The first time at which all its pools have enough for that long, clear of reserved windows."""
         start = self._now
         while start < FOREVER:
             begin = start
@@ -161,7 +159,6 @@ class PoolCalendar:
         return start
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
-        """Whether all its pools have enough from ``start`` on for that long, clear of reserved windows."""
         shares = self._machine.shares[job]
         return all(self._profile(pool).fits(job, start, seconds) for pool, _ in shares) and self._clear(
             job, start, seconds
@@ -193,8 +190,6 @@ class PoolCalendar:
 
 
 class _Needs(Sequence[int]):
-    """What each job takes of one pool."""
-
     def __init__(self, shares: Sequence[Shares], pool: int) -> None:
         self._shares = shares
         self._pool = pool

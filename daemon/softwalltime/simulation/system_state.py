@@ -17,8 +17,7 @@ from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.order import Order, PlacesFirst, best_first
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.queue import RankedQueue, WaitingQueue
-from softwalltime.simulation.running import RunningJobs
+from softwalltime.simulation.queue import RankedQueue, RunningJobs, WaitingQueue
 from softwalltime.simulation.values import Values
 
 T = TypeVar("T")
@@ -29,7 +28,7 @@ class SystemState:
 
     ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
     an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
-    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order``
+    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.queue.RunningJobs`).  ``order``
     is ``None`` for first come, first served.
     """
 

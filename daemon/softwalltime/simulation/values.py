@@ -16,9 +16,16 @@ from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, JobPolicy
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.simulation.distortion import distortion, is_distorted
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy, is_known
+from softwalltime.simulation.policies import (
+    RUNTIME,
+    SOFT_WALLTIME,
+    WALLTIME,
+    SchedulerPolicy,
+    distortion,
+    is_distorted,
+    is_known,
+)
 
 NOTHING = History()
 
