@@ -109,10 +109,10 @@ def test_kept_figures_are_not_computed_again(
     # A process was killed while it wrote the last line.
     keep.write_bytes(keep.read_bytes()[:-40])
     simulated = []
-    from softwalltime.simulation import tasks
+    from softwalltime.simulation import runs
 
-    run_policy = tasks.run
-    monkeypatch.setattr(tasks, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
+    run_policy = runs.run
+    monkeypatch.setattr(runs, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
     assert document(capsys, *arguments) == first
     assert simulated == ["walltime", "factor:0.5"], "one figure was missing, and the baseline it is compared with"
     assert len(keep.read_text().splitlines()) == 4

@@ -28,21 +28,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CompletedJob",
-    "NoPrediction",
-    "Options",
-    "Prediction",
-    "Predictor",
-    "Replayed",
-    "SchedulerPolicy",
-    "Simulated",
-    "Submission",
-    "__version__",
-    "generate",
-    "read_jobs",
-    "replay",
-    "simulate",
-]
+    "CompletedJob", "NoPrediction", "Options", "Prediction", "Predictor", "Replayed", "SchedulerPolicy", "Simulated",
+    "Submission", "__version__", "generate", "read_jobs", "replay", "simulate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

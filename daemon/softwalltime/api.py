@@ -45,20 +45,9 @@ from softwalltime.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.workloads.synthetic import generate
 
 __all__ = [
-    "CompletedJob",
-    "NoPrediction",
-    "Options",
-    "Prediction",
-    "Predictor",
-    "Replayed",
-    "SchedulerPolicy",
-    "Simulated",
-    "Submission",
-    "generate",
-    "read_jobs",
-    "replay",
-    "simulate",
-]
+    "CompletedJob", "NoPrediction", "Options", "Prediction", "Predictor", "Replayed", "SchedulerPolicy", "Simulated",
+    "Submission", "generate", "read_jobs", "replay", "simulate",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

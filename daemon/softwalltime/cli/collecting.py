@@ -6,8 +6,8 @@ import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,8 +20,6 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.written import replaced
 
-FOLDER = "site"
-"""Folder of everything in the file."""
 SERVER = "pbs"
 """In place of the server's name."""
 _PLACED = re.compile(r"\b(host|vnode)=([^:+]+)")
@@ -29,40 +27,21 @@ _NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
 """A user, group or project in a limit, as in ``[u:alice=5]``."""
 
 
-@dataclass(slots=True)
-class Archive:
-    """Contents of a tar file, read only when it is written.
+def write_archive(target: Path, files: Mapping[str, bytes | Path], when: datetime) -> None:
+    """Write a tar file, readable by its owner only; owners of the files are not in it.
 
-    :param when: the time of the files that were made for it.
+    :param files: content or path, by name.
+    :raises SourceError: if it cannot be written.
     """
-
-    when: datetime
-    _files: dict[str, bytes | Path] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def add(self, name: str, content: bytes | Path) -> None:
-        self._files[name] = content
-
-    def listed(self) -> Iterator[tuple[str, int]]:
-        for name, content in self._files.items():
-            yield f"{FOLDER}/{name}", len(content) if isinstance(content, bytes) else content.stat().st_size
-
-    def write(self, target: Path) -> None:
-        """Write the tar file, readable by its owner only; owners of the files are not in it.
-
-        :raises SourceError: if it cannot be written.
-        """
-        with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            for name, content in self._files.items():
-                entry = tarfile.TarInfo(f"{FOLDER}/{name}")
-                entry.mode, entry.mtime = 0o600, int(self.when.timestamp())
-                with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-                    # A log of today may grow meanwhile: no more is read than it has now.
-                    entry.size = source.seek(0, os.SEEK_END)
-                    source.seek(0)
-                    archive.addfile(entry, source)
+    with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.mtime = 0o600, int(when.timestamp())
+            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+                # A log of today may grow meanwhile: no more is read than it has now.
+                entry.size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                archive.addfile(entry, source)
 
 
 def distinct_names(files: Sequence[Path]) -> dict[str, Path]:

@@ -130,7 +130,7 @@ def collect(options: CollectOptions) -> int:
     """
     from softwalltime.accounting.files import log_day
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.cli.collecting import Archive, anonymous_logs, anonymous_snapshot, distinct_names
+    from softwalltime.cli.collecting import anonymous_logs, anonymous_snapshot, distinct_names, write_archive
     from softwalltime.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
@@ -144,21 +144,20 @@ def collect(options: CollectOptions) -> int:
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
         snapshot = anonymous_snapshot(snapshot)
-    archive = Archive(datetime.now(UTC))
-    archive.add("snapshot.json", snapshot.to_json().encode())
     lines = list(snapshot.remarks)
     contents: Mapping[str, bytes | Path] = distinct_names(files)
     if names is not None:
         contents, lines = anonymous_logs(files, names)
     for line in lines:
         click.echo(line, err=True)
-    for name, content in contents.items():
-        archive.add(f"accounting/{name}", content)
-    for name, size in archive.listed():
+    logs = {f"site/accounting/{name}": content for name, content in contents.items()}
+    collected: dict[str, bytes | Path] = {"site/snapshot.json": snapshot.to_json().encode(), **logs}
+    for name, content in collected.items():
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
         click.echo(f"{size:>13,}  {name}")
     if options.target is None:
         click.echo("nothing was written: -o FILE writes it", err=True)
         return 0
-    archive.write(options.target)
-    click.echo(f"{options.target}: {plural(len(archive), 'file')}")
+    write_archive(options.target, collected, datetime.now(UTC))
+    click.echo(f"{options.target}: {plural(len(collected), 'file')}")
     return 1 if found_logs.broken else 0

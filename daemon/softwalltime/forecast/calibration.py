@@ -29,12 +29,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 from softwalltime.forecast.start_times import LEVELS
-
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import Floats
 
 FORGOTTEN = 0.995
 """Share of what is known that is left after one more forecast: half of it after 138."""
@@ -67,10 +65,7 @@ class OnlineWeights:
         return weights
 
     def learn(self, gains: Floats, weight: float = 1.0) -> None:
-        """Learn by how much the error of each was smaller than the mixture's.
-
-        :param weight: share of a forecast that this one counts as.
-        """
+        """Learn by how much the error of each was smaller than the mixture's."""
         gains = gains * weight
         self.known += weight
         self._largest = np.maximum(FORGOTTEN * self._largest, np.abs(gains))
@@ -91,7 +86,6 @@ class Mixtures:
     Of each class the forecasts are mixed by the slope of the error, so that the mixture may be better than each of
     them.  Of each phase that mixture is weighed against the first forecast by their errors.
 
-    :param count: of the forecasts.
     :param least: forecasts of a phase from which others than the first one have weight.
     """
 
@@ -243,7 +237,6 @@ class Calibration:
         """Let the weights learn from a forecast.
 
         :param actual: how long the job waited from the moment of the forecast on, in seconds.
-        :param weight: what the forecast counts as.
         """
         self._known.clear()
         group = _group(wait)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
@@ -15,9 +14,7 @@ from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
 from softwalltime.forecast.start_times import StartForecast, forecast, waits_for
 from softwalltime.formatting import plural
-from softwalltime.simulation.jobs import UNLIMITED
-
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import UNLIMITED, Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.calibration import POINT, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
@@ -17,10 +16,8 @@ from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
-
-Floats = NDArray[np.float64]
 
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
@@ -81,9 +78,7 @@ def judge(
     range has passed before.
 
     :param runtimes: has learnt nothing yet.
-    :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
-    :param progress: called with the number of jobs whose submission is behind.
     """
     calibration, like = SelfCalibration(), LikeWaits()
     waiting: dict[str, list[JudgedForecast]] = {}

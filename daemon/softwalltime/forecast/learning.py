@@ -24,7 +24,6 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
 
     They are what the predictor needs, and enough to know its errors.
 
-    :param history: what the predictor needs.
     :param since_last: returns since when the last jobs by ``now`` ended (epoch seconds), given their number.
     """
     begin = history.since(now, since_last)
@@ -47,7 +46,6 @@ def learn_history(
 
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
-    :param progress: called with the number of jobs done since the last call.
     """
     workload = Workload(completed, teaching=teaching)
     teaches = workload.teaches.tolist()

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import Floats
 
 WAIT_OFFSET_S = 1800.0
 """Seconds that are added to a wait before its logarithm is taken."""
@@ -80,7 +80,9 @@ class PastErrors:
         :param levels: shares of new jobs whose error is to be below; beyond 0 and 1 if starts were outside too often.
         :param now: epoch seconds, until which the waiting jobs have waited.
         """
-        errors, weights = np.array(self._judged), _by_job(self._jobs)
+        counts = Counter(self._jobs)
+        # All errors of a job together weigh 1.
+        errors, weights = np.array(self._judged), np.array([1 / counts[job] for job in self._jobs])
         ended = np.ones(len(errors), np.bool_)
         if waiting := [waiting_job for waiting_job in self._some_waiting() if waiting_job[0] < now]:
             begins, forecasts, shares = zip(*waiting, strict=True)
@@ -101,12 +103,6 @@ class PastErrors:
                 weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
             self._chosen = weighted
         return self._chosen
-
-
-def _by_job(jobs: Sequence[Hashable] | deque[Hashable]) -> Floats:
-    """A weight for each error, 1 in sum for each job."""
-    counts = Counter(jobs)
-    return np.array([1 / counts[job] for job in jobs])
 
 
 def _of_new(level: float, jobs: int) -> float:

@@ -105,7 +105,6 @@ class SnapshotReader:
     """Conversions of PBS's objects, as nested dictionaries, that note what cannot be converted.
 
     :param zone: of times that are no epoch seconds.
-    :param remarks: takes in what was left out or dropped.
     """
 
     def __init__(self, zone: tzinfo, remarks: list[str]) -> None:

@@ -178,7 +178,9 @@ class Pooling:
         """
         amounts: dict[int, int] = {}
         if self._queues:
-            amounts[self._vnodes(submission.queue)] = processors
+            # Queues without vnodes of their own share the others.
+            queue = submission.queue if submission.queue in self._queues else ""
+            amounts[self._pool(("vnodes", queue), 0)] = processors
         if ("gpus",) in self._index and (count := gpus(submission)):
             amounts[self._index["gpus",]] = count
         for limit, who in self.limits.of(submission):
@@ -186,10 +188,6 @@ class Pooling:
             if count := amount(submission, limit.resource):
                 amounts[self._pool(key, limit.most)] = count
         return ((0, processors), *sorted(amounts.items()))
-
-    def _vnodes(self, queue: str) -> int:
-        """The pool of the vnodes on which jobs of a queue run; those without own ones share the others."""
-        return self._pool(("vnodes", queue if queue in self._queues else ""), 0)
 
     def held(self, job: LiveJob) -> int:
         """Processors of vnodes that are up that a running job holds, or a waiting job will hold.

@@ -72,10 +72,7 @@ class QueueModel:
         return replace(self, policy=replace(policy, backfill="easy", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
-        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
-
-        :param until: stop when these jobs have started.
-        """
+        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
         engine = Engine(jobs, self._machine(), self.policy)
         if self.ordering:

@@ -131,17 +131,13 @@ class SelfCalibration:
         The ends of its ranges are learnt when the job starts.
 
         :param made: when it was given, in epoch seconds; those of a job in order of time.
-        :param forecasts: how many of the job were given.
         """
         first = self._given[job_id].first if job_id in self._given else made
         self._given[job_id] = _Given(first, forecasts)
         self._calibration.watch(raw.wait, self._calibration.corrections_for(raw.wait), job_id, made + raw.delay)
 
     def withdraw(self, jobs: Iterable[str]) -> None:
-        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged.
-
-        :param jobs: ids of the jobs.
-        """
+        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged."""
         for job_id in jobs:
             self._given.pop(job_id, None)
             self._calibration.forget(job_id)

@@ -1,13 +1,13 @@
 """How much sooner a waiting job would start if it had requested a shorter walltime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from softwalltime.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.forecast.start_times import forecast
 
 RUNS = 20
@@ -32,12 +32,15 @@ def sooner_by(
     rests on walltimes.  The runtimes of all jobs are the same with both walltimes.
 
     :param running: what jobs are planned with once they run (:func:`.queue_model.model_of`).
-    :param known: distributions of the runtimes of all jobs, by job id.
     """
     if job_id not in known:
         return None
     killed = replace(known[job_id], values=np.minimum(known[job_id].values, walltime))
-    jobs = [_shorter(job, walltime) if job.submission.job_id == job_id else job for job in snapshot.jobs]
+    jobs = list(snapshot.jobs)
+    for index, job in enumerate(jobs):
+        if job.submission.job_id == job_id:
+            soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
+            jobs[index] = replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
     starts = []
     shorter = replace(snapshot, jobs=tuple(jobs)), {**known, job_id: killed}
     for state, distributions in ((snapshot, known), shorter):
@@ -45,19 +48,7 @@ def sooner_by(
         ids = [job.submission.job_id for job in queue.live]
         if job_id not in ids[queue.model.running :] or not known.keys() >= set(ids):
             return None
-        starts.append(_starts(queue, ids, job_id, distributions))
+        place = ids.index(job_id)
+        outcome = forecast(queue.model, [distributions[name] for name in ids], RUNS, until=[place])
+        starts.append(outcome.sampled[:, place - queue.model.running])
     return round(float(np.median(starts[0] - starts[1])))
-
-
-def _starts(
-    queue: ModelledQueue, ids: Sequence[str], job_id: str, known: Mapping[str, RuntimeDistribution]
-) -> np.ndarray:
-    place = ids.index(job_id)
-    outcome = forecast(queue.model, [known[name] for name in ids], RUNS, until=[place])
-    found: np.ndarray = outcome.sampled[:, place - queue.model.running]
-    return found
-
-
-def _shorter(job: LiveJob, walltime: int) -> LiveJob:
-    soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
-    return replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)

@@ -105,8 +105,9 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     policy = scheduler_policy(scheduler, formula)
     if scheduler.fair_share and not formula:
         policy = replace(policy, order="fairshare")
-    ranks = _queue_ranks(snapshot)
-    if scheduler.by_queue and not formula and not scheduler.fair_share and len(ranks) > 1:
+    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
+    if scheduler.by_queue and not formula and not scheduler.fair_share and len(queues) > 1:
+        ranks = tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
         policy = replace(policy, order="formula", formula="queue_priority", queue_priorities=ranks)
     elif "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
@@ -137,12 +138,6 @@ def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPol
         strict_ordering=strict,
         classes_by_value="soft_walltime" in scheduler.resources,
     )
-
-
-def _queue_ranks(snapshot: ServerSnapshot) -> tuple[tuple[str, int], ...]:
-    """The execution queues with numbers that descend in the order in which the scheduler looks at them."""
-    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
-    return tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
 
 
 def _name(policy: SchedulerPolicy) -> str:

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.defaults import RUNS
 from softwalltime.forecast.queue_model import ModelledQueue, QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.formatting import local_time, percent, plural
 from softwalltime.simulation.engine import ScheduleOutcome
+from softwalltime.simulation.jobs import Floats, Integers
 
-Integers = NDArray[np.int64]
 __all__ = ["LEVELS", "RUNS", "StartForecast", "forecast"]
 
 LEVELS = (0.05, 0.25, 0.75, 0.95)
@@ -37,11 +36,11 @@ class StartForecast:
     sampled: Integers
     sampled_ends: Integers
 
-    def ranges(self) -> NDArray[np.float64]:
+    def ranges(self) -> Floats:
         """The quantiles :data:`LEVELS` of each job's start, a row for each level; the point where nothing was drawn."""
         if not len(self.sampled):
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
-        quantiles: NDArray[np.float64] = np.quantile(self.sampled, LEVELS, axis=0)
+        quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
         return quantiles
 
 
@@ -51,7 +50,6 @@ def forecast(
 ) -> StartForecast:  # fmt: skip
     """Forecast the starts of the waiting jobs.
 
-    :param distributions: of each job's runtime in all.
     :param runs: with drawn runtimes; 0 for the point alone.
     :param until: only these jobs matter: the runs stop when they have started, and the starts of others are -1.
     """
@@ -75,7 +73,7 @@ def _ends(outcome: ScheduleOutcome) -> Integers:
     return outcome.start + outcome.duration
 
 
-def _whole(model: QueueModel, seconds: NDArray[np.float64]) -> list[int]:
+def _whole(model: QueueModel, seconds: Floats) -> list[int]:
     """Whole seconds; a running job runs at least one second more."""
     least = np.ones(len(seconds), np.int64)
     least[: model.running] = model.now - np.array(model.starts, np.int64) + 1
@@ -84,10 +82,7 @@ def _whole(model: QueueModel, seconds: NDArray[np.float64]) -> list[int]:
 
 
 def waits_for(queue: ModelledQueue, starts: StartForecast, position: int) -> str:
-    """Return why the job at this position starts when it is expected to.
-
-    :param position: of the job in the model, after the running jobs.
-    """
+    """Return why the job at this position starts when it is expected to."""
     model = queue.model
     first = model.running
     start = int(starts.point[position - first])

@@ -23,6 +23,8 @@ MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class RequestAdvice:
+    """A user's jobs with one requested walltime."""
+
     walltime: int
     """The requested walltime in seconds."""
     jobs: int
@@ -97,7 +99,6 @@ def measure_earlier_starts(
     ran longer than the suggestion keeps its walltime.
 
     :param order: the site's queue order; backfilling is EASY, with walltimes.
-    :param progress: called with the number of simulated jobs since the last call.
     """
     changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
     policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)

@@ -30,7 +30,7 @@ from softwalltime.policy.site import WALLTIME, SitePolicy, site_policy, user_ran
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
-from softwalltime.reports.likeness import BothWaits, Level
+from softwalltime.reports.likeness import both_waits
 from softwalltime.simulation.differences import Interval, student
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
@@ -56,8 +56,6 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisi
     """Return the interruptions by decisions since the switch, in order of time.
 
     A day belongs to what most of its submissions of users with the policy say.
-
-    :param share: of the users who have the policy.
     """
     policy = _policy(plan)
     days: dict[int, Counter[str]] = defaultdict(Counter)
@@ -215,8 +213,6 @@ def before_after(
 
     :param promised: names the old setting and the machine to simulate.
     :param since: when the policy was switched on, epoch seconds.
-    :param share: of the users who have the policy.
-    :param interruptions: days since then without the policy.
     """
     spans = _spans(jobs, since)
     recorded = _recorded(jobs, promised, spans[0])
@@ -286,7 +282,7 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     chosen = jobs_in(columns, before) & (columns.end <= before.until)
     if not chosen.any():
         return without
-    both = BothWaits(_level(columns.wait[chosen]), _level(wait[chosen]))
+    both = both_waits(columns.wait[chosen], wait[chosen])
     if not both.alike:
         doubt = (
             f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
@@ -295,10 +291,6 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
         )
         return RecordedWaits(plain, plain.wait, simulated=False, doubt=doubt)
     return RecordedWaits(columns, columns.wait - wait, simulated=True)
-
-
-def _level(wait: Integers) -> Level:
-    return Level(float(wait.mean()), float(np.median(wait)))
 
 
 def _difference(mine: Interval, others: Interval) -> Interval:

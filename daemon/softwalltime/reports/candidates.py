@@ -170,8 +170,5 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
 
 
 def usual_baseline(name: str = TODAY, minimum: int = MINIMUM) -> Baseline:
-    """Return one of :data:`BASELINES`.
-
-    :param minimum: least soft walltime in seconds.
-    """
+    """Return one of :data:`BASELINES`."""
     return Baseline(name, replace(BASELINES[name], minimum=minimum))

@@ -22,7 +22,6 @@ def underestimation_limit(underestimated: float, target: float) -> float:
     """Return the greatest share of underestimated jobs with which a group improves.
 
     :param underestimated: share of all jobs that the predictor underestimates.
-    :param target: the site's limit.
 
     >>> [underestimation_limit(share, 0.05) for share in (0.01, 0.1, 0.4)]
     [0.1, 0.2, 0.5]
@@ -77,10 +76,7 @@ class Shares:
 
 
 def group_jobs(columns: Columns, errors: Errors, names: Names) -> list[Group]:
-    """Return the groups with scored jobs, ordered by number of jobs, descending.
-
-    :param errors: a predictor's over the scored jobs.
-    """
+    """Return the groups with scored jobs, ordered by number of jobs, descending."""
     codes = names.codes[columns.scored]
     size = len(names.names)
     jobs = np.bincount(codes, minlength=size)

@@ -145,10 +145,7 @@ class Likeness:
 
 
 def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
-    """Simulate the recorded workload; ``None`` if most starts are not recorded.
-
-    :param baseline: what the site runs.
-    """
+    """Simulate the recorded workload; ``None`` if most starts are not recorded."""
     recorded = jobs.completed.numbers("start")
     known = recorded != -1
     if 2 * int(known.sum()) < len(jobs) or not (known & jobs.scored).any():
@@ -165,8 +162,8 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
     last = submitted > submitted[-1] - MONTH_S
     long = submitted[-1] - submitted[0] >= LONG_S and int(last.sum()) >= MIN_MONTH_JOBS
     return Likeness(
-        _both(*waits),
-        _both(waits[0][last], waits[1][last]) if long else None,
+        both_waits(*waits),
+        both_waits(waits[0][last], waits[1][last]) if long else None,
         _rank_correlation(recorded, start),
         _rank_correlation(*waits),
         pause,
@@ -231,7 +228,7 @@ def _factor(one: float, other: float) -> float:
     return high / low
 
 
-def _both(recorded: Integers, simulated: Integers) -> BothWaits:
+def both_waits(recorded: Integers, simulated: Integers) -> BothWaits:
     return BothWaits(_level(recorded), _level(simulated))
 
 

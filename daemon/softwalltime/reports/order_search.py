@@ -124,7 +124,11 @@ def search_order(
         return _judged([order for order, _ in orders], figures, recorded, limits)
 
     usual = simulate(earlier, ()).baseline.wait_p99 or 0.0
-    trials = tried(earlier, list(_grid(usual)))
+    grid = [
+        (PowerOrder(length=length, size=size, days=_days(p99s * usual / DAY)), guard)
+        for length, size, p99s, guard in product(_LENGTHS, _SIZES, _P99S, (HOUR, None))
+    ]
+    trials = tried(earlier, grid)
     best = _best(trials)
     known = {_key(trial) for trial in trials}
     trials += tried(earlier, [each for each in _neighbours(*_key(best)) if each not in known])
@@ -189,15 +193,6 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
     said.append(f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}")
     kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "0.7 of their walltimes, under the guard"
     return "; ".join([*said, f"waiting jobs are planned with {kept}"])
-
-
-def _grid(usual: float) -> Iterator[tuple[PowerOrder, int | None]]:
-    """Yield the orders of the coarse grid, each with the guard of the presets and without live values.
-
-    :param usual: the 99th percentile of the site's waits in seconds.
-    """
-    for length, size, p99s, guard in product(_LENGTHS, _SIZES, _P99S, (HOUR, None)):
-        yield PowerOrder(length=length, size=size, days=_days(p99s * usual / DAY)), guard
 
 
 def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrder, int | None]]:

@@ -92,7 +92,13 @@ class Recommendation:
     @property
     def policy(self) -> str:
         """The daemon's settings that do what is recommended, as TOML, in shadow mode first; empty if there is none."""
-        return "" if self.waits is None else _settings(self.waits.setting)
+        if self.waits is None:
+            return ""
+        candidate = self.waits.setting
+        lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
+        if candidate.policy.guard is not None:
+            lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
+        return "\n".join(lines) + "\n"
 
 
 def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
@@ -101,17 +107,9 @@ def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
     return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
 
 
-def _settings(candidate: Candidate) -> str:
-    lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
-    if candidate.policy.guard is not None:
-        lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
-    return "\n".join(lines) + "\n"
-
-
 def too_early(jobs: int, days: float) -> Recommendation | None:
     """Say that the log is too short; ``None`` if there are enough jobs.
 
-    :param jobs: number of scored jobs.
     :param days: from the first one's submission to the last one's.
     """
     if jobs >= LEAST_JOBS and days >= LEAST_DAYS:
@@ -139,10 +137,7 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
 
 
 def recommend_on(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Apply the rules to a log of any length.
-
-    :param target: as for :func:`recommend`.
-    """
+    """Apply the rules to a log of any length."""
     days = (simulated.until - simulated.since) / DAY
     return too_early(simulated.jobs - simulated.unscored, days) or recommend(simulated, target)
 
@@ -286,11 +281,6 @@ def change(relative: Interval) -> str:
     return mean.replace("-", "\N{MINUS SIGN}")
 
 
-def _stated(relative: Interval) -> str:
-    """A relative change in a sentence, where the interval is named."""
-    return change(relative).replace(" (", " (95% interval ")
-
-
 def population(simulated: SimulationFigures) -> list[str]:
     which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
     size = plural(simulated.processors, "processor")
@@ -337,8 +327,9 @@ def _fails(waits: SettingWaits, target: float) -> str:
 
 
 def _would(would: SettingWaits) -> str:
+    stated = change(would.changes["wait_mean"]).replace(" (", " (95% interval ")
     return (
-        f"With {would.setting.name} the mean wait would change by {_stated(would.changes['wait_mean'])}, and "
+        f"With {would.setting.name} the mean wait would change by {stated}, and "
         f"{percent(would.broken.mean)} of the promised starts would come later. Whether to change the order of the "
         "queue is for the site to decide."
     )

@@ -14,7 +14,7 @@ from softwalltime.replay.fast_replay import drive, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Errors, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import common_candidates
-from softwalltime.reports.columns import Columns, Rename, make_columns
+from softwalltime.reports.columns import Rename, make_columns
 from softwalltime.reports.groups import (
     Group,
     Shares,
@@ -112,7 +112,6 @@ def make_report(
 ) -> Report:
     """Compute all figures.
 
-    :param rename: maps names to pseudonyms.
     :param progress: called with each amount of work done, in total :func:`total_work`.
     """
     table = make_columns(workload, rename)
@@ -122,7 +121,16 @@ def make_report(
     tried = {spec: scores for spec, scores in warmed_up.items() if scores.jobs >= MIN_COMPARED_JOBS}
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
+
+    def distance(spec: str) -> tuple[float, float]:
+        """Return the distance to the target: first in underestimation, then in accuracy."""
+        scores = tried[spec]
+        return max(0.0, (scores.underestimated or 0.0) - options.target), -(scores.accuracy_mean or 0.0)
+
+    def most_underestimated(errors: Errors) -> float:
+        return underestimation_limit(float(errors.under.mean()), options.target)
+
+    focus = min(tried, key=distance, default="")
     advice = too_early(len(submitted), days)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None:
@@ -153,13 +161,17 @@ def make_report(
         },
         rates={spec: rates_by_week(submitted, of_spec.under) for spec, of_spec in judged.items() if spec != BASELINE},
         shares={
-            spec: summarize_users(
-                group_jobs(table, of_spec, table.user), _underestimation_limit(of_spec, options.target)
-            )
+            spec: summarize_users(group_jobs(table, of_spec, table.user), most_underestimated(of_spec))
             for spec, of_spec in judged.items()
             if spec != BASELINE
         },
-        groups=_group_figures(table, focus, judged[focus], options.target) if focus in judged else None,
+        groups=GroupFigures(
+            focus,
+            most_underestimated(judged[focus]),
+            *(group_jobs(table, judged[focus], names) for names in (table.user, table.project, table.queue)),
+        )
+        if focus in judged
+        else None,
         simulation=simulation,
         recommendation=advice,
     )
@@ -193,21 +205,6 @@ def _simulation_work(options: ReportOptions, jobs: int) -> int:
     if options.simulation is None:
         return 0
     return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MAX_POLICIES
-
-
-def _distance(scores: Scores, target: float) -> tuple[float, float]:
-    """Return the distance to the target: first in underestimation, then in accuracy."""
-    return max(0.0, (scores.underestimated or 0.0) - target), -(scores.accuracy_mean or 0.0)
-
-
-def _group_figures(table: Columns, spec: str, errors: Errors, target: float) -> GroupFigures:
-    users, projects, queues = (group_jobs(table, errors, names) for names in (table.user, table.project, table.queue))
-    return GroupFigures(spec, _underestimation_limit(errors, target), users, projects, queues)
-
-
-def _underestimation_limit(errors: Errors, target: float) -> float:
-    """Return the share of underestimated jobs beyond which a group does not improve with a predictor."""
-    return underestimation_limit(float(errors.under.mean()), target)
 
 
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")

@@ -184,7 +184,6 @@ def simulate_candidates(
     """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
 
     :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
-    :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     policies = policies_of(candidates, options.baseline.policy)

@@ -85,11 +85,7 @@ class SimulationDocument:
 
     @classmethod
     def of(cls, plan: SimulationPlan, results: Results, by: tuple[str, ...], **more: Any) -> "SimulationDocument":
-        """Return the document about the results of a plan.
-
-        :param by: the kinds of classes in it.
-        :param more: the fields that do not follow from plan and results.
-        """
+        """Return the document about the results of a plan."""
         first, *others = plan.policies
         shake = plan.experiment.shake
         metrics = plan.metrics(results)
@@ -217,11 +213,7 @@ def changes_table(relative: Changes, differences: Changes) -> TextTable:
 
 
 def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
-    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are.
-
-    :param baseline: name of the first policy.
-    :param today: its metrics.
-    """
+    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are."""
     first: list[Cell | str] = [Cell(printable(baseline), "strong")]
     first += [duration(getattr(today, metric)) for metric in _TAILS]
     rows: list[list[Cell | str]] = [

@@ -131,7 +131,6 @@ def verify(
     """Compare the recorded waits with what a plan promises.
 
     :param since: when the policy was switched on, epoch seconds.
-    :param share: of the users for whom the policy holds.
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
     :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """

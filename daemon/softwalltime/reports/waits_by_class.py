@@ -78,10 +78,7 @@ def members_of(jobs: Jobs, processors: int) -> Members:
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
-    """The classes with their waits in today's setting.
-
-    :param baseline: today's metrics in each workload.
-    """
+    """The classes with their waits in today's setting."""
     found = {}
     for kind, each in members.items():
         today = {name: means([one[kind][name] for one in baseline if name in one[kind]]) for name in each}

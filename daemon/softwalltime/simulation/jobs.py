@@ -130,7 +130,6 @@ def jobs_of(
 ) -> Jobs:
     """The jobs of these records that can be simulated: those with a runtime and processors.
 
-    :param teaching: how jobs must have ended to teach.
     :param limited_only: leave out the jobs without a walltime.
     """
     records = JobColumns.of(completed)

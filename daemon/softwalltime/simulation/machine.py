@@ -1,6 +1,6 @@
 """The machine: free resources, and whether a job fits.
 
-The engine and PBS's cycle (:mod:`pbs`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
+The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
 take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
 """
 
@@ -55,12 +55,7 @@ class Profile:
     def __init__(
         self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers | None = None
     ) -> None:  # fmt: skip
-        """
-        :param free: processors that are free now.
-        :param ends: planned end and job of each running job, by planned end, all after now.
-        :param needs: processors of each job.
-        :param sizes: the same as an array, where there is one.
-        """
+        """:param ends: planned end and job of each running job, by planned end, all after now."""
         self._needs = needs
         self._sizes = sizes
         self.times = [now]
@@ -181,10 +176,7 @@ class Machine(Protocol):
         """Return the job's kind of request: jobs of one kind fit at the same times."""
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
-        """Return the plan from now on.
-
-        :param ends: planned end and job of each running job, by planned end.
-        """
+        """Return the plan from now on."""
 
 
 def processors_of(machine: Machine, kind: str) -> "Processors":
@@ -202,10 +194,6 @@ class Processors:
     __slots__ = ("_sizes", "free", "needs", "total")
 
     def __init__(self, total: int, needs: Sequence[int]) -> None:
-        """
-        :param total: processors of the machine.
-        :param needs: processors of each job.
-        """
         self.total = total
         self.free = total
         self.needs = needs

@@ -124,8 +124,6 @@ def measure(
 ) -> Metrics:  # fmt: skip
     """The figures of a schedule.
 
-    :param processors: size of the machine.
-    :param baseline: the schedule of the same jobs under the first policy.
     :param chosen: which jobs count; by default those with a walltime.  Utilisation and makespan are then of all jobs.
     """
     columns = _columns(jobs, outcome, baseline)
@@ -142,10 +140,7 @@ def measure_classes(
     jobs: Jobs, outcome: ScheduleOutcome, processors: int, members: Mapping[str, Mapping[str, Integers]],
     baseline: ScheduleOutcome | None = None,
 ) -> dict[str, dict[str, Metrics]]:  # fmt: skip
-    """The figures of each class, by what makes the class, then by the class's name.
-
-    :param members: the indexes of the jobs of each class, as from :func:`classes`.
-    """
+    """The figures of each class, by what makes the class, then by the class's name."""
     columns = _columns(jobs, outcome, baseline)
     return {
         by: {name: _measured(columns.part(which), processors) for name, which in classes.items()}

@@ -42,7 +42,6 @@ class PlacesFirst(Order):
     A job has a place from a planned start on that is the first one or differs from the one before, as in
     :mod:`softwalltime.live.kept_places`, or once its bound is near.
 
-    :param jobs: number of simulated jobs.
     :param least_age: seconds since the submission before which a planned start does not count; ``None``: none counts.
     """
 

@@ -105,11 +105,6 @@ def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     return priorities
 
 
-def _expansion_factor(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
-    priorities: Floats = (now - of.submitted[waiting] + of.age) / of.value[waiting]
-    return priorities
-
-
 def _unicef(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     """Wait / (log2(processors) x value): short jobs on few processors soon; 0 for a job that has not waited.
 
@@ -173,7 +168,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "sjf": partial(ColumnOrder, lambda of, waiting, _: -of.value[waiting], fixed=True),
     "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
-    "xf": partial(ColumnOrder, _expansion_factor),
+    "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + of.age) / of.value[waiting]),
     "unicef": partial(ColumnOrder, _unicef),
     "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
     "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),

@@ -16,7 +16,7 @@ from softwalltime.simulation.system_state import SystemState
 class PbsCycle:
     """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
 
-    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`running`).
+    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`corrections`).
     2. The jobs are sorted, after each start anew where that changes the order (fair share).  For each one in order:
        a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
        unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
@@ -250,10 +250,7 @@ class _Cycle:
         return jobs[runnable[classes]]
 
     def tried(self, jobs: Integers) -> Integers:
-        """Positions of the jobs that may start and come before the first of their class that may not.
-
-        :param jobs: waiting jobs in order.
-        """
+        """Positions of the jobs that may start and come before the first of their class that may not."""
         may_start = self._calendar.candidates(jobs, self._values_array)
         refused = (~may_start).nonzero()[0]
         if len(refused) and not self._classes.have_a_value:

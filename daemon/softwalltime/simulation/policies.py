@@ -61,7 +61,7 @@ RUNTIME = "runtime"
 SOFT_WALLTIME = "soft_walltime"
 """The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
 FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
-"""The specifications of values that no predictor is asked for, but for distorted runtimes (:mod:`distortion`)."""
+"""The specifications of values that no predictor is asked for, but for distorted runtimes (:func:`distortion`)."""
 
 
 def is_known(spec: str) -> bool:

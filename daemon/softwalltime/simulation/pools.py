@@ -38,11 +38,7 @@ class Pools:
         self, capacities: Sequence[int], shares: Sequence[Shares], walltimes: Sequence[int],
         windows: Sequence[Window] = (), running_ends: Sequence[int] = (),
     ) -> None:  # fmt: skip
-        """
-        :param shares: what each job takes.
-        :param walltimes: of each job, in seconds.
-        :param running_ends: start + walltime of the jobs that run from the beginning, the first ones.
-        """
+        """:param running_ends: start + walltime of the jobs that run from the beginning, the first ones."""
         self.free = list(capacities)
         self.total = capacities[0]
         self.shares = shares

@@ -102,10 +102,6 @@ class RunningJobs:
     __slots__ = ("_correction", "_entry", "_margin", "bits", "entries", "extensions", "mask", "version")
 
     def __init__(self, count: int, correction: Correction) -> None:
-        """
-        :param count: number of simulated jobs.
-        :param correction: the rule for a planned end that has passed.
-        """
         self.bits = max(count, 1).bit_length()
         self.mask = (1 << self.bits) - 1
         self.entries: list[int] = []

@@ -91,10 +91,7 @@ def tasks(
     todo: Sequence[tuple[SchedulerPolicy, int]],
     processes: int,
 ) -> list[SimulationTask]:
-    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline.
-
-    :param todo: policies and seeds.
-    """
+    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline."""
     seeds = list(dict.fromkeys(seed for _, seed in todo))
     parts = max(1, -(-processes // max(len(seeds), 1)))
     batches: list[SimulationTask] = []
@@ -125,11 +122,7 @@ def results(
     progress: Progress = lambda _: None,
     outcomes: Callable[[SchedulerPolicy, ScheduleOutcome], None] = lambda *_: None,
 ) -> Iterator[SimulationResult]:  # fmt: skip
-    """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated.
-
-    :param progress: called with the number of jobs submitted since the last call.
-    :param outcomes: given each policy's schedule.
-    """
+    """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
     first = experiment.baseline
     baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
     processors = experiment.processors

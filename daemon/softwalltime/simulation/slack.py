@@ -76,7 +76,6 @@ class Bounds:
     ) -> WalltimePlan | None:
         """Plan these waiting jobs as :meth:`plan` does; ``None`` if one would start later than it may.
 
-        :param latest: the latest start of each simulated job.
         :param started: a job that starts now, before them.
         """
         needs, limit = self._machine.needs, self._system.values.limit

@@ -41,11 +41,7 @@ class SystemState:
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """
-        :param jobs: jobs that each fit the machine.
-        :param predictors: new predictors by specification, of those that are not to be made from it.
-        :raises UsageError: if the policy names something that does not exist.
-        """
+        """:raises UsageError: if the policy names something that does not exist."""
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
@@ -152,10 +148,7 @@ class SystemState:
             self._usage.ended(job, now)
 
     def by_priority(self, jobs: Integers, now: int, count: int | None = None) -> list[int]:
-        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission.
-
-        :param jobs: in order of submission.
-        """
+        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
 

@@ -46,10 +46,7 @@ class Values:
         self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int],
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """
-        :param duration: how long each job will run in this simulation, in seconds.
-        :param predictors: new predictors by specification, of those that are not to be made from it.
-        """
+        """:param duration: how long each job will run in this simulation, in seconds."""
         self._jobs = jobs
         self._policy = policy
         self._duration = duration

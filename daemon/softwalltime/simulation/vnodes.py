@@ -200,8 +200,6 @@ class Vnodes:
 
         Chunks take vnodes in their order, the first that fits.  ``pack``: all on the first host that can take them;
         ``scatter``: each on another host; ``vscatter``: each on another vnode.
-
-        :param free: what is free of each vnode, a row per vnode.
         """
         request = self._requests[job]
         if request.arrangement != "pack":
