@@ -43,7 +43,12 @@ def learn(calibration: Calibration, found: WaitForecast, given: Corrections, act
     """Let it learn from a forecast of a job of its own."""
     if given.shifts:
         for column, end in enumerate(given.quantiles(found).tolist()):
-            (calibration.passed if actual > end else calibration.held)(found, column)
+            calibration.range_end(found, column, passed=actual > end)
+    add(calibration, found, given, actual)
+
+
+def add(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
+    calibration.weigh(found, actual, 1.0)
     calibration.add(found, given, actual)
 
 
@@ -101,7 +106,7 @@ def test_each_class_of_forecasts_has_weights_of_its_own_after_few_jobs_the_drawn
         for found, actual in ((long, 10_000.0), (short, 2000.0)):
             if 2 * number < MIXED:
                 assert calibration.corrections_for(found).mixed(found)[0] == found.median
-            calibration.add(found, calibration.corrections_for(found), actual)
+            add(calibration, found, calibration.corrections_for(found), actual)
     assert calibration.corrections_for(short).corrected(short)[2] == pytest.approx(2000, abs=100)
     assert calibration.corrections_for(long).corrected(long)[2] == pytest.approx(10_000, abs=500)
 
@@ -119,7 +124,7 @@ def test_the_combination_is_not_worse_than_its_best_part_whichever_that_is_and_f
         expected, _ = calibration.corrections_for(found).mixed(found)
         if number % 600 >= 200:
             errors += np.abs(np.array([*parts, expected]) - wait)
-        calibration.add(found, calibration.corrections_for(found), wait)
+        add(calibration, found, calibration.corrections_for(found), wait)
     # No part is best all the time.
     assert errors[3] < 0.75 * errors[:3].min()
 
@@ -136,8 +141,8 @@ def test_no_range_goes_beyond_twice_the_longest_wait() -> None:
     calibration = Calibration()
     found = WaitForecast(5000.0, 5000.0, 5000.0, (4000.0, 4500.0, 5500.0, 6000.0))
     for _ in range(200):
-        calibration.add(found, calibration.corrections_for(found), 20_000.0)
-        calibration.passed(found, 3)
+        add(calibration, found, calibration.corrections_for(found), 20_000.0)
+        calibration.range_end(found, 3, passed=True)
     assert calibration.corrections_for(found).corrected(found)[-1] == 40_000
 
 

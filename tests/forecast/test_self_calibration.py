@@ -185,8 +185,8 @@ def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_
     first = calibration.corrections_for(found)
     assert calibration.corrections_for(other) is first
     lessons: list[Callable[[], None]] = [
-        lambda: calibration.passed(found, 3),
-        lambda: calibration.held(found, 3),
+        lambda: calibration.range_end(found, 3, passed=True),
+        lambda: calibration.range_end(found, 3, passed=False),
         lambda: calibration.add(found, first, 5000.0),
     ]
     for lesson in lessons:

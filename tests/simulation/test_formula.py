@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from softwalltime.errors import OptionError
 from softwalltime.simulation.engine import check, simulate
-from softwalltime.simulation.formula import NAMES, Formula, compiled
 from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.orders import NAMES, Formula, compiled
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from softwalltime.errors import OptionError
 from softwalltime.policy.power_order import BALANCED, PowerOrder
 from softwalltime.simulation.engine import check, simulate
-from softwalltime.simulation.formula import Formula
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.orders import powers
+from softwalltime.simulation.orders import Formula, powers
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job

@@ -8,6 +8,7 @@ from softwalltime.cli.output import Output
 from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.reports.recommendation import Recommendation
+from softwalltime.reports.replay_document import accuracy_cell, floor_line, underestimated_cell
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
 from softwalltime.reports.simulation_document import (
     CHANGES_LEGEND,
@@ -16,7 +17,6 @@ from softwalltime.reports.simulation_document import (
     schedules_table,
     unscored_line,
 )
-from softwalltime.reports.table import accuracy_cell, floor_line, underestimated_cell
 from softwalltime.reports.tune_document import TuneDocument
 from softwalltime.simulation.differences import differences, relative_changes
 from softwalltime.simulation.metrics import Metrics

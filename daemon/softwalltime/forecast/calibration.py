@@ -213,24 +213,18 @@ class Calibration:
         # Of each group as far as it was asked for since the last change: thousands of jobs are corrected by one state.
         self._known: dict[int, Corrections] = {}
 
-    def add(
-        self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
-    ) -> None:  # fmt: skip
-        """Learn from a job that started.
+    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None) -> None:
+        """Learn the errors of a forecast of a job that started.
 
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
-        :param weight: what the forecast counts as in the weights; 0: they have learnt from it.
         """
         self._known.clear()
         job = object() if job is None else job
-        group = _group(wait)
         self._longest = max(self._longest, actual)
-        if weight:
-            self.weigh(wait, actual, weight)
         forecast = _logarithms(given, wait)
-        for name in _taught(group):
+        for name in _taught(_group(wait)):
             self._errors[name].judged(job, forecast, actual)
 
     def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
@@ -241,13 +235,6 @@ class Calibration:
         self._known.clear()
         group = _group(wait)
         self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
-
-    def outlasted(self, wait: WaitForecast, weight: float) -> None:
-        """Let the weights learn from a forecast all parts of which have passed.
-
-        By how much one of them is better than another is known then, whenever the job starts.
-        """
-        self.weigh(wait, max(wait.parts) + 1, weight)
 
     def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
         """Note a forecast of a waiting job: the time that it has waited is a lower bound of its wait.
@@ -267,24 +254,17 @@ class Calibration:
         self._known.clear()
         self._now = max(self._now, now)
 
-    def held(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
-        """Learn that a job started before the end of a range that was given for it.
+    def range_end(self, wait: WaitForecast, column: int, weight: float = 1.0, *, passed: bool) -> None:
+        """Learn whether a job still waits at the end of a range that was given for it.
+
+        The level of the quantile moves for the group, and for its phase, of which there is more to learn from.  Drivers
+        call it when the end has passed, because the job's start may be days away.
 
         :param weight: share of a step by which the level moves.
         """
-        self._change(_group(wait), column, weight * (LEVELS[column] - 1))
-
-    def passed(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
-        """Learn that a job still waits at the end of a range that was given for it.
-
-        Drivers call it at that moment, because the job's start may be days away.
-        """
-        self._change(_group(wait), column, weight * LEVELS[column])
-
-    def _change(self, group: int, column: int, amount: float) -> None:
-        """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
         self._known.clear()
-        for name in _taught(group)[:2]:
+        amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
+        for name in _taught(_group(wait))[:2]:
             moved = self._moved[name]
             moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
 

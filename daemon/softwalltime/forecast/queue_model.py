@@ -1,7 +1,8 @@
 """A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.forecast.pooling import Pooling
@@ -237,3 +238,34 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
         return replace(policy, backfill="easy")
     return policy
+
+
+DEPTH: Final = 1000
+"""Waiting jobs, the first ones by arrival, that are planned."""
+
+
+def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: Collection[str]) -> dict[str, int]:
+    """Return the planned start of these jobs by id, in epoch seconds, at least the time of the snapshot.
+
+    All jobs run for their walltime, in order of arrival with EASY backfilling.  Limits on running jobs, reservations
+    and vnodes count as in forecasts.  A job that is held, can never run, or is behind the first :data:`DEPTH` has none.
+
+    :param arrived: when jobs took their place in that order, epoch seconds; others, when PBS let them wait.
+    """
+
+    def arrival(job: LiveJob) -> int:
+        known = arrived.get(job.submission.job_id)
+        return known if known is not None else job.etime or job.qtime or job.submission.submitted
+
+    waiting = sorted((job for job in snapshot.jobs if job.state == QUEUED and not job.held), key=arrival)
+    occupying = [job for job in snapshot.jobs if job.occupies]
+    scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
+    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:DEPTH]), scheduler=scheduler))
+    walltimes, first = queue.model.jobs.walltime, queue.model.running
+    model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
+    ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}
+    wanted = [index for index, job_id in ids.items() if job_id in jobs]
+    if not wanted:
+        return {}
+    starts = model.run(walltimes, wanted).start
+    return {ids[index]: int(starts[index]) for index in wanted}

@@ -99,15 +99,14 @@ class SelfCalibration:
             for column, end in enumerate(_ends(given, raw)):
                 if not weight or (forecast.made, column) in passed:
                     continue
-                learn = self._calibration.passed if actual > end else self._calibration.held
-                learn(raw, column, weight)
+                self._calibration.range_end(raw, column, weight, passed=actual > end)
             share = 1 / len(learnt) if number in learnt else 0.0
             if later(raw):
                 share = 0.0 if (forecast.made, _OUTLASTED) in passed else _share(number)
             if share:
                 self._calibration.weigh(raw, actual, share)
             if number in learnt:
-                self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started), 0.0)
+                self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started))
 
     def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
         """Note a forecast that is given now and kept, corrected by what is known.
@@ -153,9 +152,10 @@ class SelfCalibration:
             given = self._given.get(end.job_id)
             if end.job_id in jobs and given is not None and end.made >= given.first:
                 if end.column == _OUTLASTED:
-                    self._calibration.outlasted(end.wait, end.weight)
+                    # By how much one part is better than another is known now, whenever the job starts.
+                    self._calibration.weigh(end.wait, max(end.wait.parts) + 1, end.weight)
                 else:
-                    self._calibration.passed(end.wait, end.column, end.weight)
+                    self._calibration.range_end(end.wait, end.column, end.weight, passed=True)
                 self._passed[end.job_id].add((end.made, end.column))
         self.withdraw(self._given.keys() - jobs)
         # The record of a start may come after the look that sees the job run: what has passed is known until then.

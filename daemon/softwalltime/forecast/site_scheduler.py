@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from softwalltime.errors import OptionError
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
-from softwalltime.simulation.formula import compiled
+from softwalltime.simulation.orders import compiled
 from softwalltime.simulation.policies import SchedulerPolicy
 
 EXPRESS = 150

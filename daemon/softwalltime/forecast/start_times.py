@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.forecast.defaults import RUNS
 from softwalltime.forecast.queue_model import ModelledQueue, QueueModel
 from softwalltime.forecast.runtimes import RuntimeDistribution, samples
 from softwalltime.formatting import local_time, percent, plural
 from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Integers
-
-__all__ = ["LEVELS", "RUNS", "StartForecast", "forecast"]
 
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 """Quantiles of the starts: the ends of the 90% and of the 50% range."""
@@ -45,7 +42,7 @@ class StartForecast:
 
 
 def forecast(
-    model: QueueModel, distributions: Sequence[RuntimeDistribution], runs: int = RUNS, seed: int = 0,
+    model: QueueModel, distributions: Sequence[RuntimeDistribution], runs: int, seed: int = 0,
     until: Sequence[int] = (), progress: Callable[[int], None] = lambda _: None,
 ) -> StartForecast:  # fmt: skip
     """Forecast the starts of the waiting jobs.

@@ -1,6 +1,6 @@
 """Simulated schedules as a document: the output of ``softwalltime simulate`` and ``policy compare``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -150,40 +150,20 @@ all jobs that equal its smallest one."""
 BOUNDS_LEGEND = """\
 bound: the start that first come, first served would have given a job when it was submitted, plus the slack; past: jobs
 that started later; at most: by how much."""
-_TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99", "wait_max")
-_CHANGES = ("wait_mean", "wait_p95", "bsld10_mean", "weighted_wait")
+_RANKS = {
+    "wait": 0, "median": 4, "p95": 0, "longest": 3, "slowdown": 0, "weighted": 5, "wide p99": 2, "backfilled": 7,
+    "broken": 0, "worse": 1, "better": 1, "utilisation": 6,
+}  # fmt: skip
+"""Columns of schedules, and which of them a narrow terminal leaves out first."""
+_TAILS = {
+    "wait_p99": ("p99", 5), "widest_wait_p99": ("widest tenth", 3), "wide_wait_p99": ("half machine", 4),
+    "longest_wait_p99": ("longest tenth", 2), "wait_max": ("longest wait", 1),
+}  # fmt: skip
+_CHANGES = {
+    "wait_mean": ("wait", 0), "wait_p95": ("p95", 1), "bsld10_mean": ("slowdown", 2), "weighted_wait": ("weighted", 4),
+}  # fmt: skip
 _INTERVAL = 14
 """Width of an interval such as [-40.6, -38.2]."""
-_COLUMNS = (
-    TextColumn("wait"),
-    TextColumn("median", 4),
-    TextColumn("p95"),
-    TextColumn("longest", 3),
-    TextColumn("slowdown"),
-    TextColumn("weighted", 5),
-    TextColumn("wide p99", 2),
-    TextColumn("backfilled", 7),
-    TextColumn("broken"),
-    TextColumn("worse", 1),
-    TextColumn("better", 1),
-    TextColumn("utilisation", 6),
-)
-_CHANGED = (
-    sentence_column("policy"),
-    TextColumn("wait", least=_INTERVAL),
-    TextColumn("p95", 1, least=_INTERVAL),
-    TextColumn("slowdown", 2, least=_INTERVAL),
-    TextColumn("weighted", 4, least=_INTERVAL),
-    TextColumn("broken", 3, least=_INTERVAL),
-)
-_TAIL_COLUMNS = (
-    sentence_column("policy"),
-    TextColumn("p99", 5, least=_INTERVAL),
-    TextColumn("widest tenth", 3, least=_INTERVAL),
-    TextColumn("half machine", 4, least=_INTERVAL),
-    TextColumn("longest tenth", 2, least=_INTERVAL),
-    TextColumn("longest wait", 1, least=_INTERVAL),
-)
 
 
 def unscored_line(jobs: Jobs) -> str:
@@ -195,7 +175,7 @@ def unscored_line(jobs: Jobs) -> str:
 
 
 def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:
-    columns = (sentence_column(title), *_COLUMNS)
+    columns = (sentence_column(title), *(TextColumn(name, rank) for name, rank in _RANKS.items()))
     return TextTable.of(columns, [_row(printable(name), one) for name, one in metrics.items()])
 
 
@@ -209,7 +189,12 @@ def changes_table(relative: Changes, differences: Changes) -> TextTable:
         ]
         for name, changes in relative.items()
     ]
-    return TextTable.of(_CHANGED, rows)
+    return _changes((*_CHANGES.values(), ("broken", 3)), rows)
+
+
+def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]]) -> TextTable:
+    changed = (TextColumn(name, rank, least=_INTERVAL) for name, rank in columns)
+    return TextTable.of((sentence_column("policy"), *changed), rows)
 
 
 def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
@@ -220,7 +205,7 @@ def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
         [Cell(printable(name), "strong"), *(change_cell(changes[metric]) for metric in _TAILS)]
         for name, changes in relative.items()
     ]
-    return TextTable.of(_TAIL_COLUMNS, [first, *rows])
+    return _changes(_TAILS.values(), [first, *rows])
 
 
 def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:

@@ -124,7 +124,7 @@ class LiveValues:
 
     def _planned_starts(self, now: int, arrivals: Mapping[str, int], jobs: Collection[str]) -> Mapping[str, int]:
         try:
-            from softwalltime.forecast.arrival_plan import planned_starts
+            from softwalltime.forecast.queue_model import planned_starts
             from softwalltime.service.snapshot_source import SnapshotSource
         except ImportError:
             # Without numpy; the status says so (live.options.inert).

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from softwalltime.live.jobs import ServerJob
 from softwalltime.live.kept_places import KeptPlaces
 from softwalltime.live.options import LiveOptions
-from softwalltime.policy.latest_starts import HELD, LatestStarts, terms_of
-from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
+from softwalltime.policy.promise_ledger import HELD, LatestStarts, PromiseLedger, QueuedJob, terms_of
 from softwalltime.policy.site import SitePolicy
 from softwalltime.promises import Outcome, Promise
 from softwalltime.service.promise_store import PromiseStore
