@@ -249,15 +249,6 @@ def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest
     assert words.count("predict") == 4
 
 
-def test_jobs_of_users_and_queues_that_are_off_keep_their_walltime() -> None:
-    workload = jobs_of([job(user, queue=queue, walltime=1000, runtime=100, ncpus=1) for user, queue in
-                        (("a", "q"), ("b", "q"), ("a", "long"))])  # fmt: skip
-    found = system(workload, waiting="factor:0.5", ordering="factor:0.5", off_users=("b",), off_queues=("long",)).values
-    assert found.waiting == [500, 1000, 1000]
-    assert found.ordering.tolist() == [500.0, 1000.0, 1000.0]
-    assert system(workload, waiting="runtime", off_users=("b",)).values.waiting == [100, 1000, 100]
-
-
 def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = {
         "order": "xf",

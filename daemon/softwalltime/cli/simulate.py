@@ -100,7 +100,6 @@ class PolicyOptions:
         "Put a job first in the order from so long before its bound on.", least=0, metavar="SECONDS"
     )
     live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
-    age: int | None = option("Of order xf.  Default: 3600.", least=1, metavar="SECONDS")
 
     def values(self) -> dict[str, Any]:
         given = {name: value for name, value in vars(self).items() if value is not None}
@@ -253,7 +252,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", 
 
 def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
     """Write each policy's schedule; without --policies, the one of the options only."""
-    from softwalltime.simulation.batsim import COLUMNS, schedule_rows
+    from softwalltime.simulation.runs import SCHEDULE_COLUMNS, schedule_rows
 
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
@@ -266,7 +265,7 @@ def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
         if options.file is not None:
             suffix = re.sub(r"[^\w.+=-]+", "_", name)
             path = path.with_name(f"{path.stem}-{suffix}{path.suffix}")
-        write_csv(path, COLUMNS, schedule_rows(plan.jobs, outcome, name))
+        write_csv(path, SCHEDULE_COLUMNS, schedule_rows(plan.jobs, outcome, name))
 
     return write
 

@@ -91,7 +91,9 @@ class SelfCalibration:
 
         :param passed: which quantiles of which of them were learnt to have passed.
         """
-        learnt = set(_thinned(range(len(judged))))
+        last = len(judged) - 1
+        # At most OF_JOB of them, chosen evenly.
+        learnt = {place * last // (OF_JOB - 1) for place in range(OF_JOB)} if last >= OF_JOB else {*range(last + 1)}
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
@@ -210,9 +212,3 @@ def _share(number: int) -> float:
 def _step(number: int) -> float:
     """By how much the nth forecast of a job (from 0) moves a level."""
     return min(3 * _share(number), 1.0)
-
-
-def _thinned(numbers: Sequence[int]) -> Sequence[int]:
-    """At most :data:`OF_JOB` of them, chosen evenly."""
-    last = len(numbers) - 1
-    return numbers if last < OF_JOB else [numbers[place * last // (OF_JOB - 1)] for place in range(OF_JOB)]

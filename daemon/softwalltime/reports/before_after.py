@@ -214,7 +214,10 @@ def before_after(
     :param promised: names the old setting and the machine to simulate.
     :param since: when the policy was switched on, epoch seconds.
     """
-    spans = _spans(jobs, since)
+    # Periods of the same length around the switch, in whole weeks where there is one.
+    length = max(0, min(int(jobs.numbers("end").max()) + 1 - since, since - int(jobs.numbers("submitted").min())))
+    length -= length % WEEK if length >= WEEK else 0
+    spans = Span(since - length, since), Span(since, since + length)
     recorded = _recorded(jobs, promised, spans[0])
     columns = recorded.columns
     inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
@@ -256,14 +259,6 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     if blocks < MIN_BLOCKS:
         return BlockMean(mean, blocks, None)
     return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
-
-
-def _spans(jobs: JobColumns, since: int) -> tuple[Span, Span]:
-    """Return two periods of the same length around the switch, in whole weeks where there is one."""
-    submitted, ended = jobs.numbers("submitted"), jobs.numbers("end")
-    length = max(0, min(int(ended.max()) + 1 - since, since - int(submitted.min())))
-    length -= length % WEEK if length >= WEEK else 0
-    return Span(since - length, since), Span(since, since + length)
 
 
 def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:

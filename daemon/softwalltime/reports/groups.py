@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from softwalltime.formatting import DAY
 from softwalltime.replay.metrics import Errors, means_by_code
 from softwalltime.reports.columns import Columns, Names
+from softwalltime.simulation.jobs import Floats
 
 LEAST_JOBS = 10
 """A mean over fewer jobs says nothing about a user, a project or a queue."""
@@ -156,7 +157,6 @@ def rates_by_week(submitted: NDArray[np.int64], under: NDArray[np.bool_]) -> tup
     )
 
 
-Floats = NDArray[np.float64]
 BINS = 20
 """Bins of R between 0 and 1."""
 

@@ -170,6 +170,8 @@ DECAY_TIME = 86400
 DECAY_FACTOR = 0.5
 """PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
 _MIN_USAGE = 1.0
+AGE = 3600
+"""Seconds that the expansion factor adds to a wait."""
 
 
 class FairShare(Order):
@@ -237,7 +239,6 @@ class ColumnOrder(Order):
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
-        self.age = policy.age
         self.arrival = np.log10(np.maximum(self.submitted - (self.submitted[0] if len(jobs) else 0), 1))
         self._score = score
 
@@ -320,7 +321,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "sjf": partial(ColumnOrder, lambda of, waiting, _: -of.value[waiting], fixed=True),
     "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
-    "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + of.age) / of.value[waiting]),
+    "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + AGE) / of.value[waiting]),
     "unicef": partial(ColumnOrder, _unicef),
     "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
     "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),

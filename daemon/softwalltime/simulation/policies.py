@@ -104,8 +104,6 @@ class SchedulerPolicy:
     as late; null: never."""
     live: Annotated[int, Field(ge=1)] | None = None
     """Seconds between two estimates of a job; null: one estimate."""
-    age: Annotated[int, Field(ge=1)] = 3600
-    """Constant of the expansion factor, in seconds."""
     formula: str = ""
     """Expression of the order formula."""
     queue_priorities: tuple[tuple[str, int], ...] = ()
@@ -122,10 +120,6 @@ class SchedulerPolicy:
     """Least value in seconds."""
     exclusive: Exclusive = "walltime"
     """Value of waiting jobs with exclusive placement: walltime, or waiting as others."""
-    off_users: tuple[str, ...] = ()
-    """Users whose jobs keep their walltime."""
-    off_queues: tuple[str, ...] = ()
-    """Queues whose jobs keep their walltime."""
 
     @property
     def given(self) -> dict[str, Any]:

@@ -67,12 +67,6 @@ class Values:
         self._driver = driver
         events = driver.observes or driver.fits
         self._at_start = not self._same and policy.running in made
-        users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
-        self._off = (
-            [user in users or queue in queues for user, queue in jobs.completed.rows("user", "queue")]
-            if users or queues
-            else [False] * len(jobs)
-        )
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
         # Live re-estimation changes the two apart from each other.
@@ -94,9 +88,8 @@ class Values:
         self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
         if policy.running in known and not self._same:
             for job in range(len(jobs)):
-                if not self._off[job]:
-                    value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
-                    self.running[job] = value or self.limit[job]
+                value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
+                self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
@@ -104,8 +97,6 @@ class Values:
 
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
-        if self._off[job]:
-            return
         limit = self.limit[job]
         answers: dict[str, Prediction | NoPrediction] = {}
 
@@ -131,7 +122,7 @@ class Values:
     def _estimate_running(self, job: int, now: int) -> None:
         if self._same:
             self.running[job] = self.waiting[job]
-        elif self._at_start and not self._off[job]:
+        elif self._at_start:
             value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
             self.running[job] = value or self.limit[job]
 
@@ -140,7 +131,7 @@ class Values:
 
         ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
         """
-        if is_known(self._policy.running) or self._off[job]:
+        if is_known(self._policy.running):
             return None
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 
