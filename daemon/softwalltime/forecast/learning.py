@@ -33,13 +33,9 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
 
 
 def learn_history(
-    model: RuntimeModel,
-    completed: Sequence[CompletedJob],
-    now: int,
-    teaching: Collection[State] = TEACHING,
-    waits: LikeWaits | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> int:
+    model: RuntimeModel, completed: Sequence[CompletedJob], now: int, teaching: Collection[State] = TEACHING,
+    waits: LikeWaits | None = None, progress: Callable[[int], None] = lambda _: None,
+) -> int:  # fmt: skip
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
     Only the jobs are predicted whose errors the model would keep, the last ones that ended.

@@ -86,13 +86,9 @@ def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
 
 
 def measure_earlier_starts(
-    jobs: Jobs,
-    processors: int,
-    advice: Sequence[UserAdvice],
-    order: str,
-    seeds: Sequence[int],
+    jobs: Jobs, processors: int, advice: Sequence[UserAdvice], order: str, seeds: Sequence[int],
     progress: Callable[[int], None] = lambda _: None,
-) -> dict[str, Interval]:
+) -> dict[str, Interval]:  # fmt: skip
     """Return by how many seconds each user's jobs start earlier if all these users follow their advice.
 
     The median over the jobs whose walltime changes, as mean over shaken workloads with its 95% interval.  A job that

@@ -105,11 +105,9 @@ def total_work(options: ReportOptions, jobs: int) -> int:
 
 
 def make_report(
-    workload: Workload,
-    options: ReportOptions,
-    rename: Rename = lambda kind, name: name,
+    workload: Workload, options: ReportOptions, rename: Rename = lambda kind, name: name,
     progress: Callable[[int], None] = lambda _: None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Compute all figures.
 
     :param progress: called with each amount of work done, in total :func:`total_work`.

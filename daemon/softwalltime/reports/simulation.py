@@ -175,12 +175,9 @@ def prepare(
 
 
 def simulate_candidates(
-    recorded: SimulationInput,
-    candidates: Sequence[Candidate],
-    options: SimulationOptions,
-    show: ShowProgress = no_progress,
-    rename: Rename = lambda kind, name: name,
-) -> tuple[Results, SimulationFigures]:
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
+    show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
+) -> tuple[Results, SimulationFigures]:  # fmt: skip
     """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
 
     :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
@@ -207,12 +204,9 @@ def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Exper
 
 
 def compare_candidates(
-    recorded: SimulationInput,
-    candidates: Sequence[Candidate],
-    options: SimulationOptions,
-    found: Mapping[tuple[SchedulerPolicy, int], SimulationResult],
-    rename: Rename = lambda kind, name: name,
-) -> SimulationFigures:
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
+    found: Mapping[tuple[SchedulerPolicy, int], SimulationResult], rename: Rename = lambda kind, name: name,
+) -> SimulationFigures:  # fmt: skip
     """Compare simulated candidates with what the site runs, and that with the log.
 
     :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.

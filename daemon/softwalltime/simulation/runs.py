@@ -85,12 +85,9 @@ class SimulationResult:
 
 
 def tasks(
-    experiment: Experiment,
-    path: Path,
-    teaching: Iterable[State],
-    todo: Sequence[tuple[SchedulerPolicy, int]],
+    experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[SchedulerPolicy, int]],
     processes: int,
-) -> list[SimulationTask]:
+) -> list[SimulationTask]:  # fmt: skip
     """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline."""
     seeds = list(dict.fromkeys(seed for _, seed in todo))
     parts = max(1, -(-processes // max(len(seeds), 1)))
