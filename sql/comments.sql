@@ -216,10 +216,9 @@ COMMENT ON COLUMN softwalltime.latest_starts.server IS 'PBS server';
 COMMENT ON COLUMN softwalltime.latest_starts.job_id IS 'job id';
 COMMENT ON COLUMN softwalltime.latest_starts.terms IS 'digest of the job''s attributes; empty once they have changed';
 
-COMMENT ON TABLE softwalltime.live_states IS 'State of guard and steering after each change.';
+COMMENT ON TABLE softwalltime.live_states IS 'State of the guard after each change.';
 COMMENT ON COLUMN softwalltime.live_states.id IS 'order in which they were recorded';
 COMMENT ON COLUMN softwalltime.live_states.changed_at IS 'time of the change, epoch seconds';
-COMMENT ON COLUMN softwalltime.live_states.theta IS 'theta of steering: waiting values are times e^theta';
 COMMENT ON COLUMN softwalltime.live_states.server IS 'PBS server';
 COMMENT ON COLUMN softwalltime.live_states.late_job IS 'late job for which the guard is on; empty: it is off';
 

@@ -83,7 +83,6 @@ def test_all_errors_are_printed_with_file_and_line(home: Path, capsys: pytest.Ca
             ":4: live.mode: preset safe: slack in [live] has no effect: jobs keep the order of the queue",
         ),
         ('mode = "on"\nwaiting = "v1"', "guard = 60", "live.mode: the policy: the guard needs live values"),
-        ('preset = "safe"\nsteer = 0.1', 'guard = "off"', "preset safe: steering needs live values"),
         ('preset = "safe"', 'mode = "on"\nguard = "off"', "preset safe: the guard is off"),
         ('preset = "safe"', 'mode = "on"', ""),
         ('preset = "balanced"', 'guard = "off"', ""),

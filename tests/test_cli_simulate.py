@@ -109,10 +109,10 @@ def test_kept_figures_are_not_computed_again(
     # A process was killed while it wrote the last line.
     keep.write_bytes(keep.read_bytes()[:-40])
     simulated = []
-    from softwalltime.simulation import tasks
+    from softwalltime.simulation import runs
 
-    run_policy = tasks.run
-    monkeypatch.setattr(tasks, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
+    run_policy = runs.run
+    monkeypatch.setattr(runs, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
     assert document(capsys, *arguments) == first
     assert simulated == ["walltime", "factor:0.5"], "one figure was missing, and the baseline it is compared with"
     assert len(keep.read_text().splitlines()) == 4
@@ -186,7 +186,6 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
     [
         (["--order", "lifo"], "'lifo' is not one of"),
         (["--waiting", "v9"], "no predictor is called 'v9'"),
-        (["--steer", "1"], "1.0 is not in the range 0<x<1"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
         (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),

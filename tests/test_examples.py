@@ -20,7 +20,7 @@ from tests.samples import ROOT
 from tests.service.running import PATIENT, until
 from tests.test_cli import commands
 
-NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "site", "collect", "starts", "me", "doctor"}
+NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "collect", "starts", "me", "doctor"}
 """Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
 NEEDS_A_TRACE = {"convert"}
 NEEDS_A_PLAN = {"verify"}

@@ -16,7 +16,7 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.terminal import draw, fit
 from softwalltime.deployment import qmgr
 from softwalltime.errors import SourceError
-from softwalltime.reports.schedule_table import changes_table
+from softwalltime.reports.simulation_document import changes_table
 from softwalltime.simulation.differences import RELATIVE, Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from tests.documented import SHAPES, documented, documented_rows

@@ -28,21 +28,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CompletedJob",
-    "NoPrediction",
-    "Options",
-    "Prediction",
-    "Predictor",
-    "Replayed",
-    "SchedulerPolicy",
-    "Simulated",
-    "Submission",
-    "__version__",
-    "generate",
-    "read_jobs",
-    "replay",
-    "simulate",
-]
+    "CompletedJob", "NoPrediction", "Options", "Prediction", "Predictor", "Replayed", "SchedulerPolicy", "Simulated",
+    "Submission", "__version__", "generate", "read_jobs", "replay", "simulate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -56,8 +44,6 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Make ``softwalltime.replay`` the function, also after the package of that name was imported."""
-
     @property
     def replay(self) -> Any:
         return import_module("softwalltime.api").replay

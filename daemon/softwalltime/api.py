@@ -44,20 +44,9 @@ from softwalltime.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.workloads.synthetic import generate
 
 __all__ = [
-    "CompletedJob",
-    "NoPrediction",
-    "Options",
-    "Prediction",
-    "Predictor",
-    "Replayed",
-    "SchedulerPolicy",
-    "Simulated",
-    "Submission",
-    "generate",
-    "read_jobs",
-    "replay",
-    "simulate",
-]
+    "CompletedJob", "NoPrediction", "Options", "Prediction", "Predictor", "Replayed", "SchedulerPolicy", "Simulated",
+    "Submission", "generate", "read_jobs", "replay", "simulate",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,6 @@ class Replayed:
         return table
 
     def row(self) -> dict[str, Any]:
-        """Return the predictor's name and scores, for example as a row of a ``pandas.DataFrame``."""
         return {"predictor": self.predictor, **asdict(self.scores)}
 
 

@@ -38,8 +38,6 @@ class PredictorFailure:
 
 
 class PredictorErrors:
-    """Count the errors of predictors, and log the first of each kind; safe from any thread."""
-
     def __init__(self) -> None:
         self._failures: dict[tuple[str, str], PredictorFailure] = {}
         self._logged: set[tuple[str, str, type[Exception]]] = set()

@@ -1,15 +1,5 @@
 """The errors of this package.  The message is for the person who must fix it.
 
-::
-
-    SoftwalltimeError            a command cannot do its work
-    ├── UsageError               wrong command line or setting
-    │   ├── OptionError          wrong options of a predictor
-    │   └── SourceError          a file or folder cannot be read or written
-    │       └── UnsuitableFileError  a file is something else than a log
-    ├── RecordError              a malformed line of a log or trace: file, line, field and value
-    └── StoreError               PostgreSQL is unreachable, or its tables have another revision
-
 Input causes no other exception.  A command prints the message in one line, without a traceback, and exits with
 ``exit_status``.
 """

@@ -91,7 +91,6 @@ def day(epoch: float) -> str:
 
 
 def moment(epoch: float) -> datetime:
-    """Convert epoch seconds to a UTC datetime; clamp to the years 1 and 9999."""
     try:
         return datetime.fromtimestamp(epoch, UTC)
     except (OverflowError, ValueError, OSError):

@@ -85,7 +85,6 @@ class CompletedJob:
 
     @property
     def ran(self) -> bool:
-        """Whether the job ran at all; a job that did not teaches nothing."""
         return self.runtime > 0
 
     @property
@@ -174,7 +173,6 @@ _OpenJob = make_dataclass("_OpenJob", [field.name for field in fields(CompletedJ
 
 
 def submission_of(*values: Any) -> Submission:
-    """The submission with these values of its fields, all of them in their order."""
     submission: Submission = _OpenSubmission(*values)
     submission.__class__ = Submission
     return submission
@@ -187,7 +185,6 @@ def job_of(values: Sequence[Any]) -> CompletedJob:
 
 
 def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
-    """The jobs with these values, one column a field, in the order of :data:`Values`."""
     submissions = list(map(_OpenSubmission, *columns[:OF_SUBMISSION]))
     for submission in submissions:
         submission.__class__ = Submission
@@ -214,7 +211,6 @@ def whole_array(job_id: str) -> str:
 
 
 def submission_values(submission: Submission) -> Values:
-    """The submission's values, in the order of its fields."""
     return _of(submission)
 
 
@@ -279,7 +275,6 @@ class Prediction(NamedTuple):
         return quantile(self.sample, q) * self.scale if self.sample else self.seconds
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
-        """Several quantiles at once."""
         sample, scale = self.sample, self.scale
         return [quantile(sample, q) * scale for q in shares] if sample else [self.seconds] * len(shares)
 
@@ -309,7 +304,6 @@ class NoPrediction(NamedTuple):
 
     @property
     def basis(self) -> str:
-        """The reason as one sentence."""
         return sentence(self.reason, self.values)
 
     @property

@@ -48,11 +48,6 @@ class Promise:
     queue: str = ""
     ncpus: int | None = None
 
-    @property
-    def late_seconds(self) -> int:
-        """Start minus first promise; negative if the job started earlier.  Only for promises with a start."""
-        return 0 if self.started is None else self.started - self.first
-
 
 @dataclass(frozen=True, slots=True)
 class LatestStart:

@@ -8,7 +8,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def hook() -> Path:
-    """The hook file; its configuration, as it is shipped, lies beside it."""
     return _find("hooks") / "softwalltime_hook.py"
 
 
@@ -18,7 +17,6 @@ def hook_transport() -> Path:
 
 
 def migrations() -> Path:
-    """The folder of Alembic's environment and the migrations."""
     return _find("migrations")
 
 

@@ -152,7 +152,6 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
 
 
 def settings_files(config: Path | None = None) -> list[Path]:
-    """Return the files that :func:`load_settings` reads, in order of precedence."""
     if config is None and (named := os.environ.get(f"{_PREFIX}CONFIG")):
         config = Path(named)
     if config is not None:
@@ -199,7 +198,6 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, given: dict[str, object], files: dict[Path, dict[str, Any]]) -> str:
-    """Return the first error in one line."""
     first = error.errors()[0]
     key = str(first["loc"][0])
     file = next((file for file, content in files.items() if key in content), None)

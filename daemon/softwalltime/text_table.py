@@ -25,7 +25,6 @@ class TextColumn(NamedTuple):
 
 
 def sentence_column(name: str, rank: int = 0, least: int = 24) -> TextColumn:
-    """Return a column of texts that may be broken into lines."""
     return TextColumn(name, rank, left=True, least=least)
 
 
@@ -38,8 +37,6 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Columns, and rows of as many cells."""
-
     columns: tuple[TextColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
@@ -50,7 +47,6 @@ class TextTable:
         return cls(tuple(columns), cells)
 
     def markdown(self) -> str:
-        """Return the whole table as Markdown, aligned."""
         widths = [
             max(len(column.name), *(len(row[index].text) for row in self.rows)) if self.rows else len(column.name)
             for index, column in enumerate(self.columns)

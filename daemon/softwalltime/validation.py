@@ -51,7 +51,6 @@ def hint(key: str, known: Iterable[str]) -> str:
 
 
 def written(place: Place) -> str:
-    """Write a place: ``policy.rules[0].queue``."""
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

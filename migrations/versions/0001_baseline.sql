@@ -123,7 +123,7 @@ CREATE TABLE softwalltime.latest_starts (
     job_id text COLLATE "C" NOT NULL, terms text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (job_id, server)
 );
 CREATE TABLE softwalltime.live_states (
-    id bigint GENERATED ALWAYS AS IDENTITY, changed_at bigint NOT NULL, theta double precision NOT NULL,
+    id bigint GENERATED ALWAYS AS IDENTITY, changed_at bigint NOT NULL,
     server text COLLATE "C" NOT NULL, late_job text COLLATE "C" DEFAULT '' NOT NULL, PRIMARY KEY (id)
 );
 CREATE TABLE softwalltime.log_positions (

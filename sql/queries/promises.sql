@@ -1,4 +1,4 @@
--- Promised and latest starts of jobs, and the state of guard and steering.  See store/promises.py.
+-- Promised and latest starts of jobs, and the state of the guard.  See store/promises.py.
 
 -- name: withdraw_earlier_promises
 -- Close what is open of a job under an earlier promise.
@@ -57,12 +57,12 @@ WHERE server = :server OR :server = ''
 ORDER BY set_at, job_id;
 
 -- name: store_live_state
--- Append a state of guard and steering.
-INSERT INTO softwalltime.live_states (server, changed_at, theta, late_job)
-VALUES (:server, :changed_at, :theta, :late_job);
+-- Append a state of the guard.
+INSERT INTO softwalltime.live_states (server, changed_at, late_job)
+VALUES (:server, :changed_at, :late_job);
 
 -- name: last_live_states
--- Return the newest state of each server.
-SELECT DISTINCT ON (server) server, changed_at, theta, late_job
+-- Return the late job of the newest state of each server.
+SELECT DISTINCT ON (server) server, late_job
 FROM softwalltime.live_states
 ORDER BY server, id DESC;

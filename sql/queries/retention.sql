@@ -62,7 +62,7 @@ WHERE ctid = ANY (ARRAY(
 ));
 
 -- name: delete_old_live_states
--- Delete up to :batch states of guard and steering recorded before :before, but for the last one of each server, which
+-- Delete up to :batch states of the guard recorded before :before, but for the last one of each server, which
 -- the daemon continues with.
 DELETE FROM softwalltime.live_states
 WHERE ctid = ANY (ARRAY(

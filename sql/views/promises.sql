@@ -28,25 +28,21 @@ COMMENT ON COLUMN softwalltime.promises_by_day.mean_late IS
 'mean time from the first promised start to the start, seconds; 0 for an earlier start';
 COMMENT ON COLUMN softwalltime.promises_by_day.longest_late IS 'maximum of the same, seconds';
 
--- name: guard_and_steering
+-- name: guard_times
 -- A row for each change; the last one holds until now.
-CREATE OR REPLACE VIEW softwalltime.guard_and_steering AS
+CREATE OR REPLACE VIEW softwalltime.guard_times AS
 SELECT
     server,
     to_timestamp(changed_at) AS since,
     to_timestamp(lead(changed_at) OVER (PARTITION BY server ORDER BY id)) AS until,
-    late_job <> '' AS guard,
-    theta,
-    exp(theta) AS factor
+    late_job <> '' AS guard
 FROM softwalltime.live_states;
 
-COMMENT ON VIEW softwalltime.guard_and_steering IS 'State of guard and steering over time.';
-COMMENT ON COLUMN softwalltime.guard_and_steering.since IS 'begin';
-COMMENT ON COLUMN softwalltime.guard_and_steering.until IS 'end; null: now';
-COMMENT ON COLUMN softwalltime.guard_and_steering.guard IS
+COMMENT ON VIEW softwalltime.guard_times IS 'State of the guard over time.';
+COMMENT ON COLUMN softwalltime.guard_times.since IS 'begin';
+COMMENT ON COLUMN softwalltime.guard_times.until IS 'end; null: now';
+COMMENT ON COLUMN softwalltime.guard_times.guard IS
 'whether waiting jobs are planned with their walltimes because the top job is late';
-COMMENT ON COLUMN softwalltime.guard_and_steering.theta IS 'theta of steering; 0 without steering';
-COMMENT ON COLUMN softwalltime.guard_and_steering.factor IS 'e^theta: waiting values are multiplied by it';
 
 -- name: waits_by_day
 -- All scored jobs, whether or not they had a soft walltime.

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.machine import Processors
+from softwalltime.simulation.machine import Processors, Profile
 from softwalltime.simulation.pbs_cycle import PbsCycle
-from softwalltime.simulation.planning import Profile
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record

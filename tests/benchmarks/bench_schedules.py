@@ -20,8 +20,7 @@ from softwalltime.replay.sweep.snapshot import take
 from softwalltime.simulation.differences import Interval, relative_changes
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.result_cache import ResultCache
-from softwalltime.simulation.tasks import Experiment, SimulationTask, evaluate
+from softwalltime.simulation.runs import Experiment, ResultCache, SimulationTask, evaluate
 from softwalltime.states import TEACHING
 from softwalltime.text_table import table
 from tests.benchmarks.bench_attention import held_out, weights_folder

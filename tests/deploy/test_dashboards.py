@@ -15,7 +15,7 @@ from softwalltime.promises import Outcome, Promise
 from softwalltime.replay.workload import Workload
 from softwalltime.store.definitions import views
 from softwalltime.store.migrations import check, upgrade
-from softwalltime.store.promises import LiveState, store_promises, store_state
+from softwalltime.store.promises import GuardState, store_promises, store_state
 from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts
 from softwalltime.workloads.synthetic import generate
 from tests.deploy.dashboard import DASHBOARD, DEPLOY, POSTGRESQL, PROMETHEUS, QUERIES
@@ -99,7 +99,7 @@ def filled(module_engine: Engine) -> Engine:
             outcome = Outcome.LATE if number % 4 == 0 else Outcome.KEPT
             promise = Promise(submission.job_id, began - 900, began - 70, began, outcome, began, "q", submission.ncpus)
             store_promises(connection, "", [promise])
-            store_state(connection, LiveState("srv", began, number / 100, submission.job_id if number % 3 else ""))
+            store_state(connection, GuardState("srv", began, submission.job_id if number % 3 else ""))
     fresh(module_engine)
     # Within the short range, wherever that lies.
     now = int(window(RANGES["some days"])[1].timestamp())

@@ -40,7 +40,7 @@ def metrics() -> dict[str, set[str]]:
         requests={"failed": 1},
         week=(Quality("on", "v1", 1, 1.0, 0.0, 0.0, 1.0),),
         waits=(WaitOfSize("65 or more", True, 30, 20_000.0, 300, 10_000.0),),
-        live=LiveStatus("on", steer=0.2),
+        live=LiveStatus("on"),
         starts=StartsStatus("on", taken=1),
         failures=(PredictorFailure("v1", "learn", 1, "KeyError: 'x'"),),
     )

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.forecast import arrival_plan
-from softwalltime.forecast.arrival_plan import planned_starts
+from softwalltime.forecast import queue_model
+from softwalltime.forecast.queue_model import planned_starts
 from tests.forecast.states import NOW, running, server, waiting
 
 FORMULA = "-walltime"
@@ -36,7 +36,7 @@ def test_what_cannot_start_has_no_planned_start(monkeypatch: pytest.MonkeyPatch)
     state = server(8, running(0, 8, 1000, 0), *jobs)
     ids = [job.submission.job_id for job in jobs]
     assert planned_starts(state, {}, ids) == {"3.srv": NOW + 1000, "4.srv": NOW + 1100}
-    monkeypatch.setattr(arrival_plan, "DEPTH", 2)
+    monkeypatch.setattr(queue_model, "DEPTH", 2)
     assert planned_starts(state, {}, ids) == {"3.srv": NOW + 1000}
     assert planned_starts(state, {}, ["4.srv"]) == {}
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, OnlineWeights, WaitForecast
 from softwalltime.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -20,7 +20,6 @@ from softwalltime.forecast.judgement import (
 )  # fmt: skip
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.weighting import OnlineWeights
 from softwalltime.predictors.registry import make
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
@@ -42,9 +41,14 @@ def judged(jobs: Jobs, count: int = 15) -> list[Judged]:
 
 def learn(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
     """Let it learn from a forecast of a job of its own."""
-    if any(given.shifts):
+    if given.shifts:
         for column, end in enumerate(given.quantiles(found).tolist()):
-            (calibration.passed if actual > end else calibration.held)(found, column)
+            calibration.range_end(found, column, passed=actual > end)
+    add(calibration, found, given, actual)
+
+
+def add(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
+    calibration.weigh(found, actual, 1.0)
     calibration.add(found, given, actual)
 
 
@@ -102,7 +106,7 @@ def test_each_class_of_forecasts_has_weights_of_its_own_after_few_jobs_the_drawn
         for found, actual in ((long, 10_000.0), (short, 2000.0)):
             if 2 * number < MIXED:
                 assert calibration.corrections_for(found).mixed(found)[0] == found.median
-            calibration.add(found, calibration.corrections_for(found), actual)
+            add(calibration, found, calibration.corrections_for(found), actual)
     assert calibration.corrections_for(short).corrected(short)[2] == pytest.approx(2000, abs=100)
     assert calibration.corrections_for(long).corrected(long)[2] == pytest.approx(10_000, abs=500)
 
@@ -120,7 +124,7 @@ def test_the_combination_is_not_worse_than_its_best_part_whichever_that_is_and_f
         expected, _ = calibration.corrections_for(found).mixed(found)
         if number % 600 >= 200:
             errors += np.abs(np.array([*parts, expected]) - wait)
-        calibration.add(found, calibration.corrections_for(found), wait)
+        add(calibration, found, calibration.corrections_for(found), wait)
     # No part is best all the time.
     assert errors[3] < 0.75 * errors[:3].min()
 
@@ -137,21 +141,19 @@ def test_no_range_goes_beyond_twice_the_longest_wait() -> None:
     calibration = Calibration()
     found = WaitForecast(5000.0, 5000.0, 5000.0, (4000.0, 4500.0, 5500.0, 6000.0))
     for _ in range(200):
-        calibration.add(found, calibration.corrections_for(found), 20_000.0)
-        calibration.passed(found, 3)
+        add(calibration, found, calibration.corrections_for(found), 20_000.0)
+        calibration.range_end(found, 3, passed=True)
     assert calibration.corrections_for(found).corrected(found)[-1] == 40_000
 
 
 def test_a_forecast_is_left_as_it_is_while_little_is_known() -> None:
     found = WaitForecast(100.0, 200.0, 300.0, (50.0, 80.0, 120.0, 150.0))
-    assert Calibration().corrections().corrected(found) == pytest.approx([50, 80, 100, 120, 150])
+    assert Calibration().corrections_for(found).corrected(found) == pytest.approx([50, 80, 100, 120, 150])
 
 
 def test_corrected_quantiles_do_not_cross_and_hold_the_expected_wait() -> None:
     shifts = (3.0, -3.0, 1.0, -5.0)
-    found = Corrections(((0.0, 0.0),) * GROUPS, (shifts,) * GROUPS).corrected(
-        WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0))
-    )
+    found = Corrections(shifts=shifts).corrected(WaitForecast(5000.0, 6000.0, 7000.0, (4000.0, 4500.0, 5500.0, 6000.0)))
     assert found.tolist() == sorted(found.tolist())
     assert found[2] == 5000
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.forecast.limits import limits_of
 from softwalltime.forecast.pbs_state import snapshot_of
+from softwalltime.forecast.pooling import limits_of
 from softwalltime.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, QueueSettings, ServerSnapshot, VnodeState
 from softwalltime.jobs import Submission

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softwalltime.events import Event
-from softwalltime.forecast.history import learn_history, note_live
+from softwalltime.forecast.learning import learn_history, note_live
 from softwalltime.forecast.queue_model import UNLIMITED
 from softwalltime.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import GROUPS, MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
 from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS
 from softwalltime.forecast.self_calibration import (
     REMEMBERED,
@@ -40,16 +40,14 @@ def repeated(jobs: int, seed: int) -> Iterator[list[JudgedForecast]]:
 def test_ranges_hold_what_they_promise_and_several_forecasts_of_a_job_count_as_one() -> None:
     calibration = SelfCalibration()
     inside = total = 0.0
-    corrections = None
     for number, forecasts in enumerate(repeated(300, seed=1)):
-        for each in forecasts if corrections is not None else []:
-            low, *_, high = corrections.corrected(each.raw.wait).tolist()
+        known = number >= MIN_JUDGED_JOBS
+        assert bool(calibration.corrections_for(forecasts[0].raw.wait).shifts) == known
+        for each in forecasts if known else []:
+            low, *_, high = calibration.corrections_for(each.raw.wait).corrected(each.raw.wait).tolist()
             inside += (low <= each.started - each.made <= high) / len(forecasts)
             total += 1 / len(forecasts)
         calibration.learn(forecasts)
-        if number % 10 == 9:
-            corrections = calibration.corrections()
-            assert (corrections is None) == (number + 1 < MIN_JUDGED_JOBS)
     assert calibration.jobs == 300
     assert 0.86 <= inside / total <= 0.94
 
@@ -60,7 +58,8 @@ def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
     for batch in batches:
         one.learn(batch)
     other.learn(each for batch in reversed(batches) for each in batch)
-    assert one.corrections() == other.corrections()
+    for each in (raw(5.0), raw(50.0), RawForecast(0.0, AT_ONCE)):
+        assert one.corrections_for(each.wait) == other.corrections_for(each.wait)
     assert one.jobs == other.jobs
 
 
@@ -76,15 +75,12 @@ def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None
     for batch in repeated(3 * MIN_JUDGED_JOBS, seed=5):
         calibration.learn(batch)
     calibration.learn(JudgedForecast("slow.srv", 2_000_000 + number, 2_003_000, raw(50.0)) for number in range(700))
-    corrections = calibration.corrections()
-    assert corrections is not None
-    assert corrections.corrected(raw(50.0).wait)[-1] > 1000
+    found = raw(50.0).wait
+    assert calibration.corrections_for(found).corrected(found)[-1] > 1000
     for batch in repeated(MIN_JUDGED_JOBS, seed=8):
         calibration.learn(batch)
-    corrections = calibration.corrections()
-    assert corrections is not None
     # Some jobs later it is forgotten.
-    assert corrections.corrected(raw(50.0).wait)[-1] < 500
+    assert calibration.corrections_for(found).corrected(found)[-1] < 500
 
 
 def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
@@ -94,14 +90,12 @@ def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
         started = 1_000_000 + number
         late = int(random.integers(0, 10))
         calibration.learn([JudgedForecast(f"{number}.srv", started - late, started, RawForecast(0.0, AT_ONCE))])
-    corrections = calibration.corrections()
-    assert corrections is not None
-    low, _, expected, _, high = corrections.corrected(AT_ONCE).tolist()
+    low, _, expected, _, high = calibration.corrections_for(AT_ONCE).corrected(AT_ONCE).tolist()
     assert low <= expected < 1
     assert 7 <= high <= 12
     # Nothing is known of jobs that wait for others.
     waiting = raw(60).wait
-    assert corrections.corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
+    assert calibration.corrections_for(waiting).corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
 
 
 def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
@@ -109,8 +103,8 @@ def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
     for number in range(MIN_JUDGED_JOBS):
         one.learn([JudgedForecast(f"{number}.srv", 1000, 1150 + number, raw(100.0))])
         other.learn([JudgedForecast(f"{number}.srv", 500, 1150 + number, raw(100.0, delay=500.0))])
-    assert one.corrections() is not None
-    assert one.corrections() == other.corrections()
+    assert one.corrections_for(raw(100.0).wait).shifts
+    assert one.corrections_for(raw(100.0).wait) == other.corrections_for(raw(100.0).wait)
 
 
 def levels(calibration: SelfCalibration, found: WaitForecast) -> list[float]:
@@ -191,8 +185,8 @@ def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_
     first = calibration.corrections_for(found)
     assert calibration.corrections_for(other) is first
     lessons: list[Callable[[], None]] = [
-        lambda: calibration.passed(found, 3),
-        lambda: calibration.held(found, 3),
+        lambda: calibration.range_end(found, 3, passed=True),
+        lambda: calibration.range_end(found, 3, passed=False),
         lambda: calibration.add(found, first, 5000.0),
     ]
     for lesson in lessons:
@@ -215,12 +209,10 @@ def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_a
                 JudgedForecast(f"{number}.srv", started - 20 - wrong, started, RawForecast(0.0, late)),
             ]
         )
-    corrections = calibration.corrections()
-    assert corrections is not None
-    first = corrections.corrected(raw(60.0).wait).tolist()
+    first = calibration.corrections_for(raw(60.0).wait).corrected(raw(60.0).wait).tolist()
     assert first[0] > 50
     assert first[-1] < 70
-    low, *_, high = corrections.quantiles(late).tolist()
+    low, *_, high = calibration.corrections_for(late).quantiles(late).tolist()
     assert 60 < low < 70 < high < 80
 
 
@@ -230,8 +222,8 @@ def test_a_job_of_many_forecasts_weighs_as_much_as_one_of_a_single() -> None:
     for number in range(3 * MIN_JUDGED_JOBS):
         late = number % 2 == 0
         for _ in range(9 if late else 1):
-            calibration.add(found, Corrections(((0.0, 0.0),) * GROUPS, ((),) * GROUPS), 200.0 if late else 60.0, number)
-    low, lower, upper, high = calibration.corrections().quantiles(found).tolist()
+            calibration.add(found, Corrections(), 200.0 if late else 60.0, number)
+    low, lower, upper, high = calibration.corrections_for(found).quantiles(found).tolist()
     # Half of the jobs start after 60 s and half after 200 s, whatever the forecasts.
     assert low == lower == pytest.approx(60, abs=1)
     assert high == upper == pytest.approx(200, abs=1)

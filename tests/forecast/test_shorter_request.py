@@ -4,8 +4,8 @@ import numpy as np
 
 from softwalltime.forecast.queue_model import model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution
-from softwalltime.forecast.shorter_request import sooner_by
 from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.forecast.what_if import sooner_by
 from softwalltime.simulation.policies import SOFT_WALLTIME
 from tests.forecast.states import running, server, waiting
 

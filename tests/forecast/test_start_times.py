@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from softwalltime.errors import UsageError
-from softwalltime.forecast.calibration import GROUPS, Corrections
+from softwalltime.forecast.calibration import Corrections
 from softwalltime.forecast.expected import Learnt, expected_starts
 from softwalltime.forecast.pbs_state import snapshot_of
 from softwalltime.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
-from softwalltime.forecast.start_times import forecast
-from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.start_times import forecast, waits_for
 from softwalltime.forecast.what_if import probe_job, probe_of
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import Jobs
@@ -137,9 +136,8 @@ def test_a_start_that_depends_on_a_job_without_a_walltime_is_forecast_from_past_
     for number in range(3):
         runtimes.ended(job("bob", runtime=2000, walltime=None, job_id=f"{number}.srv"))
     # Neither is the scheduler's assumption of 5 years a forecast by walltimes, of which corrections are made.
-    by_walltimes = Corrections(((1.0, 0.0),) * GROUPS, ((),) * GROUPS)
-    for corrections in (None, by_walltimes):
-        learnt = Learnt(runtimes, corrections=corrections, keeps_raw=True)
+    for corrections in (Corrections(), Corrections((1.0, 0.0))):
+        learnt = Learnt(runtimes, correct=lambda _, given=corrections: given)
         (found,) = expected_starts(queue, learnt, frozenset(("4.srv",)), runs=5)
         assert found.expected == NOW + 1900
 

@@ -97,9 +97,8 @@ def simulated(case: Case, duration: int, **policy: str) -> int | None:
     place = "excl" if case.exclusive else ""
     recorded = job(walltime=case.walltime, min_walltime=case.min_walltime, place=place, ncpus=1, runtime=10)
     jobs = jobs_of([recorded])
-    values = Values(
-        jobs, SchedulerPolicy(minimum=case.minimum, **policy), [duration], None, {"fixed": Fixed(case.prediction)}
-    )
+    chosen = SchedulerPolicy(minimum=case.minimum, **policy)
+    values = Values(jobs, chosen, [duration], {"fixed": Fixed(case.prediction)})
     (limit,) = values.limit
     if case.kind != Kind.STARTED:
         if values.change_at_submission:

@@ -29,7 +29,6 @@ def test_without_the_guard_waiting_jobs_are_planned_with_their_walltimes(preset:
     [
         ({"preset": "safe"}, {"mode": "on"}),
         ({"preset": "balanced"}, {"mode": "on", "guard": 60}),
-        ({"preset": "safe", "steer": 0.1}, {"mode": "on", "guard": "off"}),
         ({"preset": "order"}, {}),
         ({"mode": "on", "waiting": HALF}, {}),
     ],

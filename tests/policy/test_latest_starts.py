@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.jobs import Submission
-from softwalltime.policy.latest_starts import HELD, LatestStarts, terms_of
+from softwalltime.policy.promise_ledger import HELD, LatestStarts, terms_of
 from softwalltime.promises import LatestStart
 
 JOB = Submission("1.pbs1", "alice", 0, 3600, ncpus=4, queue="short", job_name="a")

@@ -1,17 +1,18 @@
 """Presets: named sets of the policy's values, one word apart from each other."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from softwalltime.errors import UsageError
-from softwalltime.policy import presets
 from softwalltime.policy.presets import BALANCED_WAITING, HALF, MEDIAN, PRESETS, unused
 from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
 from softwalltime.predictors.registry import make
 from tests.samples import job
 
+POLICIES = Path(__file__).parents[2] / "deploy" / "POLICIES.md"
 OWN = {"mode": "on", "waiting": "v1", "running": "v2", "ordering": "v3"}
 """What a site had before it chose presets."""
 
@@ -36,9 +37,9 @@ def test_a_preset_is_a_named_set_of_values(
 ) -> None:
     policy = site_policy({"preset": preset})
     assert (policy.mode, policy.waiting, policy.running, policy.ordering) == (mode, waiting, running, ordering)
-    assert policy.terms(job().submission) == (mode, waiting, running, 60, ordering, True, False, 1.0)
+    assert policy.terms(job().submission) == (mode, waiting, running, 60, ordering, True, False)
     assert site_policy(json.loads(policy.model_dump_json())) == policy, "status and settings can be compared"
-    assert f"``{preset}``\n    " in (presets.__doc__ or "")
+    assert f"`{preset}`" in POLICIES.read_text()
 
 
 def test_without_a_preset_the_values_are_those_of_the_settings() -> None:
@@ -57,7 +58,7 @@ def test_a_site_goes_through_all_presets_and_back_by_one_word(own: dict[str, Any
 
 
 def test_shadow_records_the_values_of_the_settings_where_there_are_some() -> None:
-    assert terms(**OWN, preset="shadow") == ("shadow", "v1", "v2", 60, "v3", True, False, 1.0)
+    assert terms(**OWN, preset="shadow") == ("shadow", "v1", "v2", 60, "v3", True, False)
     assert terms(waiting="v1", preset="shadow")[1:5] == ("v1", WALLTIME, 60, MEDIAN)
 
 
@@ -73,9 +74,9 @@ def test_rules_override_the_values_of_a_preset_and_no_mode_exceeds_off_and_shado
         {"queue": "r", "mode": "off"},
         {"queue": "s", "mode": "on", "ordering": KEEP, "exclusive": "waiting"},
     ]
-    assert terms(preset="safe", rules=rules) == ("on", "v1", WALLTIME, 60, "v2", True, False, 1.0)
+    assert terms(preset="safe", rules=rules) == ("on", "v1", WALLTIME, 60, "v2", True, False)
     assert terms(preset="order", rules=rules, queue="r").mode == "off"
-    assert terms(preset="order", rules=rules, queue="s") == ("on", HALF, WALLTIME, 60, None, False, False, 1.0)
+    assert terms(preset="order", rules=rules, queue="s") == ("on", HALF, WALLTIME, 60, None, False, False)
     assert terms(preset="shadow", rules=rules, queue="s").mode == "shadow"
     assert terms(preset="shadow", rules=rules, queue="r").mode == "off"
     assert terms(preset="off", rules=rules, queue="s").mode == "off"

@@ -14,7 +14,7 @@ def runs(job_id: str, started: int | None) -> QueuedJob:
 
 
 def outcomes(changed: list[Promise]) -> list[tuple[str, Outcome, int]]:
-    return [(each.job_id, each.outcome, each.late_seconds) for each in changed]
+    return [(each.job_id, each.outcome, (each.started or each.first) - each.first) for each in changed]
 
 
 def test_a_start_is_late_if_it_is_more_than_a_minute_after_the_first_promise() -> None:

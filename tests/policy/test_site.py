@@ -51,11 +51,9 @@ def test_the_share_does_not_concern_other_modes(mode: str) -> None:
 @pytest.mark.parametrize(
     ("values", "accepted"),
     [
-        ({"minimum": 60}, True), ({"minimum": 59}, False), ({"steer": 0}, False), ({"steer": 1}, False),
-        ({"steer": 0.999}, True), ({"steer": 0.001}, True), ({"share": 0}, True), ({"share": 1}, True),
+        ({"minimum": 60}, True), ({"minimum": 59}, False), ({"share": 0}, True), ({"share": 1}, True),
         ({"share": -0.01}, False), ({"share": 1.01}, False),
         ({"rules": [{"minimum": 60}]}, True), ({"rules": [{"minimum": 59}]}, False),
-        ({"steer": 0.1, "ordering": "v1"}, False), ({"steer": 0.1, "preset": "safe", "ordering": "v1"}, True),
     ],
 )  # fmt: skip
 def test_values_have_limits(values: dict[str, Any], accepted: bool) -> None:
@@ -91,15 +89,12 @@ def test_a_rule_is_for_the_jobs_that_match_all_of_it(rule: dict[str, str], appli
 def test_a_later_rule_overrides_an_earlier_one_value_by_value() -> None:
     first = {"waiting": "v1", "running": "v2", "ordering": "v3", "minimum": 90, "exclusive": "waiting", "mode": "on"}
     policy = site_policy({"rules": [first, {"waiting": "v4", "minimum": 120}]})
-    assert policy.terms(job().submission) == ("on", "v4", "v2", 120, "v3", False, False, 1.0)
+    assert policy.terms(job().submission) == ("on", "v4", "v2", 120, "v3", False, False)
 
 
 def test_the_line_in_the_log_has_what_differs_from_the_defaults() -> None:
-    policy = SitePolicy(mode="on", waiting="v1", share=0.25, steer=0.05, rules=({}, {}))
-    assert str(policy) == (
-        "mode on, for 25% of the users, waiting v1, running walltime, minimum 60 s, "
-        "steered to 5% of the promised starts late, 2 rules"
-    )
+    policy = SitePolicy(mode="on", waiting="v1", share=0.25, rules=({}, {}))
+    assert str(policy) == ("mode on, for 25% of the users, waiting v1, running walltime, minimum 60 s, 2 rules")
     assert str(SitePolicy(preset="off", waiting="v1")) == (
         "preset off: mode off, waiting v1, running walltime, minimum 60 s"
     )
@@ -119,7 +114,4 @@ def test_the_guard_of_a_preset_is_an_hour() -> None:
 
 
 def test_presets_fix_what_they_are_and_leave_the_rest() -> None:
-    for preset in ("off", "shadow", "order"):
-        assert resolved({"preset": preset, "steer": 0.1})["steer"] is None
-    assert resolved({"preset": "safe", "steer": 0.1})["steer"] == 0.1
     assert resolved({"preset": "sfae", "mode": "on"}) == {"preset": "sfae", "mode": "on"}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.reports.advice import advise_users, measure_earlier_starts
-from softwalltime.reports.advise_document import with_messages
+from softwalltime.reports.advice import advise_users, measure_earlier_starts, with_messages
 from softwalltime.shorter_walltimes import suggest
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.jobs import Jobs, jobs_of

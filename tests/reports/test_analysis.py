@@ -8,11 +8,11 @@ from softwalltime.replay.metrics import Errors
 from softwalltime.reports.before_after import WEEK, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.groups import (
     Group,
+    analyze_walltimes,
     group_jobs,
     most_deteriorated,
     summarize_users,
 )
-from softwalltime.reports.walltimes import analyze_walltimes
 from tests.reports.fixtures import DAY, made, table
 from tests.samples import job
 

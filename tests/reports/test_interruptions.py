@@ -10,7 +10,7 @@ from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
 from softwalltime.policy.plan_file import PlannedLive
 from softwalltime.policy.presets import BALANCED_WAITING, MEDIAN
 from softwalltime.replay.job_columns import JobColumns
-from softwalltime.reports.interruptions import interruptions, recorded_decisions
+from softwalltime.reports.before_after import interruptions, recorded_decisions
 from softwalltime.reports.verification import verify
 from softwalltime.store.predictions import add_decisions, count_decisions
 from tests.policy.test_plan_file import PLAN

@@ -8,7 +8,7 @@ import pytest
 from softwalltime.cli.sources import load_columns
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
-from softwalltime.reports.machine_step import WEEK_S, machine_step
+from softwalltime.reports.likeness import WEEK_S, machine_step
 from softwalltime.reports.recommendation import Verdict, recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from softwalltime.settings import Settings

@@ -23,7 +23,7 @@ from softwalltime.reports.order_search import (
     search_order,
 )
 from softwalltime.reports.plan import plan_of
-from softwalltime.reports.recommendation import Verdict
+from softwalltime.reports.recommendation import Verdict, WaitLimits
 from softwalltime.reports.simulation import (
     SimulationFigures,
     SimulationInput,
@@ -33,11 +33,10 @@ from softwalltime.reports.simulation import (
     policies_of,
     prepare,
 )
-from softwalltime.reports.wait_limits import WaitLimits
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.runs import SimulationResult, results
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import SimulationResult, results
 from tests.samples import job
 
 HOUR, WEEK = 3600, 7 * 86400

@@ -10,9 +10,9 @@ import pytest
 
 from softwalltime.jobs import CompletedJob
 from softwalltime.replay.workload import Workload
+from softwalltime.reports.groups import rates_by_week
 from softwalltime.reports.page import whole_options
 from softwalltime.reports.pseudonyms import Pseudonyms
-from softwalltime.reports.rates import rates_by_week
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions

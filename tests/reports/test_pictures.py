@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.reports.picture import INK, SERIES, drawing, make_embeddable, wrap_label
+from softwalltime.reports.drawings import INK, SERIES, drawing, make_embeddable, wrap_label
 
 
 def drawn(name: str = "x") -> str:

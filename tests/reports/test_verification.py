@@ -18,8 +18,7 @@ from softwalltime.policy.site import user_rank
 from softwalltime.promises import Outcome, Promise
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.reports.candidates import preset_policies
-from softwalltime.reports.verification import verify
-from softwalltime.reports.verify_document import VerifyDocument
+from softwalltime.reports.verification import VerifyDocument, verify
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.store.predictions import add_decisions

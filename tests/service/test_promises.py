@@ -1,4 +1,4 @@
-"""Promised starts, guard and steering across restarts of the daemon: each promise counts once, theta goes on."""
+"""Promised starts and the guard across restarts of the daemon: each promise counts once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,13 +13,12 @@ from softwalltime.jobs import Submission
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.watch import ServerJob
 from softwalltime.policy.site import SitePolicy
-from softwalltime.policy.steering import GAIN
 from softwalltime.promises import Outcome, Promise
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch
-from softwalltime.store.promises import LiveState, store_promises, store_state
+from softwalltime.store.promises import store_promises
 from tests.live.emulated import SUBMITTED, EmulatedServer
 from tests.samples import job as completed
 from tests.service.running import until
@@ -28,7 +27,7 @@ from tests.store.stored import add_jobs
 pytestmark = pytest.mark.postgres
 
 NOW = SUBMITTED + 100_000
-STEERED = SitePolicy(mode="on", waiting="factor:0.5", steer=0.2)
+POLICY = SitePolicy(mode="on", waiting="factor:0.5")
 ON = LiveOptions(mode="on", guard=600)
 
 
@@ -51,14 +50,14 @@ class Process:
         self.watch = PromiseWatch(self.store)
 
     def look(
-        self, *jobs: ServerJob, now: int = NOW, options: LiveOptions = ON, policy: SitePolicy = STEERED,
+        self, *jobs: ServerJob, now: int = NOW, options: LiveOptions = ON, policy: SitePolicy = POLICY,
         stored: bool = True,
-    ) -> float:  # fmt: skip
-        """Look once, and store; return theta in steps of GAIN."""
+    ) -> list[int]:  # fmt: skip
+        """Look once, and store; return how many promises this process has seen broken, kept and open."""
         self.watch.look(jobs, now, options, policy, 0)
         if stored:
             self.store.exchange(self.engine)
-        return round(self.watch.theta / GAIN, 6)
+        return [self.watch.counts[outcome] for outcome in (Outcome.LATE, Outcome.KEPT, Outcome.OPEN)]
 
 
 def found(engine: Engine, query: str) -> list[Any]:
@@ -66,16 +65,15 @@ def found(engine: Engine, query: str) -> list[Any]:
         return [tuple(row) for row in connection.execute(text(query))]
 
 
-def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(engine: Engine) -> None:
+def test_late_and_kept_starts_are_counted_and_open_promises_are_restored(engine: Engine) -> None:
     first = Process(engine)
     first.look(waits(1, NOW + 100), waits(2, NOW + 100), waits(3, NOW + 100))
-    assert first.look(runs(1, NOW + 161), waits(2, NOW + 100), waits(3, NOW + 100), now=NOW + 170) == 0.8
-    assert first.look(runs(2, NOW + 160), waits(3, NOW + 100), now=NOW + 180) == 0.6
-    # Killed now.  Its successor knows theta and the promise.
+    assert first.look(runs(1, NOW + 161), waits(2, NOW + 100), waits(3, NOW + 100), now=NOW + 170) == [1, 0, 2]
+    assert first.look(runs(2, NOW + 160), waits(3, NOW + 100), now=NOW + 180) == [1, 1, 1]
+    # Killed now.  Its successor knows the promise.
     second = Process(engine)
-    assert second.look(waits(3, NOW + 1900), now=NOW + 800) == 0.6
-    assert second.watch.factor(STEERED) == pytest.approx(1.0305, abs=1e-4)
-    assert second.look(runs(3, NOW + 900), now=NOW + 910) == 1.4
+    assert second.look(waits(3, NOW + 1900), now=NOW + 800) == [0, 0, 1]
+    assert second.look(runs(3, NOW + 900), now=NOW + 910) == [1, 0, 0]
     assert found(
         engine,
         "SELECT job_id, server, first_start, last_start, start_time, outcome, queue, ncpus "
@@ -85,20 +83,19 @@ def test_theta_rises_after_late_starts_falls_after_kept_ones_and_is_restored(eng
         ("2.pbs1", "pbs1", NOW + 100, NOW + 100, NOW + 160, "kept", "short", 80),
         ("3.pbs1", "pbs1", NOW + 100, NOW + 1900, NOW + 900, "late", "short", 80),
     ]
-    assert (second.watch.counts["late"], second.watch.counts["kept"]) == (1, 0)
 
 
 def test_a_start_that_was_not_stored_is_counted_by_the_next_process(engine: Engine) -> None:
     first = Process(engine)
     first.look(waits(1, NOW + 100), waits(2, NOW + 100))
-    assert first.look(runs(1, NOW + 200), runs(2, NOW + 200), now=NOW + 210, stored=False) == 1.6
+    assert first.look(runs(1, NOW + 200), runs(2, NOW + 200), now=NOW + 210, stored=False) == [2, 0, 0]
     # One of them still runs, the other one has ended meanwhile.
     second = Process(engine)
     with engine.begin() as connection:
         add_jobs(connection, [completed(job_id="2.pbs1", start=NOW + 200, end=NOW + 230, runtime=30, server="pbs1")])
-    assert second.look(runs(1, NOW + 200), now=NOW + 270) == 0.8
-    assert second.look(now=NOW + 330) == 1.6
-    assert Process(engine).look(now=NOW + 400) == 1.6
+    assert second.look(runs(1, NOW + 200), now=NOW + 270) == [1, 0, 0]
+    assert second.look(now=NOW + 330) == [2, 0, 0]
+    assert Process(engine).look(now=NOW + 400) == [0, 0, 0]
     assert found(engine, "SELECT DISTINCT outcome FROM softwalltime.promises") == [("late",)]
 
 
@@ -129,18 +126,14 @@ def test_a_latest_start_outlives_the_process_and_not_the_wait(engine: Engine) ->
 @pytest.mark.parametrize(
     ("options", "policy"),
     [
-        (LiveOptions(mode="shadow"), STEERED),
-        (ON, SitePolicy(mode="on", waiting="factor:0.5")),
-        (ON, SitePolicy(mode="shadow", waiting="factor:0.5", steer=0.2)),
+        (LiveOptions(mode="shadow"), POLICY),
+        (ON, SitePolicy(mode="shadow", waiting="factor:0.5")),
     ],
 )
-def test_promises_are_recorded_where_theta_does_not_move(
-    engine: Engine, options: LiveOptions, policy: SitePolicy
-) -> None:
+def test_promises_are_recorded_in_mode_shadow_too(engine: Engine, options: LiveOptions, policy: SitePolicy) -> None:
     process = Process(engine)
     process.look(waits(1, NOW + 100), options=options, policy=policy)
-    assert process.look(runs(1, NOW + 900), now=NOW + 910, options=options, policy=policy) == 0
-    assert process.watch.counts["late"] == 1
+    assert process.look(runs(1, NOW + 900), now=NOW + 910, options=options, policy=policy) == [1, 0, 0]
     assert found(engine, "SELECT outcome, start_time FROM softwalltime.promises") == [("late", NOW + 900)]
 
 
@@ -152,7 +145,7 @@ def test_the_guard_goes_on_after_a_restart_and_its_times_are_recorded(engine: En
     second = Process(engine)
     second.look(waits(1, NOW + 900), now=NOW + 760)
     assert second.watch.late_job == "1.pbs1"
-    second.look(runs(1, NOW + 800), now=NOW + 820, policy=SitePolicy(mode="on", waiting="factor:0.5"))
+    second.look(runs(1, NOW + 800), now=NOW + 820)
     assert second.watch.late_job == ""
     second.look(waits(2, NOW + 830), now=NOW + 821)
     second.look(waits(2, NOW + 830), now=NOW + 1500)
@@ -161,7 +154,7 @@ def test_the_guard_goes_on_after_a_restart_and_its_times_are_recorded(engine: En
     assert found(
         engine,
         "SELECT guard, extract(epoch FROM since)::int, extract(epoch FROM until)::int "
-        "FROM softwalltime.guard_and_steering ORDER BY since",
+        "FROM softwalltime.guard_times ORDER BY since",
     ) == [
         (True, NOW + 701, NOW + 820), (False, NOW + 820, NOW + 1500), (True, NOW + 1500, NOW + 1600),
         (False, NOW + 1600, None),
@@ -172,7 +165,7 @@ def test_an_array_has_had_its_promised_start_once_its_first_subjob_runs(engine: 
     process = Process(engine)
     process.look(waits(1, NOW + 100))
     begun = replace(waits(1), state="B", started=NOW + 110, promised=NOW + 5000)
-    assert process.look(begun, now=NOW + 150) == -0.2
+    assert process.look(begun, now=NOW + 150) == [0, 1, 0]
     process.look(begun, now=NOW + 90_000)
     assert (process.watch.late_job, process.watch.counts["kept"]) == ("", 1)
 
@@ -181,14 +174,12 @@ def test_two_servers_in_one_store_keep_their_own(engine: Engine) -> None:
     one, other = Process(engine), Process(engine)
     one.look(waits(1, NOW + 100))
     other.look(waits(1, NOW + 100, "pbs2"))
-    assert one.look(runs(1, NOW + 300), now=NOW + 310) == 0.8
-    assert other.look(runs(1, NOW + 100, "pbs2"), now=NOW + 310) == -0.2
+    assert one.look(runs(1, NOW + 300), now=NOW + 310) == [1, 0, 0]
+    assert other.look(runs(1, NOW + 100, "pbs2"), now=NOW + 310) == [0, 1, 0]
     # Which one it is, is known from the first job on, or from the settings.
-    again = Process(engine)
-    assert again.look() == 0
-    assert again.look(waits(5, server="pbs2")) == -0.2
-    assert Process(engine, "pbs1").look() == 0.8
     one.look(waits(7, NOW + 900), now=NOW + 400)
+    assert Process(engine).look(waits(5, server="pbs2")) == [0, 0, 0]
+    assert Process(engine, "pbs1").look(now=NOW + 410) == [0, 0, 0]
     later = Process(engine)
     for now in (NOW + 500, NOW + 200_000):
         later.look(waits(5, server="pbs2"), now=now)
@@ -228,14 +219,13 @@ def threads() -> Iterator[list[LiveThread]]:
     assert all(thread.stop(60) for thread in started)
 
 
-def test_the_live_thread_waits_for_the_store_steers_new_and_waiting_jobs_and_says_so(
+def test_the_live_thread_waits_for_the_store_and_says_what_it_found(
     engine: Engine, emulated: EmulatedServer, threads: list[LiveThread]
 ) -> None:
     with engine.begin() as connection:
-        store_state(connection, LiveState("pbs1", NOW, 0.5, ""))
         store_promises(connection, "", [Promise("9.pbs1", NOW, NOW + 5, NOW + 5)])
     clock = SimpleNamespace(now=float(NOW + 500))
-    predictions = PredictionService(STEERED, clock=lambda: clock.now)
+    predictions = PredictionService(POLICY, clock=lambda: clock.now)
     predictions.ready = True
     store = PromiseStore()
     emulated.add("1.pbs1")
@@ -252,12 +242,5 @@ def test_the_live_thread_waits_for_the_store_steers_new_and_waiting_jobs_and_say
     thread.start()
     assert not emulated.requests()
     store.exchange(engine)
-    # 36000 s of walltime, half of it, and e^(0.5 + 0.04) with the late start of job 9.
-    until(lambda: emulated.soft("1.pbs1") == "30889")
-    decision = predictions.revise(waits(2).submission, None, None, NOW)
-    assert decision.soft_walltime == 30889
-    assert decision.basis.endswith(", times 1.72 by steering")
-    status = thread.status()
-    assert (status.theta, status.steer, status.promises["late"]) == (pytest.approx(0.54), 0.2, 1)
-    thread.change(LiveOptions(mode="off"))
-    until(lambda: predictions.factor == 1.0)
+    until(lambda: emulated.soft("1.pbs1") == "18000")
+    assert thread.status().promises["late"] == 1

@@ -1,8 +1,7 @@
 """Conservative backfilling in its plainest form: in every pass each job gives up its reservation; slow."""
 
-from softwalltime.simulation.conservative import DEPTH
-from softwalltime.simulation.machine import processors_of
-from softwalltime.simulation.planning import Profile
+from softwalltime.simulation.backfilling import DEPTH
+from softwalltime.simulation.machine import Profile, processors_of
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from softwalltime.simulation.planning import FOREVER
+from softwalltime.simulation.machine import FOREVER
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.system_state import SystemState
 

@@ -9,7 +9,7 @@ from softwalltime.simulation.engine import Engine
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.machine import Processors
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.running import RunningJobs
+from softwalltime.simulation.queue import RunningJobs
 from tests.samples import job
 
 MINUTE, HOUR = 60, 3600

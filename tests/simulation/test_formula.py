@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from softwalltime.errors import OptionError
 from softwalltime.simulation.engine import check, simulate
-from softwalltime.simulation.formula import NAMES, Formula, compiled
 from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.simulation.orders import NAMES, Formula, compiled
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.values import Values
 from tests.samples import job
@@ -18,7 +18,7 @@ def priority(formula: str, waiting: str = "walltime") -> float:
     """Values of a job with a walltime of 1 h and 4 processors that has waited 30 min."""
     workload = jobs_of([job(submitted=0, walltime=3600, ncpus=4, mem=2**30)])
     policy = SchedulerPolicy(order="formula", formula=formula, waiting=waiting, ordering="factor:0.25")
-    values = Values(workload, policy, list(workload.runtime), None)
+    values = Values(workload, policy, list(workload.runtime))
     values.submitted(0, 0)
     return float(Formula(workload, values, policy).priorities(np.array([0]), 1800)[0])
 

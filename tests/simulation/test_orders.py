@@ -41,7 +41,7 @@ def test_priorities_follow_the_formula(name: str) -> None:
     )
     order = ORDERS[name]
     assert order is not None
-    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
     expected = [
         FORMULAS[name](NOW - submitted, walltime, size, submitted - 1000)
         for submitted, walltime, size in zip(workload.submitted, workload.walltime, workload.processors, strict=True)
@@ -72,7 +72,7 @@ def test_learned_orders_have_the_published_constants(name: str) -> None:
     workload = jobs_of(records)
     order = ORDERS[name]
     assert order is not None
-    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
     found = made.priorities(np.array([1, 2]), 99_999)
     assert found == pytest.approx([-score for score in BY_HAND[name]])
     assert found[0] > found[1], "the shorter job comes first"
@@ -95,7 +95,7 @@ def test_unicef_prefers_short_jobs_on_few_processors() -> None:
     workload = jobs_of([job(submitted=0, walltime=walltime, ncpus=ncpus) for walltime, ncpus in sizes])
     order = ORDERS["unicef"]
     assert order is not None
-    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime), None), SchedulerPolicy())
+    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
     # By hand: 1000 / (2 x 100), 1000 / (2 x 200), 1000 / (4 x 100), 1000 / 0.
     assert made.priorities(np.arange(4), 1000).tolist() == [5.0, 2.5, 2.5, math.inf]
     assert made.priorities(np.arange(4), 0).tolist() == [0.0] * 4

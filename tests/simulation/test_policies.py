@@ -34,7 +34,7 @@ def test_a_file_holds_a_table_for_each_policy(tmp_path: Path) -> None:
         ("order = 'wfp'", "order is outside a table"),
         ("[a]\nordr = 'wfp'", r"\[a\]: unknown key ordr; is order meant"),
         ("[a]\nguard = 'soon'", r"\[a\]: guard = 'soon': should be a valid integer"),
-        ("[a]\nsteer = 2", r"\[a\]: steer = 2: should be less than 1"),
+        ("[a]\nguard = -1", r"\[a\]: guard = -1: should be greater than or equal to 0"),
         ("[a]\nwaiting = 'v9'", "no predictor is called 'v9'"),
     ],
 )

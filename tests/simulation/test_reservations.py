@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from softwalltime.errors import OptionError, UsageError
 from softwalltime.simulation.engine import check, simulate
 from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.planning import FOREVER, Calendar, Profile
+from softwalltime.simulation.machine import FOREVER, Calendar, Processors, Profile
 from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 from tests.simulation.test_easy import ORDERS, Workload, run, workloads

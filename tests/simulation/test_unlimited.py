@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softwalltime.reports.schedule_table import unscored_line
+from softwalltime.reports.simulation_document import unscored_line
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import UNLIMITED, Jobs, jobs_of
 from softwalltime.simulation.metrics import classes, measure

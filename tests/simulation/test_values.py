@@ -9,7 +9,6 @@ import pytest
 from softwalltime.errors import OptionError
 from softwalltime.events import Event, Kind
 from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Options, Predictor
 from softwalltime.predictors.calibrated import Calibrated
 from softwalltime.predictors.learned.network import dump, untrained
@@ -42,8 +41,6 @@ def test_jobs_with_exclusive_placement_wait_with_their_walltime_as_in_production
     assert system(workload, waiting="factor:0.5").values.waiting == [1000, 500, 500]
     assert system(workload, waiting="factor:0.5", exclusive="waiting").values.waiting == [500] * 3
     assert system(workload, ordering="factor:0.2").values.ordering.tolist() == [200.0] * 3
-    steered = system(workload, waiting="factor:0.5", steer=0.05).values.waiting
-    assert steered[0] == 1000 > steered[2]
 
 
 def test_the_runtime_is_what_the_job_will_run() -> None:
@@ -102,25 +99,6 @@ def test_on_an_idle_machine_the_values_are_those_of_the_replay(jobs: Jobs) -> No
 def test_a_predictor_that_does_not_exist_is_named(jobs: Jobs) -> None:
     with pytest.raises(OptionError, match="no predictor is called 'v9'"):
         system(jobs, waiting="v9")
-
-
-def test_late_starts_lengthen_waiting_values_and_others_shorten_them() -> None:
-    steering = Steering(0.045)
-    steering.started(61)
-    assert steering.theta == pytest.approx(0.05 * 0.955)
-    before = steering.factor
-    steering.started(60)
-    assert steering.factor < before
-
-
-def test_steering_holds_its_target_on_a_long_workload(jobs: Jobs) -> None:
-    free = simulate(jobs, 64, SchedulerPolicy(waiting="factor:0.3"))
-    steered = simulate(jobs, 64, SchedulerPolicy(waiting="factor:0.3", steer=0.045))
-    late = [
-        float(np.mean((outcome.start - outcome.promise)[outcome.promise >= 0] > 60)) for outcome in (free, steered)
-    ]  # fmt: skip
-    assert late[0] > 0.045
-    assert abs(late[1] - 0.045) < abs(late[0] - 0.045)
 
 
 def test_live_values_include_what_was_learnt_since_submission() -> None:
@@ -269,15 +247,6 @@ def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest
     assert words.count("SUBMITTED") == 1
     # At its submission, after 300 and 600 s, and at 900 s before it starts.
     assert words.count("predict") == 4
-
-
-def test_jobs_of_users_and_queues_that_are_off_keep_their_walltime() -> None:
-    workload = jobs_of([job(user, queue=queue, walltime=1000, runtime=100, ncpus=1) for user, queue in
-                        (("a", "q"), ("b", "q"), ("a", "long"))])  # fmt: skip
-    found = system(workload, waiting="factor:0.5", ordering="factor:0.5", off_users=("b",), off_queues=("long",)).values
-    assert found.waiting == [500, 1000, 1000]
-    assert found.ordering.tolist() == [500.0, 1000.0, 1000.0]
-    assert system(workload, waiting="runtime", off_users=("b",)).values.waiting == [100, 1000, 100]
 
 
 def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:

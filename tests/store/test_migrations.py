@@ -29,7 +29,7 @@ CATALOG = text("""
         number.attidentity, collation_.collname, pg_get_expr(default_.adbin, default_.adrelid))
         || coalesce(col_description(relation.oid, number.attnum), 'NO COMMENT')
     FROM pg_class AS relation
-    JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum > 0
+    JOIN pg_attribute AS number ON number.attrelid = relation.oid AND number.attnum > 0 AND NOT number.attisdropped
     LEFT JOIN pg_collation AS collation_ ON collation_.oid = number.attcollation
     LEFT JOIN pg_attrdef AS default_ ON default_.adrelid = relation.oid AND default_.adnum = number.attnum
     WHERE relation.relnamespace = to_regnamespace('softwalltime') AND relation.relkind = 'r'

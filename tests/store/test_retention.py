@@ -27,7 +27,7 @@ from softwalltime.store.current import read_current, set_current
 from softwalltime.store.history import read_history
 from softwalltime.store.jobs import add_interrupted, read_jobs
 from softwalltime.store.predictions import add_decisions
-from softwalltime.store.promises import LiveState, last_states, open_promises, store_promises, store_state
+from softwalltime.store.promises import GuardState, last_late_jobs, open_promises, store_promises, store_state
 from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, RetentionRun, refusals
 from tests.samples import job
 from tests.service.own_postgres import own_postgres
@@ -85,16 +85,16 @@ def test_older_rows_are_pruned_and_the_limit_itself_is_kept(engine: Engine) -> N
             add_decisions(connection, [decision])
             store_promises(connection, "", [Promise(f"{days}.srv", at, at, at)])
             for server in ("srv", "idle")[: 1 if days == 9 else 2]:
-                store_state(connection, LiveState(server, at, days / 10, ""))
+                store_state(connection, GuardState(server, at, f"{days}.{server}"))
     assert pruned(engine, days=10) == {
         "completed_jobs": 3, "predictions": 1, "interrupted_runs": 1, "current_jobs": 0, "daily figures": 0,
         "start_times": 0, "promises": 1, "live_states": 1, "job_scripts": 0,
     }  # fmt: skip
     with engine.connect() as connection:
         assert [promise.job_id for promise in open_promises(connection, "")] == ["9.srv"]
-        states = last_states(connection)
-    # The daemon of a server without starts goes on with its last theta, however old.
-    assert {server: state.theta for server, state in states.items()} == {"srv": 0.9, "idle": 1.1}
+        late_jobs = last_late_jobs(connection)
+    # The last state of each server stays, however old.
+    assert late_jobs == {"srv": "9.srv", "idle": "11.idle"}
     assert sorted(ids(engine)) == ["0", "10", "9"]
     with engine.connect() as connection:
         assert connection.execute(text("SELECT job_id FROM softwalltime.interrupted_runs")).scalars().all() == ["9"]

@@ -1,4 +1,4 @@
-"""Views of promised starts, of guard and steering, of waits by size and of ordering values."""
+"""Views of promised starts, of the guard, of waits by size and of ordering values."""
 
 import pytest
 from sqlalchemy import Engine, text

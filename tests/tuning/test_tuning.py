@@ -20,7 +20,7 @@ from softwalltime.replay.sweep.trials import Part, Trial, TrialTask, run_trials,
 from softwalltime.replay.sweep.workers import local_workers
 from softwalltime.replay.workload import Workload
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.tasks import Experiment
+from softwalltime.simulation.runs import Experiment
 from softwalltime.states import TEACHING
 from softwalltime.tuning.choice import Chosen, candidates, choose, front, split_at
 from softwalltime.tuning.own_weights import (

@@ -31,7 +31,6 @@ def write_plan(file: Path, found: "Recommendation", simulated: "SimulationFigure
 
 
 def print_advice(output: Output, advice: "Advice") -> None:
-    """Print the verdict, then reasons and cautions."""
     output.line()
     output.paragraph(advice.sentence, "strong")
     for sentence in advice.reasons:

@@ -20,8 +20,7 @@ from softwalltime.text_table import Cell, TextColumn, TextTable
 from softwalltime.written import require_folder, write_csv
 
 if TYPE_CHECKING:
-    from softwalltime.reports.advice import RequestAdvice
-    from softwalltime.reports.advise_document import AdviseDocument
+    from softwalltime.reports.advice import AdviseDocument, RequestAdvice
 
 _TABLE = (
     TextColumn("requested walltime", left=True),
@@ -67,8 +66,14 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """
     from softwalltime.replay.workload import Workload
-    from softwalltime.reports.advice import advise_users, measure_earlier_starts
-    from softwalltime.reports.advise_document import MERGED, AdviseDocument, merged, with_messages
+    from softwalltime.reports.advice import (
+        MERGED,
+        AdviseDocument,
+        advise_users,
+        measure_earlier_starts,
+        merged,
+        with_messages,
+    )
     from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare
 
     user, seeds = options.user, options.seeds

@@ -5,11 +5,10 @@ import os
 import re
 import tarfile
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 from softwalltime.accounting.reader import read_jobs
@@ -21,8 +20,6 @@ from softwalltime.jobs import CompletedJob
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.written import replaced
 
-FOLDER = "site"
-"""Folder of everything in the file."""
 SERVER = "pbs"
 """In place of the server's name."""
 _PLACED = re.compile(r"\b(host|vnode)=([^:+]+)")
@@ -30,17 +27,16 @@ _NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
 """A user, group or project in a limit, as in ``[u:alice=5]``."""
 
 
-def write_archive(target: Path, contents: Mapping[str, bytes | Path]) -> None:
+def write_archive(target: Path, files: Mapping[str, bytes | Path], when: datetime) -> None:
     """Write a tar file, readable by its owner only; owners of the files are not in it.
 
-    :param contents: the content of each file, or the path of a file to copy.
+    :param files: content or path, by name.
     :raises SourceError: if it cannot be written.
     """
-    now = int(time.time())
     with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in contents.items():
+        for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.mode, entry.mtime = 0o600, now
+            entry.mode, entry.mtime = 0o600, int(when.timestamp())
             with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
                 # A log of today may grow meanwhile: no more is read than it has now.
                 entry.size = source.seek(0, os.SEEK_END)

@@ -37,7 +37,7 @@ The daemon and its database remain: systemctl disable --now softwalltime, remove
 class HookOptions:
     """Options of ``softwalltime install``, and of the part of ``policy set`` that does the same.
 
-    ``promises``: whether guard, steering or the order will read promised starts; ``None``: as the settings are now.
+    ``promises``: whether guard or order will read promised starts; ``None``: as the settings are now.
     ``command`` is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
     """
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from math import exp
 
 from softwalltime.formatting import percent, plural, size
 from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
@@ -191,16 +190,10 @@ def _live(live: LiveStatus) -> dict[str, str | None]:
     postponed = f", {live.postponed:,} beyond the budget" if live.postponed else ""
     kept, broken, left = (live.promises.get(state, 0) for state in ("kept", "late", "open"))
     guard = "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
-    steering = None
-    if live.steer is not None:
-        acts = "" if live.mode == "on" else ", once live values are on"
-        means = f"waiting values times {exp(live.theta):.2f}{acts}"
-        steering = f"theta {live.theta:+.2f}: {means}; target {live.steer:.0%} broken"
     return {
         "mode": f"{live.mode}: {LIVE_MODES[live.mode]}",
         "queue": f"{plural(live.jobs, 'job')} at the last of {plural(live.looks, 'look')}",
         "alters": f"{live.altered:,} made{recorded}, {live.refused:,} refused{postponed}",
         "promises": f"{kept:,} kept, {broken:,} broken, {left:,} open",
         "guard": f"on, {live.late_job} is late" if live.late_job else guard,
-        "steering": steering,
     }

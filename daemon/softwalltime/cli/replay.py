@@ -182,7 +182,7 @@ def _nothing_scored(workload: "Workload") -> str:
 
 
 def _text(output: Output, document: "ReplayDocument", label: str, hooked: Mapping[str, HooksResult]) -> None:
-    from softwalltime.reports.table import LEGEND, scores_table
+    from softwalltime.reports.replay_document import LEGEND, scores_table
 
     def both(overall: "Mapping[str, Scores]", warmed_up: "Mapping[str, Scores]") -> "dict[str, tuple[Scores, Scores]]":
         return {spec: (scores, warmed_up[spec]) for spec, scores in overall.items()}

@@ -113,7 +113,6 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
 
 
 def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
-    """Return the figures by time of the forecast and method."""
     from softwalltime.forecast.judgement import METHODS, scores
 
     parts = {
@@ -152,12 +151,10 @@ def _table(by_method: "dict[str, StartScores]") -> TextTable:
             Cell(duration(figures.error), "good" if figures.error == least and method != BOUND else ""),
             Cell(percent(figures.relative), "good" if figures.error == least and method != BOUND else ""),
             duration(figures.bias), percent(figures.covered50), percent(figures.covered90), duration(figures.width90),
-            "" if method == COMBINED else _gain(figures),
+            "" if method == COMBINED else (
+                f"{100 * figures.gain:+.1f} [{100 * figures.gain_low:+.1f}, {100 * figures.gain_high:+.1f}]"
+            ),
         ]
         for method, figures in by_method.items()
     ]  # fmt: skip
     return TextTable.of(_TABLE, rows)
-
-
-def _gain(one: "StartScores") -> str:
-    return f"{100 * one.gain:+.1f} [{100 * one.gain_low:+.1f}, {100 * one.gain_high:+.1f}]"

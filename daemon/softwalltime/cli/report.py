@@ -27,8 +27,7 @@ from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.written import require_folder, write_text
 
 if TYPE_CHECKING:
-    from softwalltime.reports.report import ReportOptions
-    from softwalltime.reports.report_document import ReportDocument
+    from softwalltime.reports.report import ReportDocument, ReportOptions
 
 _PRINTED = Path("-")
 
@@ -100,7 +99,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     from softwalltime.reports import page
     from softwalltime.reports import report as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.report_document import ReportDocument
+    from softwalltime.reports.report import ReportDocument
 
     rename = None
     if options.pseudonyms is not None:

@@ -7,7 +7,7 @@ from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.forecast.expected import Learnt
-from softwalltime.forecast.history import learn_history, needed, note_live
+from softwalltime.forecast.learning import learn_history, needed, note_live
 from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.snapshot import ServerSnapshot
 from softwalltime.formatting import plural

@@ -17,7 +17,6 @@ from softwalltime.cli.options import (
     MINIMUM_OPTION,
     PROCESSES,
     PROCESSORS,
-    SHARE,
     SOURCES,
     WALLTIMES,
     Seeds,
@@ -54,7 +53,6 @@ class OrderName(click.Choice[str]):
     """An order by name; the family of powers with options after a colon."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The order as given, or a usage error."""
         if not str(value).startswith(f"{POWERS}:"):
             return super().convert(value, param, ctx)
         try:
@@ -70,8 +68,6 @@ def _value(text: str) -> Any:
 
 @options
 class PolicyOptions:
-    """The fields of a policy that the command line gives; the others keep their defaults."""
-
     order: str | None = option(
         "Order of the queue; powers takes options, as powers:wait=2,length=1,days=4.  Default: fcfs.",
         type=OrderName(ORDERS),
@@ -88,9 +84,6 @@ class PolicyOptions:
         "Put jobs with a promised start first in the order, from so long after their submission on.", least=0,
         metavar="SECONDS",
     )  # fmt: skip
-    steer: float | None = option(
-        "Adapt waiting values until this share of promises is broken.", type=SHARE, metavar="SHARE"
-    )
     formula: str | None = option("PBS's job_sort_formula, for the order formula.", metavar="TEXT")
     depth: int | None = option(
         "Jobs that get a reservation: PBS's backfill_depth.  Default: 1, 300 of conservative, 1000 of slack.", least=1,
@@ -107,10 +100,8 @@ class PolicyOptions:
         "Put a job first in the order from so long before its bound on.", least=0, metavar="SECONDS"
     )
     live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
-    age: int | None = option("Of order xf.  Default: 3600.", least=1, metavar="SECONDS")
 
     def values(self) -> dict[str, Any]:
-        """Return the fields of a policy that are given, with seconds in place of minutes."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         return given | ({"live": 60 * self.live} if self.live is not None else {})
 
@@ -208,12 +199,10 @@ def simulated(
     :param machine: in place of processors that are all alike.
     :param recommend: returns what to do; then the classes that it needs are simulated too.
     """
-    from softwalltime.reports.schedule_table import unscored_line
     from softwalltime.reports.simulation import SimulationInput, experiment_of
-    from softwalltime.reports.simulation_document import Advice, SimulationDocument
-    from softwalltime.simulation.runs import RunOptions, SimulationPlan, run_simulations
+    from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
+    from softwalltime.simulation.runs import Experiment, RunOptions, SimulationPlan, run_simulations
     from softwalltime.simulation.shaking import suitable_shake
-    from softwalltime.simulation.tasks import Experiment
     from softwalltime.simulation.vnodes import that_fit
 
     jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
@@ -242,7 +231,6 @@ def simulated(
 
 
 def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", ...]) -> dict[str, "SchedulerPolicy"]:
-    """The policies by name, each once; checked, because minutes of reading come next."""
     from softwalltime.simulation.engine import check
     from softwalltime.simulation.policies import policy_of, read_policies
 
@@ -264,7 +252,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", 
 
 def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
     """Write each policy's schedule; without --policies, the one of the options only."""
-    from softwalltime.simulation.batsim import COLUMNS, schedule_rows
+    from softwalltime.simulation.runs import SCHEDULE_COLUMNS, schedule_rows
 
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
@@ -277,13 +265,13 @@ def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
         if options.file is not None:
             suffix = re.sub(r"[^\w.+=-]+", "_", name)
             path = path.with_name(f"{path.stem}-{suffix}{path.suffix}")
-        write_csv(path, COLUMNS, schedule_rows(plan.jobs, outcome, name))
+        write_csv(path, SCHEDULE_COLUMNS, schedule_rows(plan.jobs, outcome, name))
 
     return write
 
 
 def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:
-    from softwalltime.reports.schedule_table import (
+    from softwalltime.reports.simulation_document import (
         BOUNDS_LEGEND,
         CHANGES_LEGEND,
         LEGEND,

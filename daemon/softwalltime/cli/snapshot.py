@@ -1,18 +1,22 @@
-"""``softwalltime snapshot``: the state of a PBS server, read by PBS's commands, as one JSON document."""
+"""``softwalltime snapshot`` and ``collect``: the state of a PBS server, and what a report on another host needs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.command import command
 from softwalltime.cli.options import TIMEOUT
-from softwalltime.cli.parameters import options
+from softwalltime.cli.parameters import argument, option, options
 from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
+from softwalltime.errors import UsageError
 from softwalltime.forecast.defaults import LOOK
+from softwalltime.formatting import plural
 
 if TYPE_CHECKING:
     from softwalltime.forecast.snapshot import ServerSnapshot
@@ -85,3 +89,73 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
         ),
         UTC,
     )
+
+
+@options
+class CollectOptions:
+    logs: tuple[Path, ...] = argument("[LOG...]", type=click.Path(path_type=Path), nargs=-1)
+    target: Path | None = option(
+        "Write this compressed tar file, such as site.tar.gz.  Default: list only what it would hold.", "-o",
+        "--output",
+    )  # fmt: skip
+    taken: Path | None = option("A file of softwalltime snapshot, in place of asking PBS.", "--snapshot")
+    since: datetime | None = option(
+        "Only logs of this day and later, by their names.", "--first-day", type=click.DateTime(["%Y-%m-%d"]),
+        metavar="DATE",
+    )  # fmt: skip
+    key: Path | None = option(
+        "Replace the names of users, groups, accounts, projects, hosts and jobs, with the key in this file.  A "
+        "missing file is created.  Do not give it away.",
+        "--pseudonyms", metavar="KEYFILE",
+    )  # fmt: skip
+    timeout: float = TIMEOUT
+
+
+@command()
+def collect(options: CollectOptions) -> int:
+    """Collect what a report needs in one file.
+
+    The report can then be written on another host.  The file holds snapshot.json, with the scheduler's settings, queues
+    and vnodes but no job, and the accounting logs: those of the PBS server of this host unless LOGs are named.  What it
+    holds is listed first.  Logs are copied as they are; with --pseudonyms they are written anew and contain only what
+    replay, report and simulate read.
+
+    \b
+    Example:
+      softwalltime collect
+      softwalltime collect --first-day 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
+      tar xf site.tar.gz && softwalltime report site/accounting --site site/snapshot.json
+    """
+    from softwalltime.accounting.files import log_day
+    from softwalltime.accounting.folders import find_logs
+    from softwalltime.cli.collecting import anonymous_logs, anonymous_snapshot, distinct_names, write_archive
+    from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.reports.pseudonyms import Pseudonyms, read_key
+
+    found_logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])
+    first = "" if options.since is None else f"{options.since:%Y%m%d}"
+    # A file with another name may be of any day.
+    files = [path for path in found_logs.files if (log_day(path.name) or first) >= first]
+    if not files:
+        raise UsageError(f"--first-day {options.since:%Y-%m-%d}: no log is of that day or later")
+    names: Pseudonyms | None = Pseudonyms(read_key(options.key)) if options.key is not None else None
+    snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
+    if names is not None:
+        snapshot = anonymous_snapshot(snapshot)
+    lines = list(snapshot.remarks)
+    contents: Mapping[str, bytes | Path] = distinct_names(files)
+    if names is not None:
+        contents, lines = anonymous_logs(files, names)
+    for line in lines:
+        click.echo(line, err=True)
+    logs = {f"site/accounting/{name}": content for name, content in contents.items()}
+    collected: dict[str, bytes | Path] = {"site/snapshot.json": snapshot.to_json().encode(), **logs}
+    for name, content in collected.items():
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        click.echo(f"{size:>13,}  {name}")
+    if options.target is None:
+        click.echo("nothing was written: -o FILE writes it", err=True)
+        return 0
+    write_archive(options.target, collected, datetime.now(UTC))
+    click.echo(f"{options.target}: {plural(len(collected), 'file')}")
+    return 1 if found_logs.broken else 0

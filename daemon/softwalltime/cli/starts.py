@@ -97,7 +97,7 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
       softwalltime starts --snapshot queue.json --if ncpus=64,walltime=4:00:00 --if ncpus=32,walltime=8:00:00
     """
     if options.from_store:
-        from softwalltime.cli.stored_starts import stored_starts
+        from softwalltime.cli.start_rows import stored_starts
 
         if options.file is not None or options.probes or options.logs:
             raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")

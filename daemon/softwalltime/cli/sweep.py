@@ -247,7 +247,7 @@ def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) ->
 
 
 def _cells(row: ResultRow, greatest: float) -> list[Cell | str]:
-    from softwalltime.reports.table import accuracy_cell, underestimated_cell
+    from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 
     accuracy, warmed_up, under, error = (
         row[name] for name in ("accuracy_mean", "after_warm_up_accuracy_mean", "underestimated", "mean_absolute_error")

@@ -17,7 +17,7 @@ from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
 from softwalltime.reports.order_search import OrderTrial, parts_of, recommend_order, rule_of_thumb, search_order
-from softwalltime.reports.schedule_table import change_cell
+from softwalltime.reports.recommendation import WaitLimits
 from softwalltime.reports.simulation import (
     JOBS,
     SimulationFigures,
@@ -27,8 +27,7 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.simulation_document import Advice
-from softwalltime.reports.wait_limits import WaitLimits
+from softwalltime.reports.simulation_document import Advice, change_cell
 from softwalltime.simulation.differences import Interval
 from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 

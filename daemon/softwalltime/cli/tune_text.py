@@ -8,9 +8,15 @@ from softwalltime.formatting import day, percent
 from softwalltime.predictors.registry import BASELINE
 from softwalltime.replay.sweep.trials import Trial
 from softwalltime.reports.recommendation import Recommendation
-from softwalltime.reports.schedule_table import CHANGES_LEGEND, LEGEND, changes_table, schedules_table, unscored_line
+from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
-from softwalltime.reports.table import accuracy_cell, underestimated_cell
+from softwalltime.reports.simulation_document import (
+    CHANGES_LEGEND,
+    LEGEND,
+    changes_table,
+    schedules_table,
+    unscored_line,
+)
 from softwalltime.reports.tune_document import TuneDocument
 from softwalltime.simulation.differences import differences, relative_changes
 from softwalltime.simulation.metrics import Metrics

@@ -20,8 +20,7 @@ from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
     from softwalltime.policy.plan_file import Plan
-    from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.reports.verify_document import VerifyDocument
+    from softwalltime.reports.verification import VerifyDocument
 
 COLUMNS = (
     "kind", "name", "jobs", "before", "after", "effect_mean", "effect_low", "effect_high", "promised", "longer",
@@ -84,7 +83,10 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
         users = float(options.settings().policy.get("share", plan.policy.share))
     jobs, tally = load_columns(sources, options.settings)
     if since is None:
-        since = _first_soft_walltime(jobs, plan)
+        # The first soft walltime after the plan's jobs: the presets leave walltimes as such on jobs that started.
+        submitted = jobs.numbers("submitted")
+        switched = submitted[(submitted > plan.promised_until) & (jobs.numbers("soft_walltime") > 0)]
+        since = int(switched.min()) if len(switched) else None
     if since is None:
         raise SourceError(
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
@@ -111,16 +113,6 @@ def _stored(
         if since is None:
             return None, (0, 0), []
         return since, broken_since(connection, since), list(count_decisions(connection, since))
-
-
-def _first_soft_walltime(jobs: "JobColumns", plan: "Plan") -> int | None:
-    """Return when the first job with a soft walltime was submitted after the plan's jobs; epoch seconds.
-
-    The presets leave their walltimes as soft walltimes on jobs that started.
-    """
-    submitted = jobs.numbers("submitted")
-    found = submitted[(submitted > plan.promised_until) & (jobs.numbers("soft_walltime") > 0)]
-    return int(found.min()) if len(found) else None
 
 
 def _rows(found: "VerifyDocument") -> Iterator[dict[str, Any]]:

@@ -74,7 +74,7 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
 
 
 def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
-    """Yield the error that guard or steering cannot act with these settings files, which are read together.
+    """Yield the error that guard or slack cannot act with these settings files, which are read together.
 
     :param files: in order of precedence; nothing is checked where one has another error.
     """

@@ -44,7 +44,7 @@ class Doctor:
     asks_daemon: bool = True
     policy: SitePolicy | None = None
     promises: bool = False
-    """Whether guard, steering or the order reads promised starts."""
+    """Whether guard or order reads promised starts."""
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
     resource: str = preset_setup.RESOURCE

@@ -117,7 +117,7 @@ def requirements(
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
-    :param promises: whether guard, steering or the order reads promised starts.
+    :param promises: whether guard or order reads promised starts.
     :param any_formula: whether each formula with the resource will do, as under a custom policy.
     """
     current_promises = ServerAttribute(

@@ -20,8 +20,8 @@ from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.simulation.jobs import Integers, Jobs
 from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
+from softwalltime.simulation.runs import run
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import run
 
 CITATION = "Li, Chen, Tao, Groep & Wolters, CCGrid 2004"
 COMPARED = (

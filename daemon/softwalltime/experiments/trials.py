@@ -19,8 +19,8 @@ from softwalltime.simulation.engine import ScheduleOutcome
 from softwalltime.simulation.jobs import Floats, Jobs, jobs_of
 from softwalltime.simulation.metrics import bounded_slowdowns, measure, waits
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.runs import run
 from softwalltime.simulation.shaking import shaken
-from softwalltime.simulation.tasks import run
 from softwalltime.states import State
 
 Count = Callable[[Jobs], NDArray[np.bool_]]

@@ -3,9 +3,9 @@
 Three forecasts of one wait are mixed: the median of the simulations with drawn runtimes, the simulation with walltimes,
 and the wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  Jobs that
 come later fill the processors that others leave early, up to what is promised by walltimes, which no simulation without
-them can show: so the walltimes have their weight.  The weights are learnt online (:mod:`.weighting`) for each class of
-forecasts that expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the
-mixture was worse.
+them can show: so the walltimes have their weight.  The weights are learnt online for each class of forecasts that
+expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the mixture was
+worse.
 
 Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
@@ -24,18 +24,101 @@ known when the quantile has passed, not only when the job starts.
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 from softwalltime.forecast.start_times import LEVELS
-from softwalltime.forecast.weighting import Mixtures
+from softwalltime.simulation.jobs import Floats
 
-Floats = NDArray[np.float64]
+FORGOTTEN = 0.995
+"""Share of what is known that is left after one more forecast: half of it after 138."""
+_MIN_DIVISOR = 1e-9
+
+
+class OnlineWeights:
+    """Weights of some forecasts, equal at first, learnt online: never much worse than the best of them.
+
+    Bernstein online aggregation (Wintenberger 2017, "Optimal learning with Bernstein online aggregation", Machine
+    Learning 106): the weight of a forecast grows with its regret, the sum of how much smaller its error was than that
+    of the mixture, less the squares of these differences, so that one that is better by luck gains little.
+
+    ``known`` is the sum of the weights of the forecasts that were learnt.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.known = 0.0
+        self._regrets = np.zeros(count)
+        self._squares = np.zeros(count)
+        self._largest = np.zeros(count)
+        self._doubt = np.log(count)
+
+    @property
+    def values(self) -> Floats:
+        rates = self._rates()
+        exponents = np.log(rates) + rates * self._regrets
+        weights: Floats = np.exp(exponents - exponents.max())
+        weights /= weights.sum()
+        return weights
+
+    def learn(self, gains: Floats, weight: float = 1.0) -> None:
+        """Learn by how much the error of each was smaller than the mixture's."""
+        gains = gains * weight
+        self.known += weight
+        self._largest = np.maximum(FORGOTTEN * self._largest, np.abs(gains))
+        self._squares = FORGOTTEN * self._squares + gains**2
+        self._regrets = FORGOTTEN * self._regrets + gains - self._rates() * gains**2
+
+    def _rates(self) -> Floats:
+        rates: Floats = np.minimum(
+            0.5 / np.maximum(self._largest, _MIN_DIVISOR),
+            np.sqrt(self._doubt / np.maximum(self._squares, _MIN_DIVISOR)),
+        )
+        return rates
+
+
+class Mixtures:
+    """Weights of several forecasts for each class, the first of which is trusted until others are known to be better.
+
+    Of each class the forecasts are mixed by the slope of the error, so that the mixture may be better than each of
+    them.  Of each phase that mixture is weighed against the first forecast by their errors.
+
+    :param least: forecasts of a phase from which others than the first one have weight.
+    """
+
+    def __init__(self, count: int, least: int) -> None:
+        self._count = count
+        self._least = least
+        self._mixed: dict[Hashable, OnlineWeights] = {}
+        self._trusted: dict[Hashable, OnlineWeights] = {}
+
+    def weights(self, group: Hashable, phase: Hashable) -> Floats:
+        """The weights of the forecasts; all of it the first one's while little is known."""
+        trusted = self._of(self._trusted, phase, 2)
+        weights = np.zeros(self._count)
+        weights[0] = 1.0
+        if trusted.known < self._least:
+            return weights
+        alone, mixed = trusted.values
+        weights *= alone
+        weights += mixed * self._of(self._mixed, group, self._count).values
+        return weights
+
+    def learn(self, group: Hashable, phase: Hashable, forecasts: Sequence[float], actual: float, weight: float) -> None:
+        values = np.array(forecasts)
+        mixed, trusted = self._of(self._mixed, group, self._count), self._of(self._trusted, phase, 2)
+        mixture = float(mixed.values @ values)
+        errors = np.abs(np.array((values[0], mixture)) - actual)
+        trusted.learn(float(trusted.values @ errors) - errors, weight)
+        mixed.learn(np.sign(mixture - actual) * (mixture - values), weight)
+
+    @staticmethod
+    def _of(known: dict[Hashable, OnlineWeights], name: Hashable, count: int) -> OnlineWeights:
+        return known.setdefault(name, OnlineWeights(count))
+
 
 POINT = 2
 """Place of the expected wait among the five values of a forecast: two lower ends, it, two upper ends."""
@@ -75,25 +158,24 @@ class WaitForecast(NamedTuple):
 
     @property
     def parts(self) -> tuple[float, float, float]:
-        """The forecasts that are mixed."""
         return self.median, self.by_walltimes, self.like_jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Weights and corrections of the quantiles for each of the :data:`GROUPS` of forecasts.
+    """Weights, and corrections of the quantiles, of one group of forecasts.
 
     ``weights`` are of the simulation with walltimes and of like jobs.  ``shifts`` are differences of logarithms, a
     value for each quantile; empty where too little is known.  No range goes beyond ``most`` seconds.
     """
 
-    weights: tuple[tuple[float, float], ...]
-    shifts: tuple[tuple[float, ...], ...]
+    weights: tuple[float, float] = (0.0, 0.0)
+    shifts: tuple[float, ...] = ()
     most: float = math.inf
 
     def mixed(self, wait: WaitForecast) -> tuple[float, Floats]:
         """Return the expected wait, and the ranges moved with it."""
-        walltimes, like = self.weights[_group(wait)]
+        walltimes, like = self.weights
         expected = (1 - walltimes - like) * wait.median + walltimes * wait.by_walltimes + like * wait.like_jobs
         ranges = np.array(wait.ranges)
         return expected, (ranges + WAIT_OFFSET_S) * (expected + WAIT_OFFSET_S) / (
@@ -103,8 +185,8 @@ class Corrections:
     def quantiles(self, wait: WaitForecast) -> Floats:
         """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
         _, ranges = self.mixed(wait)
-        if shift := self.shifts[_group(wait)]:
-            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(shift)) - WAIT_OFFSET_S
+        if self.shifts:
+            corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(self.shifts)) - WAIT_OFFSET_S
             ranges = np.minimum(corrected, np.maximum(self.most, ranges))
         # Quantiles that were corrected apart from each other may cross.
         return np.maximum.accumulate(np.maximum(ranges, 0.0))
@@ -131,42 +213,28 @@ class Calibration:
         # Of each group as far as it was asked for since the last change: thousands of jobs are corrected by one state.
         self._known: dict[int, Corrections] = {}
 
-    def add(
-        self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None, weight: float = 1.0
-    ) -> None:  # fmt: skip
-        """Learn from a job that started.
+    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None) -> None:
+        """Learn the errors of a forecast of a job that started.
 
         :param given: the corrections with which its start was forecast.
         :param actual: how long it waited from the moment of the forecast on, in seconds.
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
-        :param weight: what the forecast counts as in the weights; 0: they have learnt from it.
         """
         self._known.clear()
         job = object() if job is None else job
-        group = _group(wait)
         self._longest = max(self._longest, actual)
-        if weight:
-            self.weigh(wait, actual, weight)
         forecast = _logarithms(given, wait)
-        for name in _taught(group):
+        for name in _taught(_group(wait)):
             self._errors[name].judged(job, forecast, actual)
 
     def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
         """Let the weights learn from a forecast.
 
         :param actual: how long the job waited from the moment of the forecast on, in seconds.
-        :param weight: what the forecast counts as.
         """
         self._known.clear()
         group = _group(wait)
         self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
-
-    def outlasted(self, wait: WaitForecast, weight: float) -> None:
-        """Let the weights learn from a forecast all parts of which have passed.
-
-        By how much one of them is better than another is known then, whenever the job starts.
-        """
-        self.weigh(wait, max(wait.parts) + 1, weight)
 
     def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
         """Note a forecast of a waiting job: the time that it has waited is a lower bound of its wait.
@@ -178,7 +246,6 @@ class Calibration:
             self._errors[name].watch(job, forecast, begin)
 
     def forget(self, job: Hashable) -> None:
-        """Forget the forecasts of a job that waits no more."""
         for errors in self._errors.values():
             errors.forget(job)
 
@@ -187,65 +254,39 @@ class Calibration:
         self._known.clear()
         self._now = max(self._now, now)
 
-    def held(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
-        """Learn that a job started before the end of a range that was given for it.
+    def range_end(self, wait: WaitForecast, column: int, weight: float = 1.0, *, passed: bool) -> None:
+        """Learn whether a job still waits at the end of a range that was given for it.
+
+        The level of the quantile moves for the group, and for its phase, of which there is more to learn from.  Drivers
+        call it when the end has passed, because the job's start may be days away.
 
         :param weight: share of a step by which the level moves.
         """
-        self._change(_group(wait), column, weight * (LEVELS[column] - 1))
-
-    def passed(self, wait: WaitForecast, column: int, weight: float = 1.0) -> None:
-        """Learn that a job still waits at the end of a range that was given for it.
-
-        Drivers call it at that moment, because the job's start may be days away.
-        """
-        self._change(_group(wait), column, weight * LEVELS[column])
-
-    def _change(self, group: int, column: int, amount: float) -> None:
-        """Move the level of a quantile, for the group and for its phase, of which there is more to learn from."""
         self._known.clear()
-        for name in _taught(group)[:2]:
+        amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
+        for name in _taught(_group(wait))[:2]:
             moved = self._moved[name]
             moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
 
-    def corrections(self) -> Corrections:
-        """Return what is known now; a group of which too little is known is corrected as its phase, or as all."""
-        groups = range(GROUPS)
-        return Corrections(tuple(map(self._weights, groups)), tuple(map(self._shifts, groups)), self._most)
-
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of the group of one forecast; the others are left as they are."""
+        """Return what is known now of the group of a forecast; of too little, it is corrected as its phase, or as all.
+
+        No range goes beyond twice the longest remaining wait that is known.
+        """
         group = _group(wait)
-        if (known := self._known.get(group)) is not None:
-            return known
-        weights = [(0.0, 0.0)] * GROUPS
-        shifts: list[tuple[float, ...]] = [()] * GROUPS
-        weights[group], shifts[group] = self._weights(group), self._shifts(group)
-        self._known[group] = Corrections(tuple(weights), tuple(shifts), self._most)
+        if group not in self._known:
+            _, walltimes, like = self._mixtures.weights(group, _trusted(group)).tolist()
+            self._known[group] = Corrections((walltimes, like), self._shifts(group), 2 * self._longest or math.inf)
         return self._known[group]
-
-    @property
-    def _most(self) -> float:
-        """Twice the longest remaining wait that is known; no limit before there is one."""
-        return 2 * self._longest or math.inf
-
-    def _weights(self, group: int) -> tuple[float, float]:
-        """The weights of the simulation with walltimes and of like jobs."""
-        _, walltimes, like = self._mixtures.weights(group, _trusted(group)).tolist()
-        return walltimes, like
 
     def _shifts(self, group: int) -> tuple[float, ...]:
         """The quantile of each quantile's past errors; empty while there are few."""
-        name = self._enough(*_chain(group))
+        name = next((name for name in _chain(group) if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
         if name is None:
             return ()
         own, phase = self._moved[group], self._moved[_phase(group)]
         levels = [level + sum(moved) for level, *moved in zip(LEVELS, own, phase, strict=True)]
         return self._errors[name].quantiles(levels, self._now)
-
-    def _enough(self, *names: int | str) -> int | str | None:
-        """Whose errors to take: the first of these that are of enough jobs; ``None``: none are."""
-        return next((name for name in names if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
 
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:

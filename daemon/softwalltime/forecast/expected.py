@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
@@ -13,12 +12,9 @@ from softwalltime.forecast.queue_model import ModelledQueue, limit
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.forecast.self_calibration import RawForecast
 from softwalltime.forecast.snapshot import LiveJob
-from softwalltime.forecast.start_times import StartForecast, forecast
-from softwalltime.forecast.waits_for import waits_for
+from softwalltime.forecast.start_times import StartForecast, forecast, waits_for
 from softwalltime.formatting import plural
-from softwalltime.simulation.jobs import UNLIMITED
-
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import UNLIMITED, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +38,13 @@ class ExpectedStart:
 class Learnt:
     """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
 
-    ``keeps_raw``: whether forecasts are corrected, and hold what was forecast before any correction.
+    ``correct``: returns the corrections of a forecast, which then holds what was forecast before; ``None``: there are
+    none.
     """
 
     runtimes: RuntimeModel
     waits: LikeWaits = field(default_factory=LikeWaits)
-    corrections: Corrections | None = None
-    keeps_raw: bool = False
+    correct: Callable[[WaitForecast], Corrections] | None = None
 
 
 def expected_starts(
@@ -70,7 +66,7 @@ def expected_starts(
             learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
             for index, job in enumerate(queue.live)
         ]
-        if not learnt.keeps_raw and all(
+        if learnt.correct is None and all(
             distribution.values.min() == distribution.values.max() for distribution in distributions
         ):
             # All runs would be the same: their ranges would have no width, and no correction gives them one.
@@ -128,9 +124,8 @@ def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
 ) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
-    """The five values of each job, corrected, and what they were."""
-    model, corrections = queue.model, learnt.corrections
-    if not learnt.keeps_raw:
+    model = queue.model
+    if learnt.correct is None:
         return rows, {}
     corrected, kept = rows.copy(), {}
     # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
@@ -152,6 +147,5 @@ def _corrected(
             tuple(ranges.tolist()), waited,
         )  # fmt: skip
         kept[index] = RawForecast(begin - model.now, raw)
-        if corrections is not None:
-            corrected[:, place] = corrections.corrected(raw) + begin
+        corrected[:, place] = learnt.correct(raw).corrected(raw) + begin
     return corrected, kept

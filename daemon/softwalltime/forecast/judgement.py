@@ -8,19 +8,16 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.forecast.calibration import POINT, WaitForecast
 from softwalltime.forecast.like_waits import LikeWaits
 from softwalltime.forecast.queue_model import QueueModel
-from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.forecast.runtimes import RuntimeModel
 from softwalltime.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.forecast.start_times import forecast
 from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Integers, Jobs
+from softwalltime.simulation.jobs import Floats, Integers, Jobs
 from softwalltime.simulation.policies import SchedulerPolicy
-
-Floats = NDArray[np.float64]
 
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
@@ -43,14 +40,12 @@ class GivenSchedule:
 
     @classmethod
     def simulated(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
-        """Return the jobs as the simulator schedules them."""
         policy = SchedulerPolicy()
         outcome = simulate(jobs, processors, policy)
         return cls(jobs, outcome.start, outcome.duration, processors, policy)
 
     @classmethod
     def recorded(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
-        """Return the jobs as they were recorded."""
         start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed])
         start = np.maximum(start.astype(np.int64), np.array(jobs.submitted, np.int64))
         return cls(jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False))
@@ -73,21 +68,6 @@ class Judged:
     free: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """What is known of one job at one moment, ready to be forecast anywhere."""
-
-    job: int
-    waited: int
-    actual: int
-    like: Floats
-    expected: float | None
-    model: QueueModel
-    position: int
-    distributions: tuple[RuntimeDistribution, ...]
-    known: tuple[int, ...]
-
-
 def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
     progress: Callable[[int], None] = lambda _: None,
@@ -98,44 +78,52 @@ def judge(
     range has passed before.
 
     :param runtimes: has learnt nothing yet.
-    :param sample: positions of jobs that waited, ascending.
     :param every: seconds between two forecasts of a waiting job.
-    :param progress: called with the number of jobs whose submission is behind.
     """
-    calibration = SelfCalibration()
+    calibration, like = SelfCalibration(), LikeWaits()
     waiting: dict[str, list[JudgedForecast]] = {}
-    for number, moment in enumerate(_moments(schedule, runtimes, sample, every, progress)):
-        now, job = moment.model.now, str(moment.job)
+    moments = _moments(schedule, runtimes, like, sample, every, progress)
+    for number, (now, job, members, running) in enumerate(moments):
+        name = str(job)
         calibration.learn(_started(waiting, now))
         calibration.still_waiting(waiting.keys(), now)
-        raw, point, bound = _simulated(moment, runs, seed + number)
+        jobs, submission = schedule.jobs.chosen(members), schedule.jobs.completed[job].submission
+        waited, actual = now - schedule.jobs.submitted[job], int(schedule.start[job]) - now
+        beyond, expected = like.remaining(submission, waited), like.expected(submission, waited)
+        starts = tuple(int(schedule.start[member]) for member in members[:running])
+        model = QueueModel(jobs, starts, jobs.walltime[:running], now, schedule.processors, schedule.policy)
+        distributions = [
+            runtimes.distribution(record.submission, limit, now, model.elapsed(place))
+            for place, (record, limit) in enumerate(zip(jobs.completed, jobs.walltime, strict=True))
+        ]
+        position = members.index(job)
+        known = tuple(max(int(schedule.duration[member]), 1) for member in members)
+        by_walltimes, bound = (
+            float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
+        )
+        found = forecast(model, distributions, runs, seed + number, [position])
+        median = float(np.median(found.sampled[:, position - running])) - now
+        low, lower, upper, high = ranges = tuple((found.ranges()[:, position - running] - now).tolist())
+        raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
         kept = RawForecast(0.0, raw)
-        calibration.watch(job, now, kept)
-        waiting.setdefault(job, []).append(JudgedForecast(job, now, now + moment.actual, kept))
-        low, lower, upper, high = raw.ranges
-        beyond = np.quantile(moment.like, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(moment.like) else np.zeros(5)
-        beyond[POINT] = moment.like.mean() if len(moment.like) else 0.0
-        yield Judged(moment.job, moment.waited, moment.actual, {
-            WALLTIMES: np.full(5, raw.by_walltimes),
-            LIKE: beyond,
-            SIMULATED: np.full(5, point),
-            DRAWN: np.array((low, lower, raw.median, upper, high)),
+        calibration.watch(name, now, kept)
+        waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, kept))
+        alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
+        alike[POINT] = beyond.mean() if len(beyond) else 0.0
+        yield Judged(job, waited, actual, {
+            WALLTIMES: np.full(5, by_walltimes),
+            LIKE: alike,
+            SIMULATED: np.full(5, float(found.point[position - running]) - now),
+            DRAWN: np.array((low, lower, median, upper, high)),
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
-        }, now, _enough_free(moment))  # fmt: skip
+        }, now, jobs.processors[position] <= model.processors - sum(jobs.processors[:running]))  # fmt: skip
 
 
 def _started(waiting: dict[str, list[JudgedForecast]], now: int) -> list[JudgedForecast]:
-    """Take out the forecasts of the jobs that have started by ``now``."""
     started = [job for job, (first, *_) in waiting.items() if first.started <= now]
     return [moment for job in started for moment in waiting.pop(job)]
-
-
-def _enough_free(moment: _Moment) -> bool:
-    model = moment.model
-    needed = model.jobs.processors
-    return needed[moment.position] <= model.processors - sum(needed[: model.running])
 
 
 def sampled(schedule: GivenSchedule, count: int) -> list[int]:
@@ -149,13 +137,13 @@ def sampled(schedule: GivenSchedule, count: int) -> list[int]:
 
 
 def _moments(
-    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], every: int, progress: Callable[[int], None]
-) -> Iterator[_Moment]:  # fmt: skip
-    """The moments at which something is forecast, in order of time, with the state of the queue then."""
+    schedule: GivenSchedule, runtimes: RuntimeModel, like: LikeWaits, sample: Sequence[int], every: int,
+    progress: Callable[[int], None],
+) -> Iterator[tuple[int, int, list[int], int]]:  # fmt: skip
+    """Yield when what job is forecast, in order of time, which jobs run and wait then, and how many of them run."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
     start, duration = schedule.start.tolist(), schedule.duration.tolist()
     submitted = jobs.submitted
-    like = LikeWaits()
     # At one instant: ends, submissions, starts, and then what is forecast of jobs that still wait.
     events = [(start[job] + duration[job], 0, job) for job in range(len(jobs))]
     events += [(submitted[job], 1, job) for job in range(len(jobs))]
@@ -181,50 +169,7 @@ def _moments(
             like.started(completed[job].submission, now - submitted[job])
             runtimes.started(completed[job].submission, now)
         else:
-            yield _moment(schedule, runtimes, like, [*running, *waiting], len(running), job, now)
-
-
-def _moment(
-    schedule: GivenSchedule,
-    runtimes: RuntimeModel,
-    like: LikeWaits,
-    members: list[int],
-    running: int,
-    job: int,
-    now: int,
-) -> _Moment:
-    jobs = schedule.jobs
-    starts = tuple(int(schedule.start[member]) for member in members[:running])
-    chosen = jobs.chosen(members)
-    model = QueueModel(chosen, starts, chosen.walltime[:running], now, schedule.processors, schedule.policy)
-    distributions = tuple(
-        runtimes.distribution(record.submission, limit, now, model.elapsed(place))
-        for place, (record, limit) in enumerate(zip(chosen.completed, chosen.walltime, strict=True))
-    )
-    waited = now - jobs.submitted[job]
-    actual = int(schedule.start[job]) - now
-    submission = jobs.completed[job].submission
-    beyond = like.remaining(submission, waited)
-    expected = like.expected(submission, waited)
-    known = tuple(max(int(schedule.duration[member]), 1) for member in members)
-    return _Moment(job, waited, actual, beyond, expected, model, members.index(job), distributions, known)
-
-
-def _simulated(moment: _Moment, runs: int, seed: int) -> tuple[WaitForecast, float, float]:
-    """The forecasts of a moment before any correction, that with median runtimes, and that with the known ones."""
-    model = moment.model
-    until = [moment.position]
-    place = moment.position - model.running
-    by_walltimes, bound = (
-        float(model.run(runtimes, until).start[moment.position]) - model.now
-        for runtimes in (model.jobs.walltime, moment.known)
-    )
-    starts = forecast(model, moment.distributions, runs, seed, until)
-    median = float(np.median(starts.sampled[:, place])) - model.now
-    like = median if moment.expected is None else moment.expected
-    ranges = tuple((starts.ranges()[:, place] - model.now).tolist())
-    raw = WaitForecast(median, by_walltimes, like, ranges, moment.waited)
-    return raw, float(starts.point[place]) - model.now, bound
+            yield now, job, [*running, *waiting], len(running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +224,6 @@ class ReplayStartsDocument:
     """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each time of the forecast and method."""
         for name, by_method in self.forecasts.items():
             for method, figures in by_method.items():
                 yield {"time": name, "method": method, **asdict(figures)}

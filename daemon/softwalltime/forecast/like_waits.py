@@ -23,7 +23,6 @@ class LikeWaits:
         self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
 
     def started(self, submission: Submission, wait: int) -> None:
-        """Take in the wait of a job that started, in seconds."""
         for key in _keys(submission):
             self._waits[key].append(wait)
         for key in _own_keys(submission):
@@ -60,7 +59,6 @@ def _beyond(
 
 
 def _keys(submission: Submission) -> Iterator[Hashable]:
-    """The classes of a job, the narrowest first."""
     size, limit = _sizes(submission)
     yield submission.queue, size, limit
     yield size, limit
@@ -69,7 +67,6 @@ def _keys(submission: Submission) -> Iterator[Hashable]:
 
 
 def _own_keys(submission: Submission) -> Iterator[Hashable]:
-    """The classes of a job among those of its user, the narrowest first."""
     size, limit = _sizes(submission)
     yield submission.user, submission.queue, size, limit
     yield submission.user, size

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import Floats
 
 WAIT_OFFSET_S = 1800.0
 """Seconds that are added to a wait before its logarithm is taken."""
@@ -47,7 +47,6 @@ class PastErrors:
 
     @property
     def jobs(self) -> int:
-        """Number of judged jobs of which errors are kept."""
         return len(set(self._jobs))
 
     def judged(self, job: Hashable, forecast: Floats, actual: float) -> None:
@@ -63,7 +62,6 @@ class PastErrors:
             self._chosen = []
 
     def watch(self, job: Hashable, forecast: Floats, begin: float) -> None:
-        """Take in what is forecast of a job that waits from ``begin`` on (epoch seconds)."""
         if len(self._judged) == MAX_ERRORS:
             return
         self._chosen = None
@@ -73,7 +71,6 @@ class PastErrors:
             del known[1::2]
 
     def forget(self, job: Hashable) -> None:
-        """Take out the forecasts of a job that waits no more."""
         if self._waiting.pop(job, None) is not None:
             self._chosen = None
 
@@ -83,7 +80,9 @@ class PastErrors:
         :param levels: shares of new jobs whose error is to be below; beyond 0 and 1 if starts were outside too often.
         :param now: epoch seconds, until which the waiting jobs have waited.
         """
-        errors, weights = np.array(self._judged), _by_job(self._jobs)
+        counts = Counter(self._jobs)
+        # All errors of a job together weigh 1.
+        errors, weights = np.array(self._judged), np.array([1 / counts[job] for job in self._jobs])
         ended = np.ones(len(errors), np.bool_)
         if waiting := [waiting_job for waiting_job in self._some_waiting() if waiting_job[0] < now]:
             begins, forecasts, shares = zip(*waiting, strict=True)
@@ -104,12 +103,6 @@ class PastErrors:
                 weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
             self._chosen = weighted
         return self._chosen
-
-
-def _by_job(jobs: Sequence[Hashable] | deque[Hashable]) -> Floats:
-    """A weight for each error, 1 in sum for each job."""
-    counts = Counter(jobs)
-    return np.array([1 / counts[job] for job in jobs])
 
 
 def _of_new(level: float, jobs: int) -> float:

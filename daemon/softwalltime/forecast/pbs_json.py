@@ -50,7 +50,6 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
-    """The document, the lines that could not be read, as key or line number, and whether the output is complete."""
     root: dict[str, Any] = {}
     stack = [_Open(0, "", root)]
     dropped: list[str] = []
@@ -131,5 +130,4 @@ def text_of(value: object) -> str:
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

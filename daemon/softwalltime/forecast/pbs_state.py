@@ -105,7 +105,6 @@ class SnapshotReader:
     """Conversions of PBS's objects, as nested dictionaries, that note what cannot be converted.
 
     :param zone: of times that are no epoch seconds.
-    :param remarks: takes in what was left out or dropped.
     """
 
     def __init__(self, zone: tzinfo, remarks: list[str]) -> None:
@@ -156,7 +155,6 @@ class SnapshotReader:
                 yield from range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
 
     def job(self, name: str, values: Mapping[str, Any]) -> Iterator[LiveJob]:
-        """The job; none if when it was submitted cannot be read."""
         resources, used = object_of(values.get("Resource_List")), object_of(values.get("resources_used"))
         estimated = object_of(values.get("estimated"))
         submitted = self._get(values, "ctime", self.time, name)
@@ -192,7 +190,6 @@ class SnapshotReader:
         return submission_of(name, submitted, texts, wanted, partial(self._convert, name))
 
     def vnode(self, name: str, values: Mapping[str, Any]) -> VnodeState:
-        """A vnode."""
         has = object_of(values.get("resources_available"))
         return VnodeState(
             name=name,
@@ -206,7 +203,6 @@ class SnapshotReader:
         )
 
     def queue(self, name: str, values: Mapping[str, Any]) -> QueueSettings:
-        """A queue."""
         destinations = text_of(values.get("route_destinations"))
         return QueueSettings(
             name=name,
@@ -223,8 +219,6 @@ class SnapshotReader:
         )
 
     def scheduler(self, server: Mapping[str, Any], config: Mapping[str, str]) -> SchedulerSettings:
-        """The scheduler, by the server's attributes and sched_config."""
-
         def said(name: str) -> bool | None:
             return config[name].lower() == "true" if name in config else None
 
@@ -247,7 +241,6 @@ class SnapshotReader:
         )
 
     def reservations(self, text: str) -> Iterator[AdvanceReservation]:
-        """The reservations that ``pbs_rstat -f`` printed."""
         values: dict[str, str] = {}
         for line in [*text.splitlines(), "Resv ID: "]:
             match = _RESERVATION.match(line)

@@ -2,13 +2,123 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from softwalltime.forecast.limits import JOBS, Limits, amount, gpus, limits_of
+from softwalltime.accounting.values import size, whole
 from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
-from softwalltime.jobs import Submission
+from softwalltime.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.simulation.pools import Pools, Shares, Window
 from softwalltime.simulation.vnodes import request_of
+
+JOBS = ""
+"""In place of a resource: the number of jobs is limited."""
+COUNTED = (JOBS, "ncpus", "ngpus", "nodect", "mem")
+"""Resources whose limits are modelled."""
+_ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
+# Attributes of older versions, each for all of a kind.
+_OLD = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
+_GENERIC, _ALL = "PBS_GENERIC", "PBS_ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimit:
+    """One limit: where it holds, for whom, and how much of what may run at one time.
+
+    ``queue`` is empty for the server.  ``kind`` is ``o``, ``u``, ``g`` or ``p``; ``name`` is ``PBS_ALL``,
+    ``PBS_GENERIC`` or that of a user, group or project.  ``resource`` is empty where jobs are counted.
+    """
+
+    queue: str
+    kind: str
+    name: str
+    resource: str
+    most: int
+    attribute: str
+
+    def who(self, submission: Submission) -> str:
+        match self.kind:
+            case "u":
+                return submission.user
+            case "g":
+                return submission.group
+            case "p":
+                return submission.project or DEFAULT_PROJECT
+        return _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a server, as PBS writes them; ``unread`` are the attributes that are not modelled.
+
+    A limit holds for a queue or for the whole server, and for everybody together (``o:PBS_ALL``), for each user, group
+    or project (``PBS_GENERIC``), or for one of them by name, which then replaces the generic limit for that one.
+    """
+
+    run_limits: tuple[RunLimit, ...]
+    unread: tuple[str, ...]
+
+    def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
+        """Yield the limits that hold for a job, each with the entity that shares it."""
+        named = {(limit.queue, limit.kind, limit.resource, limit.name): limit for limit in self.run_limits}
+        for limit in self.run_limits:
+            who = limit.who(submission)
+            if limit.queue not in ("", submission.queue):
+                continue
+            own = (limit.queue, limit.kind, limit.resource, who)
+            if limit.name == who or (limit.name == _GENERIC and own not in named):
+                yield limit, who
+
+
+def limits_of(snapshot: ServerSnapshot) -> Limits:
+    run_limits: list[RunLimit] = []
+    unread: list[str] = []
+    for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
+        for attribute, value in entries:
+            limits = list(_read(queue, attribute, value))
+            run_limits += limits
+            if not limits:
+                unread.append(attribute if not queue else f"{attribute} of queue {queue}")
+    return Limits(tuple(run_limits), tuple(unread))
+
+
+def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
+    name, _, resource = attribute.partition(".")
+    if "soft" in name or resource not in COUNTED:
+        return
+    entries: Iterable[tuple[str, str, str]]
+    if name in _OLD:
+        kind = _OLD[name]
+        entries = [(kind, _ALL if kind == "o" else _GENERIC, value)]
+    else:
+        entries = _ENTRY.findall(value)
+    for kind, who, most in entries:
+        try:
+            number = size(most) if resource == "mem" else whole(most)
+        except ValueError:
+            continue
+        yield RunLimit(queue, kind, who.strip("\"'"), resource, number, attribute)
+
+
+def amount(submission: Submission, resource: str) -> int:
+    """How much a job counts for a limit of this resource."""
+    match resource:
+        case "ncpus":
+            return submission.ncpus or 1
+        case "nodect":
+            return submission.nodect or 1
+        case "mem":
+            return submission.mem or 0
+        case "ngpus":
+            return gpus(submission)
+    return 1
+
+
+def gpus(submission: Submission) -> int:
+    if submission.ngpus is not None:
+        return submission.ngpus
+    return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
+
 
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
@@ -68,7 +178,9 @@ class Pooling:
         """
         amounts: dict[int, int] = {}
         if self._queues:
-            amounts[self._vnodes(submission.queue)] = processors
+            # Queues without vnodes of their own share the others.
+            queue = submission.queue if submission.queue in self._queues else ""
+            amounts[self._pool(("vnodes", queue), 0)] = processors
         if ("gpus",) in self._index and (count := gpus(submission)):
             amounts[self._index["gpus",]] = count
         for limit, who in self.limits.of(submission):
@@ -76,10 +188,6 @@ class Pooling:
             if count := amount(submission, limit.resource):
                 amounts[self._pool(key, limit.most)] = count
         return ((0, processors), *sorted(amounts.items()))
-
-    def _vnodes(self, queue: str) -> int:
-        """The pool of the vnodes on which jobs of a queue run; those without own ones share the others."""
-        return self._pool(("vnodes", queue if queue in self._queues else ""), 0)
 
     def held(self, job: LiveJob) -> int:
         """Processors of vnodes that are up that a running job holds, or a waiting job will hold.

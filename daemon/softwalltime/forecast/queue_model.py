@@ -1,13 +1,13 @@
 """A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.forecast.pooling import Pooling
-from softwalltime.forecast.site_scheduler import scheduler_policy
+from softwalltime.forecast.site_scheduler import scheduler_policy, unsupported, usable_formula
 from softwalltime.forecast.snapshot import DELAYED, QUEUED, SUSPENDED, LiveJob, SchedulerSettings, ServerSnapshot
-from softwalltime.forecast.unsupported import unsupported, usable_formula
 from softwalltime.jobs import CompletedJob, Submission
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.simulation.engine import Engine, ScheduleOutcome
@@ -48,11 +48,9 @@ class QueueModel:
 
     @property
     def running(self) -> int:
-        """How many jobs run."""
         return len(self.starts)
 
     def elapsed(self, job: int) -> int:
-        """Seconds that a job has run."""
         return self.now - self.starts[job] if job < len(self.starts) else 0
 
     def affordable_runs(self) -> int:
@@ -75,10 +73,7 @@ class QueueModel:
         return replace(self, policy=replace(policy, backfill="easy", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
-        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started.
-
-        :param until: stop when these jobs have started.
-        """
+        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
         engine = Engine(jobs, self._machine(), self.policy)
         if self.ordering:
@@ -235,7 +230,6 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
 
 
 def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
-    """The scheduler as a policy of the simulator."""
     policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
@@ -244,3 +238,34 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
         return replace(policy, backfill="easy")
     return policy
+
+
+DEPTH: Final = 1000
+"""Waiting jobs, the first ones by arrival, that are planned."""
+
+
+def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: Collection[str]) -> dict[str, int]:
+    """Return the planned start of these jobs by id, in epoch seconds, at least the time of the snapshot.
+
+    All jobs run for their walltime, in order of arrival with EASY backfilling.  Limits on running jobs, reservations
+    and vnodes count as in forecasts.  A job that is held, can never run, or is behind the first :data:`DEPTH` has none.
+
+    :param arrived: when jobs took their place in that order, epoch seconds; others, when PBS let them wait.
+    """
+
+    def arrival(job: LiveJob) -> int:
+        known = arrived.get(job.submission.job_id)
+        return known if known is not None else job.etime or job.qtime or job.submission.submitted
+
+    waiting = sorted((job for job in snapshot.jobs if job.state == QUEUED and not job.held), key=arrival)
+    occupying = [job for job in snapshot.jobs if job.occupies]
+    scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
+    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:DEPTH]), scheduler=scheduler))
+    walltimes, first = queue.model.jobs.walltime, queue.model.running
+    model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
+    ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}
+    wanted = [index for index, job_id in ids.items() if job_id in jobs]
+    if not wanted:
+        return {}
+    starts = model.run(walltimes, wanted).start
+    return {ids[index]: int(starts[index]) for index in wanted}

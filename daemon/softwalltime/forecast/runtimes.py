@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.drive import PredictorDriver
 from softwalltime.events import Deleted, Ended, Started, Submitted
 from softwalltime.formatting import plural
 from softwalltime.jobs import CompletedJob, NoPrediction, Submission
 from softwalltime.predictors.base import Predictor
-
-Floats = NDArray[np.float64]
+from softwalltime.simulation.jobs import Floats
 
 MIN_PAST_JOBS = 10
 """Past jobs from which a distribution is believed."""
@@ -58,7 +56,6 @@ class RuntimeModel:
     """
 
     def __init__(self, predictor: Predictor | None) -> None:
-        """:param predictor: ``None`` predicts nothing: shares of the walltime only."""
         self._predictor = predictor
         self._driver = PredictorDriver({} if predictor is None else {"": predictor})
         self._predicted: dict[tuple[str, int], float] = {}
@@ -72,8 +69,6 @@ class RuntimeModel:
         """Record the prediction for a submitted job; the job's end compares it with the runtime.
 
         A predictor that returned only distributions :data:`ASKED` times is not compared any more.
-
-        :param compare: whether to record the prediction.
         """
         ask = self._compare if compare and self._predictor is not None and self._only_distributions < ASKED else None
         self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
@@ -92,11 +87,9 @@ class RuntimeModel:
             self._only_distributions += 1
 
     def started(self, submission: Submission, now: int) -> None:
-        """Note that a job started."""
         self._driver.observe(Started(now, submission))
 
     def deleted(self, submission: Submission, now: int) -> None:
-        """Note that a job left the queue without having run."""
         self._predicted.pop((submission.job_id, submission.submitted), None)
         self._driver.observe(Deleted(now, submission))
 
@@ -173,33 +166,26 @@ def _has_walltime(submission: Submission) -> bool:
     return bool(submission.walltime or submission.max_walltime)
 
 
-def samples(
-    distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int, shared: float = SHARED
-) -> Floats:
+_GRID = np.linspace(-5, 5, 2001)
+_NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
+"""The standard normal distribution function, at these values."""
+
+
+def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
     """Runtimes of all jobs, so many times: a row for each time, a column for each job.
 
-    The jobs of one user are long or short together: each has the correlation ``shared`` with the others in a Gaussian
-    copula.
+    The jobs of one user are long or short together: each has the correlation :data:`SHARED` with the others in a
+    Gaussian copula.
     """
     random = np.random.default_rng(seed)
     index = {user: number for number, user in enumerate(dict.fromkeys(users))}
     common = random.standard_normal((count, len(index)))
     own = random.standard_normal((count, len(users)))
-    mixed = np.sqrt(shared) * common[:, [index[user] for user in users]] + np.sqrt(1 - shared) * own
-    share = _normal(mixed)
+    mixed = np.sqrt(SHARED) * common[:, [index[user] for user in users]] + np.sqrt(1 - SHARED) * own
+    share = np.interp(mixed, _GRID, _NORMAL)
     drawn = np.empty((count, len(users)))
     for column, distribution in enumerate(distributions):
         drawn[:, column] = np.interp(
             share[:, column] * (len(distribution.values) - 1), np.arange(len(distribution.values)), distribution.values
         )
     return drawn
-
-
-_GRID = np.linspace(-5, 5, 2001)
-_NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
-
-
-def _normal(values: Floats) -> Floats:
-    """The standard normal distribution function."""
-    shares: Floats = np.interp(values, _GRID, _NORMAL)
-    return shares

@@ -62,8 +62,6 @@ class JudgedForecast:
 
 
 class SelfCalibration:
-    """Learns from judged forecasts."""
-
     def __init__(self) -> None:
         self.jobs = 0
         """Jobs whose forecasts were learnt."""
@@ -93,7 +91,9 @@ class SelfCalibration:
 
         :param passed: which quantiles of which of them were learnt to have passed.
         """
-        learnt = set(_thinned(range(len(judged))))
+        last = len(judged) - 1
+        # At most OF_JOB of them, chosen evenly.
+        learnt = {place * last // (OF_JOB - 1) for place in range(OF_JOB)} if last >= OF_JOB else {*range(last + 1)}
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
@@ -101,15 +101,14 @@ class SelfCalibration:
             for column, end in enumerate(_ends(given, raw)):
                 if not weight or (forecast.made, column) in passed:
                     continue
-                learn = self._calibration.passed if actual > end else self._calibration.held
-                learn(raw, column, weight)
+                self._calibration.range_end(raw, column, weight, passed=actual > end)
             share = 1 / len(learnt) if number in learnt else 0.0
             if later(raw):
                 share = 0.0 if (forecast.made, _OUTLASTED) in passed else _share(number)
             if share:
                 self._calibration.weigh(raw, actual, share)
             if number in learnt:
-                self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started), 0.0)
+                self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started))
 
     def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
         """Note a forecast that is given now and kept, corrected by what is known.
@@ -133,17 +132,13 @@ class SelfCalibration:
         The ends of its ranges are learnt when the job starts.
 
         :param made: when it was given, in epoch seconds; those of a job in order of time.
-        :param forecasts: how many of the job were given.
         """
         first = self._given[job_id].first if job_id in self._given else made
         self._given[job_id] = _Given(first, forecasts)
         self._calibration.watch(raw.wait, self._calibration.corrections_for(raw.wait), job_id, made + raw.delay)
 
     def withdraw(self, jobs: Iterable[str]) -> None:
-        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged.
-
-        :param jobs: ids of the jobs.
-        """
+        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged."""
         for job_id in jobs:
             self._given.pop(job_id, None)
             self._calibration.forget(job_id)
@@ -159,9 +154,10 @@ class SelfCalibration:
             given = self._given.get(end.job_id)
             if end.job_id in jobs and given is not None and end.made >= given.first:
                 if end.column == _OUTLASTED:
-                    self._calibration.outlasted(end.wait, end.weight)
+                    # By how much one part is better than another is known now, whenever the job starts.
+                    self._calibration.weigh(end.wait, max(end.wait.parts) + 1, end.weight)
                 else:
-                    self._calibration.passed(end.wait, end.column, end.weight)
+                    self._calibration.range_end(end.wait, end.column, end.weight, passed=True)
                 self._passed[end.job_id].add((end.made, end.column))
         self.withdraw(self._given.keys() - jobs)
         # The record of a start may come after the look that sees the job run: what has passed is known until then.
@@ -172,13 +168,7 @@ class SelfCalibration:
                 del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of forecasts such as this one; the others are left as they are."""
         return self._calibration.corrections_for(wait)
-
-    def corrections(self) -> Corrections | None:
-        """Return what is known now; ``None`` while too little is."""
-        corrections = self._calibration.corrections()
-        return corrections if any(corrections.shifts) else None
 
 
 class _Given(NamedTuple):
@@ -203,8 +193,7 @@ class _RangeEnd(NamedTuple):
 
 
 def _ends(given: Corrections, wait: WaitForecast) -> list[float]:
-    """The corrected quantiles of a forecast; none where it is not corrected."""
-    return given.quantiles(wait).tolist() if any(given.shifts) else []
+    return given.quantiles(wait).tolist() if given.shifts else []
 
 
 def _share(number: int) -> float:
@@ -223,9 +212,3 @@ def _share(number: int) -> float:
 def _step(number: int) -> float:
     """By how much the nth forecast of a job (from 0) moves a level."""
     return min(3 * _share(number), 1.0)
-
-
-def _thinned(numbers: Sequence[int]) -> Sequence[int]:
-    """At most :data:`OF_JOB` of them, chosen evenly."""
-    last = len(numbers) - 1
-    return numbers if last < OF_JOB else [numbers[place * last // (OF_JOB - 1)] for place in range(OF_JOB)]

@@ -4,10 +4,74 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from softwalltime.errors import OptionError
 from softwalltime.forecast.pooling import Pooling
 from softwalltime.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
-from softwalltime.forecast.unsupported import unsupported, usable_formula
+from softwalltime.simulation.orders import compiled
 from softwalltime.simulation.policies import SchedulerPolicy
+
+EXPRESS = 150
+"""Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
+_PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
+"""PBS's default prefixes of the names of queues that are open at some times only."""
+_PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
+"""Entries of ``resources`` in sched_config that are modelled, or of which nothing is lost by leaving them out."""
+
+
+def usable_formula(formula: str) -> str:
+    """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
+    return "" if _fault(formula) else formula
+
+
+def _fault(formula: str) -> str:
+    """Why a formula cannot be evaluated; empty if it can, or there is none."""
+    if not formula:
+        return ""
+    try:
+        compiled(formula)
+    except OptionError as error:
+        return str(error)
+    return ""
+
+
+def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
+    """Say what of the server the model approximates or ignores, and by what.
+
+    :param every_queue: not only the queues of the jobs in the snapshot.
+    """
+    scheduler = snapshot.scheduler
+    fault = _fault(scheduler.formula)
+    order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
+    queues = {job.submission.queue for job in snapshot.jobs}
+    if every_queue:
+        queues = {queue.name for queue in snapshot.queues}
+    remarks = []
+    if fault:
+        remarks.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
+    if scheduler.fair_share:
+        remarks.append(f"fair share is on: the order is approximated by {order}")
+    if scheduler.round_robin:
+        remarks.append(f"round_robin is on: the order is approximated by {order}")
+    express = [queue.name for queue in snapshot.queues if queue.priority >= EXPRESS and queue.name in queues]
+    if scheduler.preemption and express:
+        remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
+    for queue in snapshot.queues:
+        if queue.name in queues:
+            times = next((what for prefix, what in _PREFIXES.items() if queue.name.startswith(prefix)), None)
+            if times is not None:
+                remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
+            if queue.backfill_depth is not None:
+                remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
+    if pooling.limits.unread:
+        remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
+    standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
+    if standing:
+        remarks.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
+    others = [resource for resource in scheduler.resources if resource not in _PLACED]
+    if others:
+        remarks.append(f"these resources are not modelled: {', '.join(others)}")
+    return remarks
+
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
 """Names in a formula whose values come from this product."""
@@ -30,7 +94,6 @@ class SiteScheduler:
 
 
 def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
-    """Read the scheduler, the machine and the default walltimes from a snapshot."""
     scheduler = snapshot.scheduler
     pooling = Pooling(snapshot)
     # All queues count: jobs of the past were in any of them.
@@ -42,8 +105,9 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     policy = scheduler_policy(scheduler, formula)
     if scheduler.fair_share and not formula:
         policy = replace(policy, order="fairshare")
-    ranks = _queue_ranks(snapshot)
-    if scheduler.by_queue and not formula and not scheduler.fair_share and len(ranks) > 1:
+    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
+    if scheduler.by_queue and not formula and not scheduler.fair_share and len(queues) > 1:
+        ranks = tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
         policy = replace(policy, order="formula", formula="queue_priority", queue_priorities=ranks)
     elif "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
@@ -74,12 +138,6 @@ def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPol
         strict_ordering=strict,
         classes_by_value="soft_walltime" in scheduler.resources,
     )
-
-
-def _queue_ranks(snapshot: ServerSnapshot) -> tuple[tuple[str, int], ...]:
-    """The execution queues with numbers that descend in the order in which the scheduler looks at them."""
-    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
-    return tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
 
 
 def _name(policy: SchedulerPolicy) -> str:

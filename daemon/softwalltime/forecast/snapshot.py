@@ -49,7 +49,6 @@ class LiveJob:
 
     @property
     def occupies(self) -> bool:
-        """Whether it holds resources: it runs, or is exiting."""
         return self.state in OCCUPYING and self.start is not None
 
     @property

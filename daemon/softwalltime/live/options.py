@@ -56,15 +56,13 @@ class LiveOptions(BaseModel):
 
 
 def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
-    """Return whether guard, steering or the order reads promised starts."""
-    reads = live.guard is not None or policy.steer is not None or policy.ordering is not None
-    return live.mode == "on" and policy.mode == "on" and reads
+    """Return whether guard or order reads promised starts."""
+    return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.ordering is not None)
 
 
 def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
-    """Return whether a preset that needs the guard has none, nor steering in its place."""
-    acts = live.mode == "on" and (live.guard is not None or policy.steer is not None)
-    return PRESETS[policy.preset].needs_guard and not acts
+    """Return whether a preset that needs the guard has none."""
+    return PRESETS[policy.preset].needs_guard and not (live.mode == "on" and live.guard is not None)
 
 
 def inert(policy: SitePolicy, live: LiveOptions) -> str:
@@ -75,7 +73,6 @@ def inert(policy: SitePolicy, live: LiveOptions) -> str:
     if policy.mode != "on":
         return ""
     wanted = ["the guard"] if live.guard is not None else []
-    wanted += ["steering"] if policy.steer is not None else []
     wanted += ["slack"] if live.slack is not None else []
     if wanted and live.mode != "on":
         effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""

@@ -75,7 +75,7 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
     :param has: the job's soft walltime now, in seconds; ``None`` for none.
     :param predict: called at most once for each value that the terms ask for.
     """
-    mode, waiting, running, minimum, ordering, exclusive, guarded, factor = terms
+    mode, waiting, running, minimum, ordering, exclusive, guarded = terms
     spec = running if kind == _STARTED else waiting
     walltime = submission.walltime
     if mode == "off":
@@ -100,8 +100,6 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
         reason = _GUARD
     elif spec != WALLTIME:
         prediction = predict(spec, submission)
-        if factor != 1.0 and kind != _STARTED and type(prediction) is not NoPrediction:
-            prediction = _steered(prediction, walltime, factor)  # type: ignore[arg-type]  # as in soft_walltime
         seconds = soft_walltime(prediction, submission, minimum)
         if seconds is not None:
             reason = _PREDICTED
@@ -118,12 +116,6 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
     action: Action = "none" if seconds is None or seconds == has else "set" if mode == "on" else "shadow"
     # A third of the time of calling Decision, which counts in a replay of millions of jobs.
     return tuple.__new__(Decision, (mode, spec, action, reason, seconds, prediction, order))
-
-
-def _steered(prediction: Prediction, walltime: int, factor: float) -> Prediction:
-    return Prediction(
-        min(prediction.seconds, walltime) * factor, "{}, times {:.2f} by steering", (prediction.basis, factor)
-    )
 
 
 def has_exclusive_placement(place: str) -> bool:

@@ -173,8 +173,12 @@ def plan_text(plan: Plan, name: str) -> str:
 
 
 def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table, those of its tables last."""
-    tables = {key: value for key, value in values.items() if _holds_tables(path, value)}
+    # A change is an inline table.
+    tables = {
+        key: value
+        for key, value in values.items()
+        if (isinstance(value, Mapping) and not path) or (isinstance(value, tuple | list) and value)
+    }
     yield from (f"{key} = {toml_value(value)}" for key, value in values.items() if key not in tables)
     for key, value in tables.items():
         inner = f"{path}.{key}" if path else key
@@ -183,11 +187,6 @@ def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
             yield from ("", f"# {_ABOUT[inner]}")[: 1 if number else 2]
             yield f"[[{inner}]]" if several else f"[{inner}]"
             yield from _table(inner, table)
-
-
-def _holds_tables(path: str, value: object) -> bool:
-    """Return whether a value is a table, or a list of them, of its own; a change is an inline table."""
-    return (isinstance(value, Mapping) and not path) or (isinstance(value, tuple | list) and bool(value))
 
 
 def toml_value(value: object) -> str:

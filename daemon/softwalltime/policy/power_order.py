@@ -93,7 +93,6 @@ class PowerOrder:
 
     @property
     def limit(self) -> int | None:
-        """Seconds of wait after which a job comes before all younger ones; ``None``: never."""
         return round(self.days * DAY) or None
 
     def formula(self, resource: str) -> str:

@@ -1,44 +1,8 @@
-"""The policies by name: the values that ``preset`` in ``[policy]`` stands for.
+"""The policies by name: the values that ``preset`` in ``[policy]`` stands for.  deploy/POLICIES.md describes each.
 
-A preset is a named set of the values ``mode``, ``waiting``, ``running`` and ``ordering``, nothing more.  A site goes
-from one to another by changing one word, and back by the same word: values in the settings that a preset does not use
-stay there unused.
-
-``off``
-    Predict nothing and set nothing, for any job.  Jobs keep the soft walltimes that they have; the hook still lowers
-    them where a user lowers the walltime.
-
-``shadow``
-    Predict and record, set nothing.  What is recorded are the values that the settings give, and those of ``balanced``
-    where the settings give none.  Waits do not change.
-
-``safe``
-    While a job waits, the scheduler plans it with half its walltime, so it is backfilled into gaps that its walltime
-    does not fit.  From its start on it is planned with its walltime, so the promised start times of other jobs rest on
-    limits that PBS enforces.  The order of the queue does not change, and no history is needed.  A backfilled job that
-    runs longer than half its walltime delays the top job past its promised start.  With live values on, the guard plans
-    waiting jobs with their walltimes while the top job is more than an hour late.
-
-``order``
-    The values of ``safe``, and each waiting job gets the predicted median of its runtime in the custom resource that
-    the hook's configuration names (``predicted``).  The order of the queue changes only if the site's
-    ``job_sort_formula`` names that resource.  The preset's formula is the expansion factor: (wait + 1 h) / predicted.
-    Jobs predicted to be short then start much earlier, and long and wide jobs wait longer.
-
-``balanced``
-    While a job waits, it is planned with 0.7 of its walltime, by which fewer promises break than by half of it.  The
-    formula is one in which wait counts twice as strongly as length, wide jobs move up, and jobs that have waited 4 days
-    come first, the oldest first.  It keeps most of the gain of ``order``, and long and wide jobs wait about as long as
-    in order of arrival.
-
-With live values on, a job that PBS has promised a start keeps its place under ``order`` and ``balanced``: it gets the
-ordering value :data:`.power_order.PROMISED`, by which their formulas put it first.
-
-``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without live values waiting jobs are
-planned with their walltimes: ``safe`` then changes nothing, and ``balanced`` changes the order alone.
-
-``custom``
-    The values that the settings give.
+A site goes from one to another by changing one word, and back by the same word: values in the settings that a preset
+does not use stay there unused.  ``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without
+live values waiting jobs are planned with their walltimes: ``safe`` then changes nothing, and ``balanced`` the order.
 """
 
 from collections.abc import Mapping
@@ -85,12 +49,11 @@ class Preset:
 _ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
 _BALANCED: Final = {**_ORDER, "waiting": BALANCED_WAITING}
 _SAFE: Final = {"waiting": HALF, "running": "walltime", "ordering": None}
-_UNSTEERED: Final = {"steer": None}
 PRESETS: Final[Mapping[PresetName, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("off", "predict nothing, set nothing", {"mode": "off", **_UNSTEERED}, most="off"),
-        Preset("shadow", "predict and record, set nothing", {"mode": "shadow", **_UNSTEERED}, _BALANCED, most="shadow"),
+        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
+        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _BALANCED, most="shadow"),
         Preset(
             "safe",
             "half the walltime while a job waits; the order is unchanged",
@@ -101,7 +64,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset(
             "balanced",
             "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come earlier",
-            {"mode": "on", **_BALANCED, **_UNSTEERED},
+            {"mode": "on", **_BALANCED},
             guard=HOUR,
             needs_guard=True,
             order=BALANCED,
@@ -109,7 +72,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset(
             "order",
             "safe, and the expansion factor over a predicted median as order of the queue",
-            {"mode": "on", **_ORDER, **_UNSTEERED},
+            {"mode": "on", **_ORDER},
             guard=HOUR,
             order=EXPANSION_FACTOR,
         ),

@@ -8,7 +8,7 @@ selective adjustment).
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -81,10 +81,6 @@ class SitePolicy(_Model):
         default="walltime", description="soft walltime of waiting jobs with place=excl: walltime, or waiting as others"
     )
     minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
-    steer: float | None = Field(
-        default=None, gt=0, lt=1,
-        description="share of promised starts that may be late: waiting values follow it; default: they do not",
-    )  # fmt: skip
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
 
@@ -93,25 +89,14 @@ class SitePolicy(_Model):
     def _apply_preset(cls, values: Any) -> Any:
         return resolved(values) if isinstance(values, Mapping) else values
 
-    @model_validator(mode="after")
-    def _steer_only_in_order_of_arrival(self) -> Self:
-        if self.steer is not None and self.ordering is not None:
-            raise ValueError(
-                "steer needs a queue without ordering value: under job_sort_formula a top job also loses its promise "
-                "to jobs that come later"
-            )
-        return self
-
     def __str__(self) -> str:
-        """The policy in one line, for a log."""
         preset = f"preset {self.preset}: " if self.preset != "custom" else ""
         ordering = f", ordering {self.ordering}" if self.ordering is not None else ""
         share = f", for {self.share:.0%} of the users" if self.share < 1 else ""
-        steer = f", steered to {self.steer:.0%} of the promised starts late" if self.steer is not None else ""
         rules = f", {len(self.rules)} rules" if self.rules else ""
         return (
             f"{preset}mode {self.mode}{share}, waiting {self.waiting}, running {self.running}{ordering}, "
-            f"minimum {self.minimum} s{steer}{rules}"
+            f"minimum {self.minimum} s{rules}"
         )
 
     def specs(self) -> set[str]:
@@ -153,8 +138,7 @@ class JobPolicy(NamedTuple):
     waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
     Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
     jobs with exclusive placement are planned with their walltime while they wait.  ``guarded``: all waiting jobs are,
-    because the top job is late (:mod:`softwalltime.policy.promise_ledger`).  ``factor`` scales what is predicted for a
-    waiting job (:mod:`softwalltime.policy.steering`).
+    because the top job is late (:mod:`softwalltime.policy.promise_ledger`).
     """
 
     mode: Mode
@@ -164,7 +148,6 @@ class JobPolicy(NamedTuple):
     ordering: str | None = None
     exclusive: bool = False
     guarded: bool = False
-    factor: float = 1.0
 
 
 def user_rank(user: str) -> float:

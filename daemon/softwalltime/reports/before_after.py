@@ -16,23 +16,93 @@ independent.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softwalltime.formatting import DAY, day, duration
-from softwalltime.policy.plan_file import Promised
-from softwalltime.policy.site import user_rank
+from softwalltime.jobs import SubmissionDecisions
+from softwalltime.policy.plan_file import Plan, Promised
+from softwalltime.policy.presets import PRESETS
+from softwalltime.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
 from softwalltime.replay.job_columns import JobColumns
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
-from softwalltime.reports.interruptions import PolicyGap
-from softwalltime.reports.likeness import BothWaits, Level
+from softwalltime.reports.likeness import both_waits
 from softwalltime.simulation.differences import Interval, student
 from softwalltime.simulation.engine import simulate
 from softwalltime.simulation.jobs import jobs_of
 from softwalltime.simulation.policies import policy_of
+
+_IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyGap:
+    """Days on which the policy was not in force, from midnight to midnight UTC in epoch seconds, and why."""
+
+    since: int
+    until: int
+    why: str
+
+    def __str__(self) -> str:
+        first, last = day(self.since), day(self.until - 1)
+        return f"{self.why} on {first}" if first == last else f"{self.why} from {first} to {last}"
+
+
+def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisions]) -> Sequence[PolicyGap]:
+    """Return the interruptions by decisions since the switch, in order of time.
+
+    A day belongs to what most of its submissions of users with the policy say.
+    """
+    policy = _policy(plan)
+    days: dict[int, Counter[str]] = defaultdict(Counter)
+    for found in decisions:
+        if user_rank(found.user) < share:
+            days[found.day][_state(found, policy)] += found.count
+    merged: list[PolicyGap] = []
+    before = _IN_FORCE
+    for start, states in sorted(days.items()):
+        # Rules may switch some jobs off, or give them another predictor.
+        most = max(states, key=lambda state: (states[state], state == _IN_FORCE))
+        if most != _IN_FORCE and most == before:
+            merged[-1] = replace(merged[-1], until=start + DAY)
+        elif most != _IN_FORCE:
+            merged.append(PolicyGap(start, start + DAY, most))
+        before = most
+    return merged
+
+
+def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[SubmissionDecisions]:
+    """Yield what the accounting log says of the policy at each submission; nothing if it would not show.
+
+    :param since: when the policy was switched on, epoch seconds.
+    """
+    policy = _policy(plan)
+    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= since))
+    soft = jobs.numbers("soft_walltime")
+    if policy.waiting == WALLTIME or not (soft > 0).any():
+        return
+    for submitted, seconds, (user,) in zip(jobs.numbers("submitted").tolist(), soft, jobs.rows("user"), strict=True):
+        mode = "on" if seconds > 0 else "off"
+        ordered = policy.ordering is not None
+        yield SubmissionDecisions(submitted - submitted % DAY, user, mode, policy.waiting, ordered=ordered, count=1)
+
+
+def _policy(plan: Plan) -> SitePolicy:
+    policy = site_policy(plan.policy.values())
+    unguarded = PRESETS[policy.preset].needs_guard and plan.live.mode != "on"
+    return policy.model_copy(update={"waiting": WALLTIME}) if unguarded else policy
+
+
+def _state(found: SubmissionDecisions, policy: SitePolicy) -> str:
+    if found.mode != "on":
+        return _OFF
+    same = found.predictor == policy.waiting and found.ordered == (policy.ordering is not None)
+    return _IN_FORCE if same else _ANOTHER
+
 
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
@@ -58,8 +128,6 @@ class BlockMean:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period from ``since`` to before ``until``, in epoch seconds."""
-
     since: int
     until: int
 
@@ -115,7 +183,6 @@ class BeforeAfter:
         return _difference(mine, others)
 
     def recorded_change(self) -> Interval:
-        """Return the change of the recorded mean wait of all jobs in seconds."""
         return self._change(np.ones(len(self.treated), np.bool_), self.recorded.columns.wait)
 
     def relative(self, effect: Interval) -> Interval:
@@ -146,10 +213,11 @@ def before_after(
 
     :param promised: names the old setting and the machine to simulate.
     :param since: when the policy was switched on, epoch seconds.
-    :param share: of the users who have the policy.
-    :param interruptions: days since then without the policy.
     """
-    spans = _spans(jobs, since)
+    # Periods of the same length around the switch, in whole weeks where there is one.
+    length = max(0, min(int(jobs.numbers("end").max()) + 1 - since, since - int(jobs.numbers("submitted").min())))
+    length -= length % WEEK if length >= WEEK else 0
+    spans = Span(since - length, since), Span(since, since + length)
     recorded = _recorded(jobs, promised, spans[0])
     columns = recorded.columns
     inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
@@ -193,14 +261,6 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
 
 
-def _spans(jobs: JobColumns, since: int) -> tuple[Span, Span]:
-    """Return two periods of the same length around the switch, in whole weeks where there is one."""
-    submitted, ended = jobs.numbers("submitted"), jobs.numbers("end")
-    length = max(0, min(int(ended.max()) + 1 - since, since - int(submitted.min())))
-    length -= length % WEEK if length >= WEEK else 0
-    return Span(since - length, since), Span(since, since + length)
-
-
 def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:
     """Return the jobs with their waits beside those of a simulation of the old setting, where that is possible."""
     jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP))
@@ -217,7 +277,7 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     chosen = jobs_in(columns, before) & (columns.end <= before.until)
     if not chosen.any():
         return without
-    both = BothWaits(_level(columns.wait[chosen]), _level(wait[chosen]))
+    both = both_waits(columns.wait[chosen], wait[chosen])
     if not both.alike:
         doubt = (
             f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
@@ -228,12 +288,7 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     return RecordedWaits(columns, columns.wait - wait, simulated=True)
 
 
-def _level(wait: Integers) -> Level:
-    return Level(float(wait.mean()), float(np.median(wait)))
-
-
 def _difference(mine: Interval, others: Interval) -> Interval:
-    """Return the difference of two independent changes."""
     if mine.mean is None or others.mean is None:
         return Interval(None, None, None)
     mean = mine.mean - others.mean

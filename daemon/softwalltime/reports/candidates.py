@@ -50,12 +50,10 @@ class Candidate:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the order of the queue stays as it is."""
         return self.policy.ordering == WALLTIME
 
     @property
     def guarded(self) -> bool:
-        """Whether the guard of live values protects promised starts."""
         return self.policy.guard is not None
 
     @property
@@ -116,7 +114,6 @@ def waiting_candidate(spec: str, baseline: Baseline) -> Candidate:
 
 
 def planned_candidate(plan: Plan, baseline: Baseline = STRICT_ARRIVAL) -> Candidate:
-    """Return the policy of a plan as a candidate, with the formula of the plan."""
     values, guard = plan.policy, None if plan.live.guard == "off" else plan.live.guard
     alike: PresetName = "safe" if plan.pbs is None else "balanced"
     policy = preset_policy(alike if values.preset == "custom" else values.preset, baseline, guard)
@@ -129,7 +126,6 @@ def planned_candidate(plan: Plan, baseline: Baseline = STRICT_ARRIVAL) -> Candid
 
 
 def chance_policy(baseline: SchedulerPolicy) -> SchedulerPolicy:
-    """Return the policy :data:`CHANCE` beside a baseline."""
     return replace(baseline, waiting="factor:0.98", classes_by_value=True)
 
 
@@ -174,8 +170,5 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
 
 
 def usual_baseline(name: str = TODAY, minimum: int = MINIMUM) -> Baseline:
-    """Return one of :data:`BASELINES`.
-
-    :param minimum: least soft walltime in seconds.
-    """
+    """Return one of :data:`BASELINES`."""
     return Baseline(name, replace(BASELINES[name], minimum=minimum))

@@ -24,8 +24,6 @@ UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The name of each job, as index into ``names``."""
-
     codes: Integers
     names: tuple[str, ...]
 
@@ -61,7 +59,6 @@ class Columns:
 
 
 def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
-    """Return the columns of a workload, with names mapped by ``rename``."""
     submitted = workload.submitted
     start = workload.jobs.numbers("start")
     etime = workload.jobs.numbers("etime", 0)

@@ -1,12 +1,15 @@
 """Figures of a predictor and of the walltimes by user, project and queue."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.formatting import DAY
 from softwalltime.replay.metrics import Errors, means_by_code
 from softwalltime.reports.columns import Columns, Names
+from softwalltime.simulation.jobs import Floats
 
 LEAST_JOBS = 10
 """A mean over fewer jobs says nothing about a user, a project or a queue."""
@@ -20,7 +23,6 @@ def underestimation_limit(underestimated: float, target: float) -> float:
     """Return the greatest share of underestimated jobs with which a group improves.
 
     :param underestimated: share of all jobs that the predictor underestimates.
-    :param target: the site's limit.
 
     >>> [underestimation_limit(share, 0.05) for share in (0.01, 0.1, 0.4)]
     [0.1, 0.2, 0.5]
@@ -60,7 +62,6 @@ class Group:
 
     @property
     def deteriorates(self) -> bool:
-        """Whether the error grows notably."""
         return self.gain <= -NOTABLE
 
 
@@ -76,10 +77,7 @@ class Shares:
 
 
 def group_jobs(columns: Columns, errors: Errors, names: Names) -> list[Group]:
-    """Return the groups with scored jobs, ordered by number of jobs, descending.
-
-    :param errors: a predictor's over the scored jobs.
-    """
+    """Return the groups with scored jobs, ordered by number of jobs, descending."""
     codes = names.codes[columns.scored]
     size = len(names.names)
     jobs = np.bincount(codes, minlength=size)
@@ -121,4 +119,86 @@ def most_deteriorated(users: list[Group]) -> list[Group]:
     return sorted(
         (user for user in users if user.jobs >= LEAST_JOBS and user.deteriorates),
         key=lambda user: (user.gain, user.name),
+    )
+
+
+MIN_POINT_JOBS = 20
+"""Jobs without which a week has no rate of underestimation."""
+MAX_POINTS = 60
+"""Most points in the figure; with more weeks, one point is several weeks."""
+
+
+class WeekRate(NamedTuple):
+    """The share of underestimated jobs of those submitted in the weeks that begin at ``start`` (epoch seconds)."""
+
+    start: int
+    underestimated: float
+    weeks: int = 1
+
+
+def rates_by_week(submitted: NDArray[np.int64], under: NDArray[np.bool_]) -> tuple[WeekRate, ...]:
+    """Return the share of underestimated jobs by week of submission (UTC, from Monday), of weeks with enough jobs.
+
+    More than ``MAX_POINTS`` weeks are joined into periods of several weeks, so that as many periods are left at most.
+    """
+    if not len(submitted):
+        return ()
+    # 1970 began on a Thursday.
+    week = (submitted + 3 * DAY) // (7 * DAY)
+    first = int(week.min())
+    together = -(-(int(week.max()) - first + 1) // MAX_POINTS)
+    parts, codes = np.unique((week - first) // together, return_inverse=True)
+    jobs = np.bincount(codes).tolist()
+    shares = means_by_code(codes, under, len(parts))
+    return tuple(
+        WeekRate((first + part * together) * 7 * DAY - 3 * DAY, share, together)
+        for part, share, count in zip(parts.tolist(), shares, jobs, strict=True)
+        if count >= MIN_POINT_JOBS
+    )
+
+
+BINS = 20
+"""Bins of R between 0 and 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walltimes:
+    """Figures of the requested walltimes over the scored jobs.
+
+    R is capped at 1, because PBS kills late.  ``r_jobs`` and ``r_cpu`` are the shares of the jobs and of the CPU hours
+    in each bin of R.  ``killed``: share of jobs that reached their walltime; ``small``: that used less than a tenth of
+    it. ``wasted``: the share of all CPU hours asked for (processors x walltime) that was not used.
+    ``processors_known``: whether most jobs have a number of processors; without one a job counts as one processor.
+    """
+
+    mean_r: float
+    median_r: float
+    killed: float
+    small: float
+    wasted: float
+    r_jobs: Floats
+    r_cpu: Floats
+    processors_known: bool = True
+
+
+def analyze_walltimes(columns: Columns) -> Walltimes | None:
+    """Return the figures over the scored jobs; ``None`` without scored jobs."""
+    scored = np.flatnonzero(columns.scored)
+    if not len(scored):
+        return None
+    walltime, t = columns.walltime[scored], columns.t[scored]
+    r = t / walltime
+    cpu = columns.cpu_seconds[scored].astype(np.float64)
+    ncpus = np.maximum(columns.ncpus[scored], 1)
+    bins = np.minimum((r * BINS).astype(np.int64), BINS - 1)
+    asked = float((ncpus * walltime.astype(np.float64)).sum())
+    return Walltimes(
+        mean_r=float(r.mean()),
+        median_r=float(np.median(r)),
+        killed=float((r >= 1).mean()),
+        small=float((r < 0.1).mean()),
+        wasted=1 - float((ncpus * t.astype(np.float64)).sum()) / asked,
+        r_jobs=np.bincount(bins, minlength=BINS) / len(scored),
+        r_cpu=np.bincount(bins, cpu, BINS) / max(float(cpu.sum()), 1.0),
+        processors_known=bool((columns.ncpus[scored] > 0).mean() >= 0.5),
     )

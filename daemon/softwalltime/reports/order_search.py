@@ -21,16 +21,18 @@ from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,
+    WaitLimits,
     change,
     effects,
+    exceeds,
     population,
     shortens,
     switch_on,
+    tail_growths,
     too_early,
     undecidable,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
-from softwalltime.reports.wait_limits import WaitLimits, exceeds, tail_growths
 from softwalltime.reports.waits_by_class import members_of
 from softwalltime.simulation.differences import Interval
 
@@ -115,7 +117,6 @@ def parts_of(whole: SimulationInput, share: float, newest: int) -> list[Simulati
 def search_order(
     parts: Sequence[SimulationInput], baseline: Baseline, limits: WaitLimits, simulate: Simulate
 ) -> OrderSearch:
-    """Search on the first part, choose on the second one and check on the third one."""
     earlier, middle, last = parts
 
     def tried(recorded: SimulationInput, orders: Sequence[tuple[PowerOrder, int | None]]) -> list[OrderTrial]:
@@ -123,7 +124,11 @@ def search_order(
         return _judged([order for order, _ in orders], figures, recorded, limits)
 
     usual = simulate(earlier, ()).baseline.wait_p99 or 0.0
-    trials = tried(earlier, list(_grid(usual)))
+    grid = [
+        (PowerOrder(length=length, size=size, days=_days(p99s * usual / DAY)), guard)
+        for length, size, p99s, guard in product(_LENGTHS, _SIZES, _P99S, (HOUR, None))
+    ]
+    trials = tried(earlier, grid)
     best = _best(trials)
     known = {_key(trial) for trial in trials}
     trials += tried(earlier, [each for each in _neighbours(*_key(best)) if each not in known])
@@ -190,15 +195,6 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
     return "; ".join([*said, f"waiting jobs are planned with {kept}"])
 
 
-def _grid(usual: float) -> Iterator[tuple[PowerOrder, int | None]]:
-    """Yield the orders of the coarse grid, each with the guard of the presets and without live values.
-
-    :param usual: the 99th percentile of the site's waits in seconds.
-    """
-    for length, size, p99s, guard in product(_LENGTHS, _SIZES, _P99S, (HOUR, None)):
-        yield PowerOrder(length=length, size=size, days=_days(p99s * usual / DAY)), guard
-
-
 def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrder, int | None]]:
     """Yield the orders that differ from this one by half a step of the grid in one value."""
     for values in (
@@ -227,7 +223,6 @@ def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
 def _judged(
     orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
 ) -> list[OrderTrial]:
-    """Hold simulated orders against the limits."""
     heavy = _heavy_users(recorded)
     trials = []
     for order, waits in zip(orders, figures.settings, strict=True):

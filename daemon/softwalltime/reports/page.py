@@ -12,11 +12,11 @@ from softwalltime.policy.presets import HOUR, UNDO
 from softwalltime.reports import groups, likeness, recommendation, waits_by_class
 from softwalltime.reports.cautions import shorter_classes
 from softwalltime.reports.drawings import (
+    Picture,
     draw_changes,
     draw_r_distribution,
     draw_rates_by_week,
 )
-from softwalltime.reports.picture import Picture
 from softwalltime.reports.report import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 from softwalltime.simulation.differences import Interval
@@ -41,7 +41,6 @@ class Origin:
 
 
 def render(report: Report, origin: Origin) -> str:
-    """Render the page.  The same report gives the same bytes."""
     environment = Environment(
         loader=PackageLoader("softwalltime.reports", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -102,7 +101,6 @@ def _gains(report: Report) -> dict[str, object]:
 
 
 def _pictures(report: Report) -> dict[str, list[Picture]]:
-    """Draw the pictures of each section."""
     drawn: dict[str, list[Picture]] = {"waits": [], "walltimes": [], "predictors": []}
     if isinstance(report.simulation, SimulationFigures):
         drawn["waits"] = [draw_changes(report.simulation, report.recommendation.waits)]
@@ -123,7 +121,6 @@ def _settings(report: Report) -> Sequence[SettingWaits]:
 
 
 def _populations(report: Report) -> dict[str, str]:
-    """Name the jobs of the figures of each section."""
     simulated = report.simulation.jobs if isinstance(report.simulation, SimulationFigures) else 0
     return {
         "simulated": f"the {formatting.plural(simulated, 'simulated job')}",
@@ -132,17 +129,14 @@ def _populations(report: Report) -> dict[str, str]:
 
 
 def _with_enough_jobs(all_groups: Sequence[groups.Group]) -> Sequence[groups.Group]:
-    """Return the groups whose means say something."""
     return [group for group in all_groups if group.jobs >= groups.LEAST_JOBS]
 
 
 def _breakable(spec: str) -> Markup:
-    """Allow line breaks after colons, commas and pluses in a predictor's specification."""
     return Markup("<wbr>").join(re.split(r"(?<=[:,+])(?=[a-z])", spec))
 
 
 def whole_options(text: str) -> Markup:
-    """Keep options such as ``--processors`` on one line."""
     option = Markup('<code class="option">{}</code>')
     parts = enumerate(re.split(r"(--[a-z-]+)", text))
     # Every second part is an option.

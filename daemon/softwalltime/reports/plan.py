@@ -25,7 +25,6 @@ _DIGITS = 4
 
 
 def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: datetime) -> Plan:
-    """Return the plan of a recommendation to switch a policy on."""
     waits = recommended.waits
     if waits is None:
         raise ValueError("only a recommended policy has a plan")
@@ -70,7 +69,6 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
 
 
 def planned_policy(candidate: Candidate) -> dict[str, Any]:
-    """Return the values of ``[policy]`` that a candidate stands for."""
     if candidate.preset != "custom":
         return {"preset": candidate.preset}
     return policy_values(candidate, "on")

@@ -7,7 +7,7 @@
 2. Jobs wait less than ``LEAST_WAIT`` on average today: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
    neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, the tails of the waits
-   stay within their limits (:mod:`.wait_limits`), and the interval of the share of promised starts that come later,
+   stay within their limits (:class:`WaitLimits`), and the interval of the share of promised starts that come later,
    less what the baseline breaks, ends at most at the target.
 4. Of the common candidates that qualify and keep the order of the queue, half the walltime is chosen, unless a
    predictor's mean wait is below its by more than the 95% interval of the difference.  Only if none qualifies, a
@@ -23,10 +23,41 @@ from softwalltime.policy.presets import HALF, UNDO
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import longer_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
-from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped
-from softwalltime.reports.wait_limits import WaitLimits, longer_tails
+from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
 from softwalltime.simulation.differences import Interval, interval
 from softwalltime.simulation.shaking import FEW_USERS
+
+_NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLimits:
+    """The greatest growth of waits and broken promises against what the site runs, as shares."""
+
+    tail: float = 0.05
+    """Of the 99th percentile of the wait of each class of jobs."""
+    longest: float = 0.10
+    """Of the longest wait."""
+    broken: float = 0.05
+    """Of the promised starts, those that a policy breaks more."""
+
+
+def tail_growths(waits: SettingWaits) -> dict[str, Interval]:
+    """Return the change of the 99th percentile of the wait by class: "of the widest tenth"."""
+    return {f"of {name}": waits.changes[tail] for tail, name in _NAMES.items()}
+
+
+def exceeds(growth: Interval, limit: float) -> bool:
+    """Return whether a growth is above its limit in the mean, and above none beyond the 95% interval."""
+    return growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
+
+
+def longer_tails(waits: SettingWaits, limits: WaitLimits) -> dict[str, tuple[Interval, float]]:
+    """Return the growths of tails that exceed their limits, with these, by what they are of."""
+    held = {f"99th percentile wait {name}": (growth, limits.tail) for name, growth in tail_growths(waits).items()}
+    held["longest wait"] = (waits.changes["wait_max"], limits.longest)
+    return {name: each for name, each in held.items() if exceeds(*each)}
+
 
 LEAST_JOBS = 1000
 LEAST_DAYS = 14
@@ -56,33 +87,29 @@ class Recommendation:
 
     @property
     def predictor(self) -> str | None:
-        """The predictor of the recommended candidate; ``None`` unless the verdict is ON."""
         return None if self.waits is None else self.waits.setting.predictor
 
     @property
     def policy(self) -> str:
         """The daemon's settings that do what is recommended, as TOML, in shadow mode first; empty if there is none."""
-        return "" if self.waits is None else _settings(self.waits.setting)
+        if self.waits is None:
+            return ""
+        candidate = self.waits.setting
+        lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
+        if candidate.policy.guard is not None:
+            lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
+        return "\n".join(lines) + "\n"
 
 
 def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
-    """Return the values of ``[policy]`` for a candidate."""
     policy = candidate.policy
     values = {"preset": "custom", "mode": mode, "waiting": policy.waiting, "running": policy.running}
     return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
 
 
-def _settings(candidate: Candidate) -> str:
-    lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
-    if candidate.policy.guard is not None:
-        lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
-    return "\n".join(lines) + "\n"
-
-
 def too_early(jobs: int, days: float) -> Recommendation | None:
     """Say that the log is too short; ``None`` if there are enough jobs.
 
-    :param jobs: number of scored jobs.
     :param days: from the first one's submission to the last one's.
     """
     if jobs >= LEAST_JOBS and days >= LEAST_DAYS:
@@ -96,7 +123,6 @@ def too_early(jobs: int, days: float) -> Recommendation | None:
 
 
 def unsimulated(skipped: SimulationSkipped) -> Recommendation:
-    """Say that waits were not simulated."""
     return cannot_tell(
         "waits were not simulated", f"The effect on waits is not known: {skipped.reason}.", f"{skipped.reason}"
     )
@@ -111,10 +137,7 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
 
 
 def recommend_on(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Apply the rules to a log of any length.
-
-    :param target: as for :func:`recommend`.
-    """
+    """Apply the rules to a log of any length."""
     days = (simulated.until - simulated.since) / DAY
     return too_early(simulated.jobs - simulated.unscored, days) or recommend(simulated, target)
 
@@ -214,7 +237,6 @@ def _against(simulated: SimulationFigures, reasons: list[str], target: float) ->
 
 
 def _choose(qualifying: list[SettingWaits]) -> SettingWaits | None:
-    """Choose among candidates that qualify (rule 4)."""
     keeping = [one for one in qualifying if one.setting.keeps_order]
     best = _shortest(keeping) or _shortest(qualifying)
     half = next((one for one in keeping if one.setting.policy.waiting == HALF), None)
@@ -259,13 +281,7 @@ def change(relative: Interval) -> str:
     return mean.replace("-", "\N{MINUS SIGN}")
 
 
-def _stated(relative: Interval) -> str:
-    """A relative change in a sentence, where the interval is named."""
-    return change(relative).replace(" (", " (95% interval ")
-
-
 def population(simulated: SimulationFigures) -> list[str]:
-    """Say what was simulated, and how it compares with the log."""
     which = f"the newest {simulated.jobs:,} of " if simulated.jobs < simulated.of else "all "
     size = plural(simulated.processors, "processor")
     said = (
@@ -294,7 +310,6 @@ def effects(chosen: SettingWaits, target: float) -> list[str]:
 
 
 def _fails(waits: SettingWaits, target: float) -> str:
-    """Say why a candidate does not qualify."""
     said = f"mean wait {change(waits.changes['wait_mean'])}"
     if not shortens(waits):
         said = f"waits do not get shorter beyond the interval: {said}"
@@ -312,8 +327,9 @@ def _fails(waits: SettingWaits, target: float) -> str:
 
 
 def _would(would: SettingWaits) -> str:
+    stated = change(would.changes["wait_mean"]).replace(" (", " (95% interval ")
     return (
-        f"With {would.setting.name} the mean wait would change by {_stated(would.changes['wait_mean'])}, and "
+        f"With {would.setting.name} the mean wait would change by {stated}, and "
         f"{percent(would.broken.mean)} of the promised starts would come later. Whether to change the order of the "
         "queue is for the site to decide."
     )

@@ -1,10 +1,11 @@
-"""The accuracy of predictors on recorded jobs as a document: the output of ``softwalltime replay``."""
+"""The accuracy of predictors on recorded jobs, as a document and as a table: the output of ``softwalltime replay``."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from softwalltime.replay.metrics import Scores
+from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 _SCORES = [field.name for field in fields(Scores)]
 
@@ -65,3 +66,53 @@ def _rows(event: str, overall: Mapping[str, Scores], warmed_up: Mapping[str, Sco
     for spec, scores in overall.items():
         after = {f"after_warm_up_{name}": value for name, value in asdict(warmed_up[spec]).items()}
         yield {"predictor": spec, "event": event, **asdict(scores), **after}
+
+
+TARGET = 0.05
+"""Share of underestimated jobs above which a terminal marks it: the report's default target."""
+_RANKS = {
+    "accuracy": 0, "median": 4, "after warm-up": 3, "under": 0, "badly": 2, "over": 5, "not adjusted": 1,
+    "mean abs. error": 0, "extensions": 6,
+}  # fmt: skip
+"""Columns of the table, and which of them a narrow terminal leaves out first."""
+
+
+def scores_table(scores: Mapping[str, tuple[Scores, Scores]]) -> TextTable:
+    best = max((overall.accuracy_mean or 0.0 for overall, _ in scores.values()), default=0.0)
+    columns = (sentence_column("predictor"), *(TextColumn(name, rank) for name, rank in _RANKS.items()))
+    return TextTable.of(columns, [_row(name, *both, best) for name, both in scores.items()])
+
+
+def underestimated_cell(share: float | None) -> Cell:
+    """Return a share of underestimated jobs: a warning above the target, bad above four times of it."""
+    over = share or 0.0
+    return Cell(_number(share, "{:.1%}"), "bad" if over > 4 * TARGET else "warning" if over > TARGET else "")
+
+
+def accuracy_cell(accuracy: float | None, best: float) -> Cell:
+    """Return a mean accuracy, the best one marked."""
+    return Cell(_number(accuracy, "{:.3f}"), "good" if accuracy is not None and accuracy >= best > 0 else "")
+
+
+def _row(name: str, scores: Scores, warmed_up: Scores, best: float) -> list[Cell | str]:
+    return [
+        Cell(name, "strong"),
+        accuracy_cell(scores.accuracy_mean, best),
+        _number(scores.accuracy_median, "{:.3f}"),
+        _number(warmed_up.accuracy_mean, "{:.3f}"),
+        underestimated_cell(scores.underestimated),
+        *(_number(share, "{:.1%}") for share in (scores.badly_underestimated, scores.over, scores.not_adjusted)),
+        _number(scores.mean_absolute_error, "{:.0f} s"),
+        _number(scores.extensions_mean, "{:.2f}"),
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+LEGEND = """\
+p: soft walltime, or walltime without one; t: runtime, at most the walltime; all figures over the scored jobs.
+accuracy: mean of min(p, t) / max(p, t); after warm-up: without the first 1% of the jobs; under: p < t;
+badly: under by more than 30 min; over: soft walltime set and long enough; not adjusted: no soft walltime set;
+extensions: number of extensions of a soft walltime by the scheduler, per job."""

@@ -1,8 +1,9 @@
 """Compute all figures of a report: replay each predictor once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,12 +14,23 @@ from softwalltime.replay.fast_replay import drive, drive_specs
 from softwalltime.replay.metrics import WARM_UP, Errors, Scores, score
 from softwalltime.replay.workload import Workload
 from softwalltime.reports.candidates import common_candidates
-from softwalltime.reports.columns import Columns, Rename, make_columns
-from softwalltime.reports.groups import Group, Shares, group_jobs, summarize_users, underestimation_limit
-from softwalltime.reports.rates import WeekRate, rates_by_week
+from softwalltime.reports.columns import Rename, make_columns
+from softwalltime.reports.groups import (
+    Group,
+    Shares,
+    Walltimes,
+    WeekRate,
+    analyze_walltimes,
+    group_jobs,
+    rates_by_week,
+    summarize_users,
+    underestimation_limit,
+)
+from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
     MAX_POLICIES,
+    SettingWaits,
     SimulationFigures,
     SimulationInput,
     SimulationOptions,
@@ -26,7 +38,9 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.walltimes import Walltimes, analyze_walltimes
+from softwalltime.reports.simulation_document import Advice
+from softwalltime.simulation.differences import Interval
+from softwalltime.simulation.metrics import Metrics
 
 MIN_COMPARED_JOBS = 2
 """Scored jobs after the warm-up without which no predictor stands for the others."""
@@ -87,19 +101,15 @@ class Report:
 
 
 def total_work(options: ReportOptions, jobs: int) -> int:
-    """Return the total of the progress that :func:`make_report` reports."""
     return jobs * (len(options.specs) + 1) + _simulation_work(options, jobs)
 
 
 def make_report(
-    workload: Workload,
-    options: ReportOptions,
-    rename: Rename = lambda kind, name: name,
+    workload: Workload, options: ReportOptions, rename: Rename = lambda kind, name: name,
     progress: Callable[[int], None] = lambda _: None,
-) -> Report:
+) -> Report:  # fmt: skip
     """Compute all figures.
 
-    :param rename: maps names to pseudonyms.
     :param progress: called with each amount of work done, in total :func:`total_work`.
     """
     table = make_columns(workload, rename)
@@ -109,7 +119,16 @@ def make_report(
     tried = {spec: scores for spec, scores in warmed_up.items() if scores.jobs >= MIN_COMPARED_JOBS}
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    focus = min(tried, key=lambda spec: _distance(tried[spec], options.target), default="")
+
+    def distance(spec: str) -> tuple[float, float]:
+        """Return the distance to the target: first in underestimation, then in accuracy."""
+        scores = tried[spec]
+        return max(0.0, (scores.underestimated or 0.0) - options.target), -(scores.accuracy_mean or 0.0)
+
+    def most_underestimated(errors: Errors) -> float:
+        return underestimation_limit(float(errors.under.mean()), options.target)
+
+    focus = min(tried, key=distance, default="")
     advice = too_early(len(submitted), days)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None:
@@ -140,13 +159,17 @@ def make_report(
         },
         rates={spec: rates_by_week(submitted, of_spec.under) for spec, of_spec in judged.items() if spec != BASELINE},
         shares={
-            spec: summarize_users(
-                group_jobs(table, of_spec, table.user), _underestimation_limit(of_spec, options.target)
-            )
+            spec: summarize_users(group_jobs(table, of_spec, table.user), most_underestimated(of_spec))
             for spec, of_spec in judged.items()
             if spec != BASELINE
         },
-        groups=_group_figures(table, focus, judged[focus], options.target) if focus in judged else None,
+        groups=GroupFigures(
+            focus,
+            most_underestimated(judged[focus]),
+            *(group_jobs(table, judged[focus], names) for names in (table.user, table.project, table.queue)),
+        )
+        if focus in judged
+        else None,
         simulation=simulation,
         recommendation=advice,
     )
@@ -155,7 +178,6 @@ def make_report(
 def _advise(
     workload: Workload, options: ReportOptions, progress: Callable[[int], None], rename: Rename
 ) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
-    """Simulate and recommend."""
     work = _simulation_work(options, len(workload.jobs))
     simulation = options.simulation or SimulationOptions()
     prepared: SimulationInput | SimulationSkipped = SimulationSkipped("--no-simulation was given")
@@ -178,22 +200,134 @@ def _advise(
 
 
 def _simulation_work(options: ReportOptions, jobs: int) -> int:
-    """Return the most progress that the simulation can report."""
     if options.simulation is None:
         return 0
     return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MAX_POLICIES
 
 
-def _distance(scores: Scores, target: float) -> tuple[float, float]:
-    """Return the distance to the target: first in underestimation, then in accuracy."""
-    return max(0.0, (scores.underestimated or 0.0) - target), -(scores.accuracy_mean or 0.0)
+_SHARES = ("broken_promises", "wait_longer", "wait_shorter")
 
 
-def _group_figures(table: Columns, spec: str, errors: Errors, target: float) -> GroupFigures:
-    users, projects, queues = (group_jobs(table, errors, names) for names in (table.user, table.project, table.queue))
-    return GroupFigures(spec, _underestimation_limit(errors, target), users, projects, queues)
+@dataclass(frozen=True, slots=True)
+class SettingDocument:
+    """What a setting did to waits in the simulation."""
+
+    keeps_order: bool
+    """Whether the order of the queue stays as it is."""
+    metrics: Metrics
+    """Means over the shaken workloads."""
+    relative_changes: dict[str, Interval]
+    """Difference to today's schedule, divided by today's metric, by metric."""
+    broken_promises: Interval
+    """Share of the promised starts that came later."""
+    wait_longer: Interval
+    """Share of the jobs that waited at least an hour longer than today."""
+    wait_shorter: Interval
+    """Share of the jobs that waited at least an hour shorter than today."""
 
 
-def _underestimation_limit(errors: Errors, target: float) -> float:
-    """Return the share of underestimated jobs beyond which a group does not improve with a predictor."""
-    return underestimation_limit(float(errors.under.mean()), target)
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """The verdict of a report, and the figures behind it."""
+
+    COLUMNS: ClassVar = (
+        "setting",
+        "recommended",
+        "keeps_order",
+        *(field.name for field in fields(Metrics)),
+        *(f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")),
+        *(f"change_{name}{end}" for name in ("wait_mean", "wait_p95", "bsld10_mean") for end in ("", "_low", "_high")),
+    )
+
+    page: str
+    """The file of the HTML page."""
+    advice: Advice
+    """What is recommended."""
+    policy: str
+    """Settings of the daemon that do what is recommended, as TOML, in shadow mode first; empty: none are."""
+    target: float
+    """Greatest share of promised starts that a recommended setting may break."""
+    jobs: int
+    """Number of jobs."""
+    scored: int
+    """Number of jobs that ran and had a walltime."""
+    users: int
+    """Number of users."""
+    since: int
+    """The first submission, epoch seconds."""
+    until: int
+    """The last submission, epoch seconds."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    predictors: dict[str, Scores]
+    """Figures of each predictor over all scored jobs."""
+    after_warm_up: dict[str, Scores]
+    """The same without the first 1% of the jobs."""
+    not_simulated: str | None
+    """Why waits were not simulated; null: they were."""
+    processors: int | None
+    """Size of the simulated machine."""
+    processors_estimated: bool
+    """Whether that is the most in use at one time."""
+    simulated_jobs: int
+    """Number of simulated jobs."""
+    seeds: tuple[int, ...]
+    """Seeds of the shaken workloads."""
+    likeness: Likeness | None
+    """Recorded waits beside simulated ones; null: not simulated, or starts are not recorded."""
+    today: Metrics | None
+    """Means over the workloads with what the site runs."""
+    settings: dict[str, SettingDocument]
+    """Each simulated setting, by name."""
+
+    @classmethod
+    def of(cls, found: Report, page: str, selection: str) -> "ReportDocument":
+        """Return the document about a report.
+
+        :param selection: which jobs were selected; empty: all.
+        """
+        simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
+        return cls(
+            page=page,
+            advice=Advice.of(found.recommendation),
+            policy=found.recommendation.policy,
+            target=found.options.target,
+            jobs=found.jobs,
+            scored=found.scored,
+            users=found.users,
+            since=found.since,
+            until=found.until,
+            selection=selection or None,
+            predictors={spec: scores for spec, (scores, _) in found.scores.items()},
+            after_warm_up={spec: scores for spec, (_, scores) in found.scores.items()},
+            not_simulated=found.simulation.reason if isinstance(found.simulation, SimulationSkipped) else None,
+            processors=simulated.processors if simulated else None,
+            processors_estimated=simulated.estimated if simulated else False,
+            simulated_jobs=simulated.jobs if simulated else 0,
+            seeds=simulated.seeds if simulated else (),
+            likeness=simulated.likeness if simulated else None,
+            today=simulated.baseline if simulated else None,
+            settings={one.setting.name: _setting(one) for one in (simulated.settings if simulated else ())},
+        )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        if self.today is not None:
+            yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
+        for name, one in self.settings.items():
+            row: dict[str, Any] = {
+                "setting": name,
+                "recommended": name == self.advice.name,
+                "keeps_order": one.keeps_order,
+            }
+            row |= asdict(one.metrics)
+            for key in _SHARES:
+                row |= getattr(one, key).columns(key)
+            for metric, change in one.relative_changes.items():
+                row |= change.columns(f"change_{metric}")
+            yield row
+
+
+def _setting(waits: SettingWaits) -> SettingDocument:
+    return SettingDocument(
+        waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
+    )

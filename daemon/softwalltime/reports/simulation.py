@@ -26,9 +26,15 @@ from softwalltime.simulation.differences import Interval, interval, means, relat
 from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import Results, RunOptions, SimulationPlan, run_simulations
+from softwalltime.simulation.runs import (
+    Experiment,
+    Results,
+    RunOptions,
+    SimulationPlan,
+    SimulationResult,
+    run_simulations,
+)
 from softwalltime.simulation.shaking import suitable_shake
-from softwalltime.simulation.tasks import Experiment, SimulationResult
 from softwalltime.states import TEACHING, State
 
 SEEDS = tuple(range(31, 41))
@@ -143,7 +149,6 @@ class SimulationFigures:
 def prepare(
     workload: Workload, options: SimulationOptions, teaching: Collection[State] = TEACHING
 ) -> SimulationInput | SimulationSkipped:
-    """Select the jobs to simulate, and the machine's size."""
     jobs = jobs_of(workload.jobs, teaching)
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):
@@ -170,16 +175,12 @@ def prepare(
 
 
 def simulate_candidates(
-    recorded: SimulationInput,
-    candidates: Sequence[Candidate],
-    options: SimulationOptions,
-    show: ShowProgress = no_progress,
-    rename: Rename = lambda kind, name: name,
-) -> tuple[Results, SimulationFigures]:
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
+    show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
+) -> tuple[Results, SimulationFigures]:  # fmt: skip
     """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
 
     :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
-    :param rename: maps the names of users and queues to pseudonyms.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     policies = policies_of(candidates, options.baseline.policy)
@@ -203,12 +204,9 @@ def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Exper
 
 
 def compare_candidates(
-    recorded: SimulationInput,
-    candidates: Sequence[Candidate],
-    options: SimulationOptions,
-    found: Mapping[tuple[SchedulerPolicy, int], SimulationResult],
-    rename: Rename = lambda kind, name: name,
-) -> SimulationFigures:
+    recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
+    found: Mapping[tuple[SchedulerPolicy, int], SimulationResult], rename: Rename = lambda kind, name: name,
+) -> SimulationFigures:  # fmt: skip
     """Compare simulated candidates with what the site runs, and that with the log.
 
     :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.

@@ -1,15 +1,18 @@
 """Simulated schedules as a document: the output of ``softwalltime simulate`` and ``policy compare``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
+from softwalltime.formatting import MISSING, duration, number, percent, printable
 from softwalltime.reports.recommendation import Recommendation
 from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
+from softwalltime.simulation.jobs import Jobs
 from softwalltime.simulation.metrics import Metrics
 from softwalltime.simulation.policies import SchedulerPolicy
 from softwalltime.simulation.runs import Results, SimulationPlan
 from softwalltime.simulation.shaking import FEW_USERS, few_users
+from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
 
 Classes = dict[str, dict[str, dict[str, Metrics]]]
 """Metrics by kind of class, policy and class."""
@@ -32,7 +35,6 @@ class Advice:
 
     @classmethod
     def of(cls, found: Recommendation) -> "Advice":
-        """Return the advice of a recommendation."""
         name = None if found.waits is None else found.waits.setting.name
         return cls(found.verdict.name.lower(), name, found.sentence, found.reasons, found.cautions)
 
@@ -83,11 +85,7 @@ class SimulationDocument:
 
     @classmethod
     def of(cls, plan: SimulationPlan, results: Results, by: tuple[str, ...], **more: Any) -> "SimulationDocument":
-        """Return the document about the results of a plan.
-
-        :param by: the kinds of classes in it.
-        :param more: the fields that do not follow from plan and results.
-        """
+        """Return the document about the results of a plan."""
         first, *others = plan.policies
         shake = plan.experiment.shake
         metrics = plan.metrics(results)
@@ -109,7 +107,6 @@ class SimulationDocument:
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each policy, and for each policy and class."""
         for name, figures in self.policies.items():
             row: dict[str, Any] = {"policy": name, **asdict(figures)}
             for metric, change in self.relative_changes.get(name, {}).items():
@@ -129,3 +126,117 @@ def _classes(plan: SimulationPlan, results: Results, kind: str) -> dict[str, dic
         labels = dict.fromkeys(label for by_label in classes for label in by_label)
         found[name] = {label: means([one[label] for one in classes if label in one]) for label in labels}
     return found
+
+
+Changes = Mapping[str, Mapping[str, Interval]]
+"""By policy, then by metric."""
+
+LEGEND = """\
+wait: submission to start; slowdown: mean of max(1, (wait + runtime) / max(runtime, 10 s)); weighted: mean wait by
+processor-seconds; wide p99: of jobs on at least half the machine; backfilled: jobs that overtook the top job;
+broken: of the starts promised to top jobs, how many came later; worse, better: jobs that waited at least 1 h more or
+less than under the first policy."""
+CHANGES_LEGEND = """\
+Change against the first policy, workload by workload; in brackets the 95% confidence interval of the mean, which needs
+shaken workloads (--shake).  pp: percentage points."""
+_UNSCORED = """\
+{unscored:,} of the jobs have no walltime.  They hold their processors and are planned without an end, as PBS does.  The
+figures are of the {scored:,} other jobs, which are {share} of the processor time (--walltime-from gives walltimes by
+queue)."""
+TAILS_LEGEND = """\
+99th percentile of the waits: of all jobs; of the widest tenth; of jobs on at least half the machine; of the longest
+tenth by runtime; and the longest wait.  The first line has the waits, the others the change against it.  A tenth holds
+all jobs that equal its smallest one."""
+BOUNDS_LEGEND = """\
+bound: the start that first come, first served would have given a job when it was submitted, plus the slack; past: jobs
+that started later; at most: by how much."""
+_RANKS = {
+    "wait": 0, "median": 4, "p95": 0, "longest": 3, "slowdown": 0, "weighted": 5, "wide p99": 2, "backfilled": 7,
+    "broken": 0, "worse": 1, "better": 1, "utilisation": 6,
+}  # fmt: skip
+"""Columns of schedules, and which of them a narrow terminal leaves out first."""
+_TAILS = {
+    "wait_p99": ("p99", 5), "widest_wait_p99": ("widest tenth", 3), "wide_wait_p99": ("half machine", 4),
+    "longest_wait_p99": ("longest tenth", 2), "wait_max": ("longest wait", 1),
+}  # fmt: skip
+_CHANGES = {
+    "wait_mean": ("wait", 0), "wait_p95": ("p95", 1), "bsld10_mean": ("slowdown", 2), "weighted_wait": ("weighted", 4),
+}  # fmt: skip
+_INTERVAL = 14
+"""Width of an interval such as [-40.6, -38.2]."""
+
+
+def unscored_line(jobs: Jobs) -> str:
+    """Say how much of the processor time the scored jobs are; empty if all jobs are scored."""
+    scored = int(jobs.scored.sum())
+    if scored == len(jobs):
+        return ""
+    return _UNSCORED.format(unscored=len(jobs) - scored, scored=scored, share=percent(jobs.scored_share()))
+
+
+def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:
+    columns = (sentence_column(title), *(TextColumn(name, rank) for name, rank in _RANKS.items()))
+    return TextTable.of(columns, [_row(printable(name), one) for name, one in metrics.items()])
+
+
+def changes_table(relative: Changes, differences: Changes) -> TextTable:
+    """One line for each policy but the first: how much its figures differ from the first one's."""
+    rows: list[list[Cell | str]] = [
+        [
+            Cell(printable(name), "strong"),
+            *(change_cell(changes[metric]) for metric in _CHANGES),
+            change_cell(differences[name]["broken"], " pp"),
+        ]
+        for name, changes in relative.items()
+    ]
+    return _changes((*_CHANGES.values(), ("broken", 3)), rows)
+
+
+def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]]) -> TextTable:
+    changed = (TextColumn(name, rank, least=_INTERVAL) for name, rank in columns)
+    return TextTable.of((sentence_column("policy"), *changed), rows)
+
+
+def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
+    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are."""
+    first: list[Cell | str] = [Cell(printable(baseline), "strong")]
+    first += [duration(getattr(today, metric)) for metric in _TAILS]
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), *(change_cell(changes[metric]) for metric in _TAILS)]
+        for name, changes in relative.items()
+    ]
+    return _changes(_TAILS.values(), [first, *rows])
+
+
+def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
+    rows: list[list[Cell | str]] = [
+        [Cell(printable(name), "strong"), percent(one.past_bound, 2), duration(one.past_bound_max)]
+        for name, one in metrics.items()
+        if one.past_bound is not None
+    ]
+    return TextTable.of((sentence_column("policy"), TextColumn("past bound"), TextColumn("at most")), rows)
+
+
+def _row(name: str, metrics: Metrics) -> list[Cell | str]:
+    return [
+        Cell(name, "strong"),
+        *(duration(value) for value in (metrics.wait_mean, metrics.wait_p50, metrics.wait_p95, metrics.wait_max)),
+        number(metrics.bsld10_mean, 2),
+        duration(metrics.weighted_wait),
+        duration(metrics.wide_wait_p99),
+        *(percent(share) for share in (metrics.backfilled, metrics.broken, metrics.worse_1h, metrics.better_1h)),
+        percent(metrics.utilisation),
+    ]
+
+
+def change_cell(change: Interval, unit: str = "%") -> Cell | str:
+    """Return a change, good or bad where zero is outside its interval: less is better in every column."""
+    if change.mean is None:
+        return MISSING
+    if change.low is None or change.high is None:
+        return f"{100 * change.mean:+.1f}{unit}"
+    meaning: Meaning = "good" if change.high < 0 else "bad" if change.low > 0 else "faint"
+    # An interval that reaches beyond 100% says nothing about tenths, and would not fit its width.
+    digits = 1 if max(-change.low, change.high) < 1 else 0
+    mean, low, high = (f"{100 * share:+.{digits}f}" for share in (change.mean, change.low, change.high))
+    return Cell(f"{mean}{unit} [{low}, {high}]", meaning)

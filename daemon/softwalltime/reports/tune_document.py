@@ -45,7 +45,6 @@ class TuneDocument:
     """What is recommended."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each predictor."""
         for spec, trial in self.trials.items():
             row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
             for name, part in zip(PARTS, trial.parts, strict=False):

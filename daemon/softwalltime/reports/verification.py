@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,14 +17,105 @@ from softwalltime.jobs import SubmissionDecisions
 from softwalltime.policy.plan_file import Plan, PromisedClass
 from softwalltime.policy.presets import UNDO
 from softwalltime.replay.job_columns import JobColumns
-from softwalltime.reports.before_after import LEAST_DAYS, LEAST_JOBS, BeforeAfter, Span, before_after
+from softwalltime.reports.before_after import (
+    LEAST_DAYS,
+    LEAST_JOBS,
+    BeforeAfter,
+    Span,
+    before_after,
+    interruptions,
+    recorded_decisions,
+)
 from softwalltime.reports.columns import Booleans, Columns
-from softwalltime.reports.interruptions import interruptions, recorded_decisions
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.verify_document import ClassDocument, PeriodDocument, VerifyDocument
 from softwalltime.reports.waits_by_class import NOTABLE, SMALL
 from softwalltime.simulation.differences import Interval
 from softwalltime.simulation.metrics import runtime_class, size_class
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodDocument:
+    """The jobs that were submitted and ended in a period, and their load."""
+
+    since: int
+    """Begin, epoch seconds."""
+    until: int
+    """End, epoch seconds, excluded."""
+    jobs: int
+    """Number of jobs."""
+    jobs_per_day: float
+    """Jobs submitted per day."""
+    processor_hours_per_day: float
+    """Processor hours submitted per day: processors x runtime."""
+    wait_mean: float
+    """Recorded mean wait in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDocument:
+    """The recorded mean waits of a class of jobs, in seconds."""
+
+    kind: str
+    """What makes the class: runtime, size or queue."""
+    name: str
+    """Name of the class."""
+    jobs: int
+    """Number of jobs after the switch."""
+    before: float
+    """Mean wait before the switch in seconds."""
+    after: float
+    """Mean wait after it in seconds."""
+    effect: Interval
+    """Effect of the policy on the mean wait in seconds, as for all jobs."""
+    promised: float | None
+    """Relative change that the plan promises; null: none."""
+    longer: bool
+    """Whether the mean wait is longer beyond chance."""
+    announced: bool
+    """Whether the plan says that this class waits longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyDocument:
+    """Whether the promise of a plan is kept."""
+
+    verdict: str
+    """keep, adjust, undo, or unknown: it cannot be told yet."""
+    sentence: str
+    """The verdict in a sentence."""
+    reasons: tuple[str, ...]
+    """What it rests on, a sentence each."""
+    command: str
+    """The next command; empty: none."""
+    since: int
+    """When the policy was switched on, epoch seconds."""
+    method: str
+    """What recorded waits are compared with: periods, simulation, users, or simulation and users."""
+    before: PeriodDocument | None
+    """The period before the switch; null: no jobs."""
+    after: PeriodDocument | None
+    """The period after the switch; null: no jobs."""
+    recorded: Interval
+    """Change of the recorded mean wait in seconds."""
+    effect: Interval
+    """Effect of the policy on the mean wait in seconds."""
+    relative: Interval
+    """The effect, divided by the mean wait that there would be without the policy."""
+    promised: Interval
+    """Relative change of the mean wait that the plan promises."""
+    share: float
+    """Share of the users for whom the policy holds."""
+    classes: tuple[ClassDocument, ...]
+    """Effect by class of jobs."""
+    promised_starts: int
+    """Recorded starts of jobs with a promised start since the switch."""
+    broken: float | None
+    """Share of these that came later; null: none is recorded."""
+    promised_broken: float
+    """Share of the promised starts that come later in the simulation of the plan."""
+    interruptions: tuple[str, ...] = ()
+    """Days since the switch on which the policy was off or another one was set, a sentence each."""
+
 
 MAX_LOAD_CHANGE = 0.1
 """Relative change of the load beyond which the means of two periods say nothing about the policy."""
@@ -40,7 +131,6 @@ def verify(
     """Compare the recorded waits with what a plan promises.
 
     :param since: when the policy was switched on, epoch seconds.
-    :param share: of the users for whom the policy holds.
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
     :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """
@@ -153,7 +243,6 @@ def _load_change(of: VerifyDocument) -> float:
 
 
 def _reasons(of: VerifyDocument) -> Sequence[str]:
-    """Return what the verdict rests on, a sentence each."""
     before, after = of.before, of.after
     if before is None or after is None:
         return ()

@@ -41,7 +41,6 @@ class JobClass:
 
     @property
     def small(self) -> bool:
-        """Whether there are too few jobs to say anything."""
         return self.jobs < SMALL
 
 
@@ -75,15 +74,11 @@ class ClassWaits:
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    """The jobs of each class, by what makes the class, then by the class's name."""
     return {kind: classes(jobs, kind, processors, LARGEST) for kind in KINDS}
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
-    """The classes with their waits in today's setting.
-
-    :param baseline: today's metrics in each workload.
-    """
+    """The classes with their waits in today's setting."""
     found = {}
     for kind, each in members.items():
         today = {name: means([one[kind][name] for one in baseline if name in one[kind]]) for name in each}

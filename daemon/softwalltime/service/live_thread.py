@@ -75,8 +75,8 @@ class LiveThread(BackgroundThread):
         promises, policy = self.promises, self._predictions().policy
         return LiveStatus(
             self.options.mode, self.problem, promises.late_job if self.options.mode != "off" else "",
-            **asdict(self.counts), guard=self.options.guard, promises=dict(promises.counts), steer=policy.steer,
-            unmet=without_live(policy, self.options), theta=promises.theta,
+            **asdict(self.counts), guard=self.options.guard, promises=dict(promises.counts),
+            unmet=without_live(policy, self.options),
         )  # fmt: skip
 
     def _run(self) -> None:
@@ -131,7 +131,4 @@ class LiveThread(BackgroundThread):
 
     def _guard_off(self) -> None:
         self.promises.guard_off(int(self._clock()))
-        predictions = self._predictions()
-        predictions.guarded = False
-        if self.options.mode != "on":
-            predictions.factor = 1.0
+        self._predictions().guarded = False

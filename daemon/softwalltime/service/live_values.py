@@ -55,7 +55,7 @@ class LiveValues:
     :param predictions: returns the prediction service in use.
     :param record: takes in a decision to be stored.
     :param counts: counts what is done.
-    :param promises: remembers promised starts, for guard and steering.
+    :param promises: remembers promised starts, for guard and kept places.
     """
 
     def __init__(
@@ -95,10 +95,9 @@ class LiveValues:
         promises, policy = self._promises, predictions.policy
         cycle = longest_cycle(self._connection.objects("schedulers"))
         promises.look(jobs, now, self._options, policy, cycle, partial(self._planned_starts, now))
-        # In mode shadow neither changes what the hook is answered.
+        # In mode shadow the guard does not change what the hook is answered.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
-        predictions.factor = promises.factor(policy) if acts else 1.0
         if not predictions.ready:
             return
         there = {job.job_id for job in jobs}
@@ -124,7 +123,7 @@ class LiveValues:
 
     def _planned_starts(self, now: int, arrivals: Mapping[str, int], jobs: Collection[str]) -> Mapping[str, int]:
         try:
-            from softwalltime.forecast.arrival_plan import planned_starts
+            from softwalltime.forecast.queue_model import planned_starts
             from softwalltime.service.snapshot_source import SnapshotSource
         except ImportError:
             # Without numpy; the status says so (live.options.inert).

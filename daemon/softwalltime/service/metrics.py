@@ -243,9 +243,6 @@ def _promises(live: LiveStatus) -> Iterator[Metric]:
     yield starts
     waiting = "Waiting jobs with a promised start"
     yield GaugeMetricFamily("softwalltime_promises_open", waiting, live.promises.get("open", 0))
-    if live.steer is not None:
-        yield GaugeMetricFamily("softwalltime_steering_theta", "Waiting values are times e^theta", live.theta)
-        yield GaugeMetricFamily("softwalltime_steering_target_ratio", "Promised starts that may be late", live.steer)
 
 
 def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:

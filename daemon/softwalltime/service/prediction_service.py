@@ -112,8 +112,6 @@ class PredictionService:
         self.ready = False
         self.guarded = False
         """Whether waiting jobs are planned with their walltimes, because the top job is late."""
-        self.factor = 1.0
-        """What is predicted for waiting jobs is multiplied by it (steering)."""
         self.errors = PredictorErrors()
         """Errors of predictors since the history was loaded; the other predictors continue."""
         self.driver = PredictorDriver({spec: make(spec) for spec in sorted(policy.specs())}, self.errors)
@@ -220,8 +218,8 @@ class PredictionService:
 
     def _decide(self, kind: Kind, submission: Submission, has: int | None, now: int, elapsed: int) -> Decision:
         terms = self.policy.terms(submission)
-        if self.guarded or self.factor != 1.0:
-            terms = terms._replace(guarded=self.guarded, factor=self.factor)
+        if self.guarded:
+            terms = terms._replace(guarded=True)
         return decide(terms, kind, submission, has, lambda spec, job: self.predict(spec, job, now, elapsed))
 
     def _come_to(self, now: int) -> None:

@@ -1,7 +1,7 @@
 """Pass promised starts between the live thread, which reads them from PBS, and the recorder, which stores them.
 
-A start and the theta that follows from it are stored in one transaction, so a daemon that was killed at any moment
-counts each promise once: its successor finds the promise open, and sees the start in the queue or in the log.
+A daemon that was killed at any moment counts each promise once: its successor finds the promise open, and sees the
+start in the queue or in the log.
 """
 
 import logging
@@ -15,9 +15,9 @@ from sqlalchemy import Engine
 from softwalltime.promises import LatestStart, Promise
 from softwalltime.store.connections import rejects_data
 from softwalltime.store.promises import (
-    LiveState,
+    GuardState,
     known_latest_starts,
-    last_states,
+    last_late_jobs,
     open_promises,
     starts_of,
     store_latest_starts,
@@ -47,11 +47,11 @@ class PromiseStore:
         """The promises that were open."""
         self.latest: list[LatestStart] = []
         """The latest starts of jobs that waited."""
-        self.states: dict[str, LiveState] = {}
-        """The last state of each server."""
+        self.late_jobs: dict[str, str] = {}
+        """The late job of each server as it was recorded last."""
         self.gone: frozenset[str] = frozenset()
         """Jobs whose starts the log may have; set by the live thread."""
-        self._changes: deque[tuple[list[Promise], LiveState | None, Mapping[str, LatestStart | None]]] = deque(
+        self._changes: deque[tuple[list[Promise], GuardState | None, Mapping[str, LatestStart | None]]] = deque(
             maxlen=MAX_WAITING_LOOKS
         )
         self._found: deque[tuple[str, int]] = deque()
@@ -60,7 +60,7 @@ class PromiseStore:
         self._searched: frozenset[str] = frozenset()
         self._next_search = 0.0
 
-    def add(self, promises: list[Promise], state: LiveState | None, latest: Mapping[str, LatestStart | None]) -> None:
+    def add(self, promises: list[Promise], state: GuardState | None, latest: Mapping[str, LatestStart | None]) -> None:
         """Queue the changes that one reading of PBS's queue has shown.
 
         :param latest: changed latest starts by job id; ``None`` of a job that waits no more.
@@ -88,7 +88,7 @@ class PromiseStore:
             with engine.connect() as connection:
                 self.promises = list(open_promises(connection, self.server))
                 self.latest = list(known_latest_starts(connection, self.server))
-                self.states = last_states(connection)
+                self.late_jobs = last_late_jobs(connection)
             self.restored.set()
         while self._changes:
             promises, state, latest = change = self._changes[0]

@@ -1,4 +1,4 @@
-"""Guard, steering and latest starts: compare them with PBS's queue, and adapt the values of waiting jobs."""
+"""Guard and latest starts: compare them with PBS's queue, and adapt the values of waiting jobs."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from softwalltime.live.alters import KeptPlaces
 from softwalltime.live.options import LiveOptions
 from softwalltime.live.watch import ServerJob
-from softwalltime.policy.latest_starts import HELD, LatestStarts, terms_of
-from softwalltime.policy.promise_ledger import PromiseLedger, QueuedJob
+from softwalltime.policy.promise_ledger import HELD, LatestStarts, PromiseLedger, QueuedJob, terms_of
 from softwalltime.policy.site import SitePolicy
-from softwalltime.policy.steering import Steering
 from softwalltime.promises import Outcome, Promise
 from softwalltime.service.promise_store import PromiseStore
-from softwalltime.store.promises import LiveState, host_of
+from softwalltime.store.promises import GuardState, host_of
 
 _LARGE = 2**31
 """More processors than the store can count."""
@@ -28,7 +26,7 @@ def _no_plan(_arrivals: Mapping[str, int], _jobs: Collection[str]) -> Mapping[st
 
 
 class PromiseWatch:
-    """Track promised and latest starts, switch the guard, and update the factor of steering.
+    """Track promised and latest starts, and switch the guard.
 
     :param store: where it is remembered across restarts.
     """
@@ -46,19 +44,9 @@ class PromiseWatch:
         """The waiting jobs whose latest start is near, the most urgent first."""
         self._planned: set[str] = set()
         """The waiting jobs to which PBS gives an estimated start."""
-        self._theta: float | None = None
-        """``None`` until the store has been read."""
-        self._read = False
         self._server = store.server
-        self._adopted = ""
-        """The server whose theta was taken over."""
-        self._recorded: tuple[float, str] | None = None
-        """Theta and late job as they were recorded last."""
-
-    @property
-    def theta(self) -> float:
-        """Theta of steering; 0 until the store has been read."""
-        return self._theta or 0.0
+        self._recorded: str | None = None
+        """The late job as it was recorded last; ``None`` until the store has been read."""
 
     def look(
         self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int,
@@ -86,8 +74,6 @@ class PromiseWatch:
         for promise in changed:
             self.counts[promise.outcome] += 1
         self.counts[Outcome.OPEN] = len(self._ledger.waiting)
-        if acts and policy.steer is not None and self._theta is not None:
-            self._steer(policy.steer, changed)
         self._guard(options.guard, now)
         self._record(changed, now)
 
@@ -104,10 +90,6 @@ class PromiseWatch:
         self.late_job = ""
         self._record([], now)
 
-    def factor(self, policy: SitePolicy) -> float:
-        """Factor by which this policy multiplies waiting values."""
-        return 1.0 if policy.steer is None else Steering(policy.steer, self.theta).factor
-
     def _set_latest(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, plan: Plan) -> None:
         slack = options.slack
         # An array would bring all its subjobs to the front.
@@ -122,28 +104,13 @@ class PromiseWatch:
 
     def _restore(self) -> None:
         """Restore the state of the previous process, once the store has been read and the server is known."""
-        if not self.store.restored.is_set():
-            return
-        if not self._read and self._server:
-            self._read = True
+        if self._recorded is None and self._server and self.store.restored.is_set():
             self._ledger.restore(promise for promise in self.store.promises if self._is_ours(promise.job_id))
             self._latest.restore(start for start in self.store.latest if self._is_ours(start.job_id))
-        states = self.store.states
-        # Without a job in the queue the server is not known yet, and its theta must hold for the next submission.
-        server = self._server or (next(iter(states)) if len(states) == 1 else "")
-        if server != self._adopted:
-            state = states.get(server, LiveState(server, 0, 0.0, ""))
-            self._theta, self._recorded, self._adopted = state.theta, (state.theta, state.late_job), server
+            self._recorded = self.store.late_jobs.get(self._server, "")
 
     def _is_ours(self, job_id: str) -> bool:
         return bool(self.store.server) or host_of(job_id) == self._server
-
-    def _steer(self, target: float, changed: Iterable[Promise]) -> None:
-        steering = Steering(target, self.theta)
-        for promise in changed:
-            if promise.started is not None:
-                steering.started(promise.late_seconds)
-        self._theta = steering.theta
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
@@ -160,9 +127,9 @@ class PromiseWatch:
 
     def _record(self, changed: list[Promise], now: int) -> None:
         state = None
-        if self._theta is not None and self._server and (self._theta, self.late_job) != self._recorded:
-            self._recorded = (self._theta, self.late_job)
-            state = LiveState(self._server, now, self._theta, self.late_job)
+        if self._recorded not in (None, self.late_job):
+            self._recorded = self.late_job
+            state = GuardState(self._server, now, self.late_job)
         self.store.add(changed, state, self._latest.take_changes())
 
 

@@ -8,8 +8,8 @@ from sqlalchemy import Engine
 
 from softwalltime.forecast.queue_model import ModelledQueue
 from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.shorter_request import distributions_of, sooner_by
 from softwalltime.forecast.snapshot import ServerSnapshot
+from softwalltime.forecast.what_if import distributions_of, sooner_by
 from softwalltime.shorter_walltimes import LEAST_JOBS, shorter_walltime
 from softwalltime.store.own_jobs import read_requests
 

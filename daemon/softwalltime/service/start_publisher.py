@@ -24,8 +24,7 @@ from softwalltime.accounting.attributes import converted
 from softwalltime.errors import SoftwalltimeError
 from softwalltime.forecast.defaults import PREDICTOR
 from softwalltime.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.forecast.history import needed, server_of
-from softwalltime.forecast.learning import ForecastLearning
+from softwalltime.forecast.learning import ForecastLearning, needed, server_of
 from softwalltime.forecast.past_errors import OF_JOB
 from softwalltime.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.forecast.runtimes import RuntimeModel
@@ -131,7 +130,7 @@ class StartPublisher:
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
-        learnt = replace(learning.learnt, corrections=self._calibration.corrections())
+        learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]

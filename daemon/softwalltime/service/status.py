@@ -101,12 +101,8 @@ class LiveStatus:
     """Seconds that a top job may be late before the guard is on; ``None``: there is no guard."""
     promises: Mapping[str, int] = field(default_factory=dict)
     """Promised starts kept, late and withdrawn since the start, and open now, by these names."""
-    steer: float | None = None
-    """Share of promised starts that may be late; ``None``: waiting values are not steered."""
     unmet: str = ""
     """What the policy names and live values must be on for; empty: nothing."""
-    theta: float = 0.0
-    """Waiting values are multiplied by e^theta while they are steered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,8 +228,6 @@ class Worker(BackgroundThread):
         self._job_events, self._last_change = JobEvents(), None
         predictions.ready = True
         predictions.guarded = self._handler.predictions.guarded
-        if predictions.policy.steer is not None:
-            predictions.factor = self._handler.predictions.factor
         self._handler.predictions = predictions
         self.history, self.loaded = predictions.learnt, int(self._clock())
         log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, self._monotonic() - begin)

@@ -32,7 +32,6 @@ class Interval:
     """Upper end of the 95% confidence interval."""
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """Return the columns of CSV: name, name_low and name_high."""
         return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
 
 

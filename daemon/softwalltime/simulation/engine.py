@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from softwalltime.errors import OptionError
 from softwalltime.predictors.base import Predictor
 from softwalltime.simulation.backfilling import DISCIPLINES
-from softwalltime.simulation.bounds import Bounds
 from softwalltime.simulation.jobs import Integers, Jobs, jobs_of
 from softwalltime.simulation.machine import Machine, Processors
 from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.simulation.slack import Bounds
 from softwalltime.simulation.system_state import SystemState, named
 
 _STRIDE = 4096
@@ -33,7 +33,7 @@ class ScheduleOutcome:
     ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
     first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
     the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.  ``bound`` is its latest
-    start by first come, first served and the slack (:mod:`bounds`), -1 if it got none; ``None`` without a slack.
+    start by first come, first served and the slack (:mod:`slack`), -1 if it got none; ``None`` without a slack.
     """
 
     start: Integers
@@ -53,11 +53,7 @@ class Engine:
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """
-        :param jobs: jobs that each fit the machine.
-        :param predictors: new predictors by specification, of those that are not to be made from it.
-        :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
-        """
+        """:raises UsageError: if the policy names something that does not exist, or does not suit the machine."""
         self.system = SystemState(jobs, machine, policy, predictors)
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
         self._schedule = self._discipline.schedule
@@ -110,7 +106,6 @@ class Engine:
     def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> ScheduleOutcome:
         """Run to the end of the last job.
 
-        :param progress: called with the number of jobs submitted since the last call.
         :param until: stop once these jobs have started; the start of a job that has not started then is -1.
         """
         begin = perf_counter()
@@ -211,8 +206,6 @@ def simulate(
 
     :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
     :param machine: how many processors there are, or an empty machine.
-    :param progress: called with the number of jobs submitted since the last call.
-    :param predictors: new predictors by specification, of those that are not to be made from it.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
     made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine

@@ -67,7 +67,6 @@ class Jobs:
         return float(used[counted].sum() / used.sum()) if len(self) else 1.0
 
     def largest(self) -> int:
-        """The processors of the largest job; 0 without jobs."""
         return max(self.processors, default=0)
 
     def peak(self) -> int:
@@ -131,7 +130,6 @@ def jobs_of(
 ) -> Jobs:
     """The jobs of these records that can be simulated: those with a runtime and processors.
 
-    :param teaching: how jobs must have ended to teach.
     :param limited_only: leave out the jobs without a walltime.
     """
     records = JobColumns.of(completed)

@@ -82,7 +82,6 @@ class Metrics:
 
 
 def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:
-    """Seconds that each job waited."""
     return outcome.start - np.array(jobs.submitted, np.int64)
 
 
@@ -125,8 +124,6 @@ def measure(
 ) -> Metrics:  # fmt: skip
     """The figures of a schedule.
 
-    :param processors: size of the machine.
-    :param baseline: the schedule of the same jobs under the first policy.
     :param chosen: which jobs count; by default those with a walltime.  Utilisation and makespan are then of all jobs.
     """
     columns = _columns(jobs, outcome, baseline)
@@ -143,10 +140,7 @@ def measure_classes(
     jobs: Jobs, outcome: ScheduleOutcome, processors: int, members: Mapping[str, Mapping[str, Integers]],
     baseline: ScheduleOutcome | None = None,
 ) -> dict[str, dict[str, Metrics]]:  # fmt: skip
-    """The figures of each class, by what makes the class, then by the class's name.
-
-    :param members: the indexes of the jobs of each class, as from :func:`classes`.
-    """
+    """The figures of each class, by what makes the class, then by the class's name."""
     columns = _columns(jobs, outcome, baseline)
     return {
         by: {name: _measured(columns.part(which), processors) for name, which in classes.items()}
@@ -225,7 +219,6 @@ def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) ->
 
 
 def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
-    """The indexes of all jobs of each class."""
     if by == "runtime":
         return _grouped([runtime_class(seconds) for seconds in jobs.runtime], [name for _, name in _RUNTIMES])
     if by == "size":
@@ -240,12 +233,10 @@ def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
 
 
 def runtime_class(seconds: int) -> str:
-    """Return the name of the class of jobs with this runtime."""
     return next((name for limit, name in _RUNTIMES if seconds <= limit), "more than 24 h")
 
 
 def size_class(size: int, processors: int) -> str:
-    """Return the name of the class of jobs of this size on a machine of so many processors."""
     if size == 1:
         return _SIZES[0]
     return _SIZES[1 if 8 * size <= processors else 2 if 2 * size <= processors else 3]

@@ -42,7 +42,6 @@ class PlacesFirst(Order):
     A job has a place from a planned start on that is the first one or differs from the one before, as in
     :mod:`softwalltime.live.alters`, or once its bound is near.
 
-    :param jobs: number of simulated jobs.
     :param least_age: seconds since the submission before which a planned start does not count; ``None``: none counts.
     """
 
@@ -61,7 +60,6 @@ class PlacesFirst(Order):
                 self.take(job)
 
     def take(self, job: int) -> None:
-        """Give a job a place until it starts."""
         self._placed[job] = True
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -71,15 +69,12 @@ class PlacesFirst(Order):
         return priorities
 
     def started(self, job: int, now: int) -> None:
-        """Note the start of a job."""
         self._order.started(job, now)
 
     def leave(self, job: int) -> None:
-        """Forget a job that starts."""
         self._planned.pop(job, None)
 
     def ended(self, job: int, now: int) -> None:
-        """Note the end of a job."""
         self._order.ended(job, now)
 
 

@@ -6,8 +6,8 @@ from itertools import chain
 import numpy as np
 
 from softwalltime.simulation.jobs import Integers
+from softwalltime.simulation.machine import FOREVER, Profile
 from softwalltime.simulation.order import CHUNK, best_first, blocks
-from softwalltime.simulation.planning import FOREVER, Profile
 from softwalltime.simulation.policies import WALLTIME, SchedulerPolicy
 from softwalltime.simulation.queue import LONG, RankedQueue
 from softwalltime.simulation.system_state import SystemState
@@ -16,7 +16,7 @@ from softwalltime.simulation.system_state import SystemState
 class PbsCycle:
     """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
 
-    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`running`).
+    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`corrections`).
     2. The jobs are sorted, after each start anew where that changes the order (fair share).  For each one in order:
        a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
        unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
@@ -36,7 +36,6 @@ class PbsCycle:
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
-        """:param policy: ``depth``, ``strict_ordering``, ``classes_by_value`` and ``guard`` are used."""
         self._system = system
         self._depth = (policy.depth or 1) if policy.strict_ordering else 0
         self._guard = policy.guard
@@ -51,7 +50,6 @@ class PbsCycle:
         self._last = None
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Run one cycle."""
         system = self._system
         new = system.queue.jobs[len(system.queue.jobs) - arrived :]
         self._classes.classify(new)
@@ -91,7 +89,6 @@ class PbsCycle:
                         return
 
     def _in_order(self, cycle: "_Cycle") -> Iterable[list[int]]:
-        """The waiting jobs whose class may be runnable, in the order of the queue."""
         system = self._system
         if system.ranked is None and system.order is not None:
             jobs = cycle.unmarked()
@@ -104,7 +101,6 @@ class PbsCycle:
         return (piece.tolist() for piece in pieces)
 
     def _backfill(self, cycle: "_Cycle") -> None:
-        """Start what fits beside the top jobs."""
         jobs = self._possible(cycle)
         # A job hides no later one of its class that would fit: the first ones often fill the machine.
         separate = self._classes.have_a_value and not self._resorts
@@ -126,7 +122,6 @@ class PbsCycle:
             jobs = self._possible(cycle) if self._resorts else cycle.left(jobs, position)
 
     def _possible(self, cycle: "_Cycle") -> Integers:
-        """The waiting jobs of the classes that have a job that may start, in order."""
         jobs = cycle.possible()
         order = self._system.order
         if self._system.ranked is not None or order is None or not len(jobs):
@@ -145,7 +140,7 @@ class JobClasses:
         by_value = policy.classes_by_value
         self._system = system
         self._by_value = by_value
-        self.have_a_value = by_value or (policy.waiting == WALLTIME and policy.steer is None)
+        self.have_a_value = by_value or policy.waiting == WALLTIME
         self._numbers: dict[tuple[object, ...], int] = {}
         self.by_waiting = np.zeros(len(system.jobs), np.int64)
         self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
@@ -154,7 +149,6 @@ class JobClasses:
         return len(self._numbers)
 
     def classify(self, jobs: Sequence[int]) -> None:
-        """Find the classes of jobs with new values."""
         walltime, machine, waiting = self._system.jobs.walltime, self._system.machine, self._system.values.waiting
         for job in jobs:
             kind = machine.kind(job)
@@ -190,26 +184,21 @@ class _Cycle:
         self.top_jobs = self.starts = 0
 
     def _waiting(self) -> Integers:
-        """The waiting jobs, in order where their ranks are known."""
         system = self._system
         return (system.queue if system.ranked is None else system.ranked).array()
 
     def unmarked(self) -> Integers:
-        """The waiting jobs whose class may be runnable."""
         jobs = self._waiting()
         # The queue's array changes when a job starts.
         return jobs[~self._marked[self._class[jobs]]] if self._marked.any() else jobs.copy()
 
     def is_marked(self, job: int) -> bool:
-        """Whether the job's class is not runnable."""
         return bool(self._marked[self._class[job]])
 
     def mark(self, job: int) -> None:
-        """Mark the job's class as not runnable."""
         self._marked[self._class[job]] = True
 
     def start(self, job: int) -> bool:
-        """Start the job if it fits."""
         system, seconds = self._system, self._values[job]
         if not system.machine.fits(job) or not self._calendar.fits(job, self.now, seconds):
             self._overtaken = True
@@ -224,7 +213,6 @@ class _Cycle:
         return True
 
     def _first(self) -> int:
-        """The first waiting job."""
         jobs, order = self._waiting(), self._system.order
         if self._system.ranked is not None or order is None:
             return int(jobs[0])
@@ -246,7 +234,6 @@ class _Cycle:
             self._class = self._classes.by_limit
 
     def promise(self) -> None:
-        """Promise the planned starts to the top jobs."""
         for job, start in self._planned:
             self._system.promise_start(job, start, self.now, settled=not self._corrected)
 
@@ -263,10 +250,7 @@ class _Cycle:
         return jobs[runnable[classes]]
 
     def tried(self, jobs: Integers) -> Integers:
-        """Positions of the jobs that may start and come before the first of their class that may not.
-
-        :param jobs: waiting jobs in order.
-        """
+        """Positions of the jobs that may start and come before the first of their class that may not."""
         may_start = self._calendar.candidates(jobs, self._values_array)
         refused = (~may_start).nonzero()[0]
         if len(refused) and not self._classes.have_a_value:

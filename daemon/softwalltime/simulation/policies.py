@@ -1,9 +1,10 @@
 """Scheduling policies: the settings that may differ between two simulations of the same jobs."""
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -12,8 +13,45 @@ from softwalltime.errors import OptionError, SourceError
 from softwalltime.policy.clamp import MINIMUM
 from softwalltime.policy.site import Exclusive
 from softwalltime.predictors.registry import contents_of, make
-from softwalltime.simulation.distortion import distortion, is_distorted
 from softwalltime.validation import hint, plain
+
+Distortion = Callable[[int, float, float], float]
+"""Takes a job's position, its runtime and its walltime in seconds; returns the value."""
+_PREFIX = "runtime:"
+_FACTOR = "factor="
+
+
+def is_distorted(spec: str) -> bool:
+    """Whether a specification names a value that is made from the runtime."""
+    return spec.startswith(_PREFIX)
+
+
+def distortion(spec: str) -> Distortion:
+    """The value of ``runtime:factor=2``, ``runtime:random`` or ``runtime:inverse``.
+
+    These values are wrong on purpose: they show what a policy loses where predictions fail (M. Purohit, Z. Svitkina &
+    R. Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018: its robustness).
+    ``random`` is 1 s to the walltime, uniform in the logarithm.  ``inverse`` is walltime / runtime: of two jobs with
+    the same walltime the shorter one has the greater value.
+
+    >>> distortion("runtime:inverse")(0, 1, 3600)
+    3600.0
+
+    :raises OptionError: for another specification.
+    """
+    text = spec.removeprefix(_PREFIX)
+    if text == "random":
+        return lambda job, _, walltime: float(walltime ** Random(job).random())  # noqa: S311  # no secret
+    if text == "inverse":
+        return lambda _, runtime, walltime: walltime / runtime
+    try:
+        factor = float(text.removeprefix(_FACTOR)) if text.startswith(_FACTOR) else 0.0
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise OptionError(f"{spec!r}: there are runtime:factor=2, runtime:random and runtime:inverse")
+    return lambda _, runtime, __: runtime * factor
+
 
 WALLTIME = "walltime"
 """The specification of a value that is the walltime."""
@@ -23,7 +61,7 @@ RUNTIME = "runtime"
 SOFT_WALLTIME = "soft_walltime"
 """The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
 FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
-"""The specifications of values that no predictor is asked for, but for distorted runtimes (:mod:`distortion`)."""
+"""The specifications of values that no predictor is asked for, but for distorted runtimes (:func:`distortion`)."""
 
 
 def is_known(spec: str) -> bool:
@@ -52,8 +90,6 @@ class SchedulerPolicy:
     """Seconds by which the top job must be late for walltimes to be used; null: no guard."""
     keep_promises: Annotated[int, Field(ge=0)] | None = None
     """Seconds after its submission from which a job with a promised start comes first in the queue; null: never."""
-    steer: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Target share of broken promises; null: no steering."""
     correction: str = "pbs"
     """Rule for a running job that outlives its value."""
     depth: Annotated[int, Field(ge=1)] | None = None
@@ -68,8 +104,6 @@ class SchedulerPolicy:
     as late; null: never."""
     live: Annotated[int, Field(ge=1)] | None = None
     """Seconds between two estimates of a job; null: one estimate."""
-    age: Annotated[int, Field(ge=1)] = 3600
-    """Constant of the expansion factor, in seconds."""
     formula: str = ""
     """Expression of the order formula."""
     queue_priorities: tuple[tuple[str, int], ...] = ()
@@ -86,14 +120,9 @@ class SchedulerPolicy:
     """Least value in seconds."""
     exclusive: Exclusive = "walltime"
     """Value of waiting jobs with exclusive placement: walltime, or waiting as others."""
-    off_users: tuple[str, ...] = ()
-    """Users whose jobs keep their walltime."""
-    off_queues: tuple[str, ...] = ()
-    """Queues whose jobs keep their walltime."""
 
     @property
     def given(self) -> dict[str, Any]:
-        """The values other than the default."""
         default = asdict(SchedulerPolicy())
         return {key: value for key, value in asdict(self).items() if value != default[key]}
 

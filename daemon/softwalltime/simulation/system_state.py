@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 
 from softwalltime.errors import UsageError
-from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import Predictor
 from softwalltime.promises import is_foreseen
 from softwalltime.simulation.corrections import CORRECTIONS, Estimates
@@ -18,8 +17,7 @@ from softwalltime.simulation.machine import Machine
 from softwalltime.simulation.order import Order, PlacesFirst, best_first
 from softwalltime.simulation.orders import order_of
 from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.queue import RankedQueue, WaitingQueue
-from softwalltime.simulation.running import RunningJobs
+from softwalltime.simulation.queue import RankedQueue, RunningJobs, WaitingQueue
 from softwalltime.simulation.values import Values
 
 T = TypeVar("T")
@@ -30,12 +28,12 @@ class SystemState:
 
     ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
     an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
-    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.running.RunningJobs`).  ``order``
+    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.queue.RunningJobs`).  ``order``
     is ``None`` for first come, first served.
     """
 
     __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_steering", "_usage", "backfilled", "bound",
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
         "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
@@ -43,11 +41,7 @@ class SystemState:
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """
-        :param jobs: jobs that each fit the machine.
-        :param predictors: new predictors by specification, of those that are not to be made from it.
-        :raises UsageError: if the policy names something that does not exist.
-        """
+        """:raises UsageError: if the policy names something that does not exist."""
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
@@ -56,8 +50,7 @@ class SystemState:
         else:
             self.duration = list(jobs.runtime)
         self._kill_at_estimate = policy.kill_at_estimate
-        self._steering = None if policy.steer is None else Steering(policy.steer)
-        self.values = Values(jobs, policy, self.duration, self._steering, predictors)
+        self.values = Values(jobs, policy, self.duration, predictors)
         self._change_at_start = self.values.change_at_start
         self.started = [-1] * count
         self.promise = [-1] * count
@@ -120,8 +113,6 @@ class SystemState:
         self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
             self._usage.started(job, now)
-        if self._steering is not None and self.promise[job] >= 0:
-            self._steering.started(now - self.promise[job])
 
     def promise_start(self, job: int, start: int, now: int, *, settled: bool = True) -> None:
         """Take a planned start as the job's promise, unless it has one.
@@ -157,10 +148,7 @@ class SystemState:
             self._usage.ended(job, now)
 
     def by_priority(self, jobs: Integers, now: int, count: int | None = None) -> list[int]:
-        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission.
-
-        :param jobs: in order of submission.
-        """
+        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
 

@@ -14,12 +14,18 @@ from softwalltime.events import Ended, Kind, Started, Submitted
 from softwalltime.jobs import NoPrediction, Prediction, Submission
 from softwalltime.policy.decide import decide
 from softwalltime.policy.site import KEEP, JobPolicy
-from softwalltime.policy.steering import Steering
 from softwalltime.predictors.base import History, Predictor
 from softwalltime.predictors.registry import make
-from softwalltime.simulation.distortion import distortion, is_distorted
 from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import RUNTIME, SOFT_WALLTIME, WALLTIME, SchedulerPolicy, is_known
+from softwalltime.simulation.policies import (
+    RUNTIME,
+    SOFT_WALLTIME,
+    WALLTIME,
+    SchedulerPolicy,
+    distortion,
+    is_distorted,
+    is_known,
+)
 
 NOTHING = History()
 
@@ -37,18 +43,13 @@ class Values:
     """
 
     def __init__(
-        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int], steering: Steering | None,
+        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int],
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """
-        :param duration: how long each job will run in this simulation, in seconds.
-        :param steering: scales the waiting values, if given.
-        :param predictors: new predictors by specification, of those that are not to be made from it.
-        """
+        """:param duration: how long each job will run in this simulation, in seconds."""
         self._jobs = jobs
         self._policy = policy
         self._duration = duration
-        self._steering = steering
         self._same = policy.running == policy.waiting
         ordering = None if policy.ordering == WALLTIME else policy.ordering
         running = KEEP if self._same else policy.running
@@ -66,17 +67,11 @@ class Values:
         self._driver = driver
         events = driver.observes or driver.fits
         self._at_start = not self._same and policy.running in made
-        users, queues = frozenset(policy.off_users), frozenset(policy.off_queues)
-        self._off = (
-            [user in users or queue in queues for user, queue in jobs.completed.rows("user", "queue")]
-            if users or queues
-            else [False] * len(jobs)
-        )
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
         # Live re-estimation changes the two apart from each other.
         shared = self._same and policy.live is None
-        self.change_at_submission = policy.waiting in made or policy.ordering in made or steering is not None or events
+        self.change_at_submission = policy.waiting in made or policy.ordering in made or events
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
         self.change_at_start = self._at_start or (self._same and not shared) or events
         """Whether :meth:`started` must be called."""
@@ -93,9 +88,8 @@ class Values:
         self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
         if policy.running in known and not self._same:
             for job in range(len(jobs)):
-                if not self._off[job]:
-                    value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
-                    self.running[job] = value or self.limit[job]
+                value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
+                self.running[job] = value or self.limit[job]
 
     def submitted(self, job: int, now: int) -> None:
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
@@ -103,10 +97,7 @@ class Values:
 
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
-        if self._off[job]:
-            return
         limit = self.limit[job]
-        steering = self._steering
         answers: dict[str, Prediction | NoPrediction] = {}
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
@@ -118,8 +109,7 @@ class Values:
             return answer if source == spec else self._restate(spec, answer, 0)
 
         asked = self._jobs.completed[job].submission
-        terms = self._terms if steering is None else self._terms._replace(factor=steering.factor)
-        decision = decide(terms, Kind.SUBMITTED, asked, None, predict)
+        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
         if self._terms.ordering is not None and decision.ordering is not None:
             self.ordering[job] = decision.ordering
         self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
@@ -132,7 +122,7 @@ class Values:
     def _estimate_running(self, job: int, now: int) -> None:
         if self._same:
             self.running[job] = self.waiting[job]
-        elif self._at_start and not self._off[job]:
+        elif self._at_start:
             value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
             self.running[job] = value or self.limit[job]
 
@@ -141,7 +131,7 @@ class Values:
 
         ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
         """
-        if is_known(self._policy.running) or self._off[job]:
+        if is_known(self._policy.running):
             return None
         return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
 

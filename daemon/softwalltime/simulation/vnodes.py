@@ -18,7 +18,7 @@ from softwalltime.accounting.values import size, whole
 from softwalltime.errors import SourceError, UsageError
 from softwalltime.jobs import Submission
 from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.planning import FOREVER
+from softwalltime.simulation.machine import FOREVER
 
 RESOURCES = ("ncpus", "mem", "ngpus")
 """Resources of vnodes and chunks: processors, bytes of memory, GPUs."""
@@ -158,8 +158,6 @@ def that_fit(vnodes: Sequence[Vnode], jobs: Jobs) -> tuple[Jobs, int]:
 
 
 class Vnodes:
-    """A machine of vnodes (:class:`.machine.Machine`)."""
-
     def __init__(self, vnodes: Sequence[Vnode], jobs: Jobs) -> None:
         self._requests = [request_of(job.submission) for job in jobs.completed]
         hosts: dict[str, int] = {}
@@ -187,7 +185,6 @@ class Vnodes:
         return self._requests[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "VnodeCalendar":
-        """Free resources of every vnode as a step function of time."""
         self._planned.clear()
         return VnodeCalendar(self, now, self._free.copy(), ends)
 
@@ -203,8 +200,6 @@ class Vnodes:
 
         Chunks take vnodes in their order, the first that fits.  ``pack``: all on the first host that can take them;
         ``scatter``: each on another host; ``vscatter``: each on another vnode.
-
-        :param free: what is free of each vnode, a row per vnode.
         """
         request = self._requests[job]
         if request.arrangement != "pack":
@@ -249,7 +244,7 @@ def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: I
 
 
 class VnodeCalendar:
-    """The plan of each vnode (:class:`.planning.Calendar`): ``free[i]`` applies from ``times[i]`` to the next time."""
+    """The plan of each vnode (:class:`.machine.Calendar`): ``free[i]`` applies from ``times[i]`` to the next time."""
 
     def __init__(self, machine: Vnodes, now: int, free: Integers, ends: Iterable[tuple[int, int]]) -> None:
         self._machine = machine
@@ -264,7 +259,6 @@ class VnodeCalendar:
             self.free[-1][vnodes] += taken
 
     def earliest(self, job: int, seconds: int) -> int:
-        """The first step from which the job can stay in one place for so long."""
         for time in self.times:
             if self.fits(job, time, seconds):
                 return time
@@ -294,7 +288,6 @@ class VnodeCalendar:
         self._change(vnodes, taken, start, end)
 
     def _least(self, start: int, end: int) -> Integers:
-        """Return the minimum free resources of each vnode during an interval."""
         steps = [
             free
             for index, free in enumerate(self.free)

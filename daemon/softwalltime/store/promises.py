@@ -1,11 +1,9 @@
-"""Promised starts and what became of them, latest starts, and the state of guard and steering, in the store."""
+"""Promised starts and what became of them, latest starts, and the state of the guard, in the store."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import (
-    Connection,
-)
+from sqlalchemy import Connection
 
 from softwalltime.promises import LatestStart, Outcome, Promise
 from softwalltime.store.encoding import storable_text
@@ -13,15 +11,14 @@ from softwalltime.store.queries import query
 
 
 @dataclass(frozen=True, slots=True)
-class LiveState:
-    """State of guard and steering from ``at`` (epoch seconds) on.
+class GuardState:
+    """State of the guard from ``at`` (epoch seconds) on.
 
     ``late_job``: the job for which the guard is on; empty: it is off.
     """
 
     server: str
     at: int
-    theta: float
     late_job: str
 
 
@@ -99,20 +96,18 @@ def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestS
         yield LatestStart(row.job_id, row.set_at, row.latest_start, row.terms)
 
 
-def store_state(connection: Connection, state: LiveState) -> None:
+def store_state(connection: Connection, state: GuardState) -> None:
     values = {
         "server": storable_text(state.server),
         "changed_at": state.at,
-        "theta": state.theta,
         "late_job": storable_text(state.late_job),
     }
     connection.execute(query("store_live_state"), values)
 
 
-def last_states(connection: Connection) -> dict[str, LiveState]:
-    """Return the newest state of each server, by its name."""
-    rows = connection.execute(query("last_live_states"))
-    return {row.server: LiveState(row.server, row.changed_at, row.theta, row.late_job) for row in rows}
+def last_late_jobs(connection: Connection) -> dict[str, str]:
+    """Return the late job of the newest state of each server, by its name."""
+    return {row.server: row.late_job for row in connection.execute(query("last_live_states"))}
 
 
 def host_of(job_id: str) -> str:

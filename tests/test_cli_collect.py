@@ -1,4 +1,4 @@
-"""``softwalltime site``, ``collect`` and ``--site``, as an administrator types them."""
+"""``softwalltime collect`` and ``--site``, as an administrator types them."""
 
 import json
 import tarfile
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.forecast.snapshot import QueueSettings
-from tests.forecast.states import recorded_output, server
+from softwalltime.forecast.snapshot import QueueSettings, load_snapshot
+from tests.forecast.states import server
 
 LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"),)
 SEEDS = ("--seeds", "31-32")
@@ -30,22 +29,6 @@ def snapshot(tmp_path: Path) -> Path:
     path = tmp_path / "queue.json"
     path.write_text(replace(server(128, strict_ordering=False), queues=(queue,)).to_json())
     return path
-
-
-def test_site_prints_what_simulations_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "recorded.json"
-    path.write_text(snapshot_of(recorded_output()).to_json())
-    assert run(["site", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert "order of arrival, strict, backfill_depth 2" in text
-    assert "24 processors of 3 vnodes" in text
-    assert "short 30 min" in text
-    assert "not simulated as it is: limits on running jobs" in text
-    assert run(["site", str(path), "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["depth"], document["processors"], document["walltimes"]) == (2, 24, {"short": 1800})
-    assert run(["site", str(path), "--format", "csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0].startswith("server,version,taken,scheduler,")
 
 
 @pytest.mark.parametrize("command", ["report", "policy compare", "tune"])
@@ -97,7 +80,7 @@ def test_collect_lists_first_and_writes_what_a_report_needs(
         archive.extractall(tmp_path, filter="data")
     for day in days[2:]:
         assert (tmp_path / "site" / "accounting" / day).read_bytes() == (logs / day).read_bytes()
-    assert run(["site", str(tmp_path / "site" / "snapshot.json")]) == 0
+    assert load_snapshot(tmp_path / "site" / "snapshot.json").jobs == ()
 
 
 def test_pseudonyms_leave_no_name_and_change_no_figure(
@@ -137,7 +120,7 @@ def test_pseudonyms_leave_no_name_and_change_no_figure(
             "no log is of that day or later",
         ),
         (["collect", "{logs}", "--snapshot", "{logs}"], "Is a directory"),
-        (["site", "/none.json"], "No such file"),
+        (["report", "{logs}", "--site", "/none.json"], "No such file"),
     ],
 )
 def test_wrong_input_is_one_line(
