@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
-from softwalltime import settings
-from softwalltime.emulation.pbs.hook import restart_interpreter
+from softwalltime.core import settings
+from softwalltime.emulation.pbs.hook_runner import restart_interpreter
 
 pytest_plugins = ("tests.fix_postgres",)
 

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine
 
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
 
 _numbers = count(1)

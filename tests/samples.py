@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from softwalltime.jobs import MAX_WALLTIME, CompletedJob, Submission
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import MAX_WALLTIME, CompletedJob, Submission
+from softwalltime.measure.replay.workload import Workload
 from tests.traces import SOURCES, TRACES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,11 +9,11 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from softwalltime.events import Ended, Event
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors import registry
-from softwalltime.predictors.base import History, Options, Predictor
-from softwalltime.replay.workload import Workload
+from softwalltime.core.events import Ended, Event
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors import registry
+from softwalltime.predict.predictors.base import History, Options, Predictor
 from tests.samples import ROOT
 
 
@@ -127,7 +127,7 @@ def file_spy_environment(folder: Path) -> dict[str, str]:
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spies\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text(
-        "[softwalltime.predictors]\nfile-spy = tests.spy:FileSpy\nfailing-spy = tests.spy:FailingSpy\n"
+        "[softwalltime.predict.predictors]\nfile-spy = tests.spy:FileSpy\nfailing-spy = tests.spy:FailingSpy\n"
     )
     (folder / "spied").touch()
     return {"PYTHONPATH": f"{metadata.parent}:{ROOT}", "SPY_FILE": str(folder / "spied")}

@@ -27,9 +27,9 @@ from softwalltime import (
     replay,
     simulate,
 )  # fmt: skip
-from softwalltime.errors import OptionError, SoftwalltimeError, SourceError
-from softwalltime.reasons import Reason
-from softwalltime.replay import fast_replay
+from softwalltime.core.errors import OptionError, SoftwalltimeError, SourceError
+from softwalltime.core.reasons import Reason
+from softwalltime.measure.replay import fast_replay
 from tests.samples import RECORDED_LOG, ROOT
 
 PAGE = (ROOT / "daemon" / "softwalltime" / "API.md").read_text()
@@ -200,5 +200,5 @@ def test_a_schedule_can_be_made_with_an_own_predictor() -> None:
 
 
 def test_signature_and_help_are_those_of_the_function() -> None:
-    assert list(inspect.signature(softwalltime.replay).parameters)[:2] == ["jobs", "predictors"]
-    assert "Replay recorded jobs through predictors" in pydoc.render_doc(softwalltime.replay)
+    assert list(inspect.signature(softwalltime.measure.replay).parameters)[:2] == ["jobs", "predictors"]
+    assert "Replay recorded jobs through predictors" in pydoc.render_doc(softwalltime.measure.replay)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.writer import write_logs
-from softwalltime.deployment.files import files_in, remove_files, write, write_state
+from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.deployment.hook_folder import files_in, remove_files, write, write_state
 from softwalltime.deployment.sched_config import rewrite
-from softwalltime.errors import SoftwalltimeError, SourceError
 from softwalltime.reports.pseudonyms import read_key
 from softwalltime.service.socket_server import ServerError, SocketServer
-from softwalltime.store.embedded.server import _make_folder
+from softwalltime.store.embedded.postgres_process import _make_folder
 from tests.at_once import at_once
 from tests.deploy.installations import plan
 from tests.samples import job

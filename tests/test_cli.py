@@ -17,7 +17,7 @@ import pytest
 import softwalltime
 from softwalltime.cli import cli, run
 from softwalltime.cli.sources import rare_collections
-from softwalltime.written import write_csv
+from softwalltime.core.written import write_csv
 from tests.samples import RECORDED_LOG
 
 
@@ -75,9 +75,9 @@ def test_the_help_of_a_command_imports_no_large_library() -> None:
 
 
 def test_the_names_that_help_prints_are_those_that_exist() -> None:
-    from softwalltime.simulation import names
-    from softwalltime.simulation.backfilling import DISCIPLINES
-    from softwalltime.simulation.orders import ORDERS
+    from softwalltime.measure.simulation import names
+    from softwalltime.measure.simulation.backfilling import DISCIPLINES
+    from softwalltime.measure.simulation.orders import ORDERS
 
     assert tuple(ORDERS) == names.ORDERS
     assert tuple(DISCIPLINES) == names.BACKFILLS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.forecast.snapshot import QueueSettings, load_snapshot
+from softwalltime.measure.forecast.snapshot import QueueSettings, load_snapshot
 from tests.forecast.states import server
 
 LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"),)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime import settings as settings_module
 from softwalltime.cli import run
+from softwalltime.core import settings as settings_module
 from softwalltime.deployment.check_configuration import json_lines, line_of, toml_lines
 from tests.samples import ROOT
 

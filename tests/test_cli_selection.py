@@ -13,7 +13,7 @@ from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from tests.reports.fixtures import Elements
 
 FAST = ["--no-simulation"]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
-from softwalltime.policy.power_order import EXPANSION_FACTOR
-from softwalltime.simulation.jobs import UNLIMITED
-from softwalltime.simulation.metrics import Metrics
+from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED
+from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from tests.dask_cluster import cluster
 
 METRICS = [field.name for field in fields(Metrics)]
@@ -95,7 +95,7 @@ def test_processes_of_their_own_give_the_same_figures(
     arguments = [logs, *HALF, "--shake", "jitter", "--seeds", "1-3"]
     here = document(capsys, *arguments)
     # The module, not the command of the same name.
-    monkeypatch.setattr(sys.modules["softwalltime.simulation.runs"], "MAX_JOBS_IN_PROCESS", 0)
+    monkeypatch.setattr(sys.modules["softwalltime.measure.simulation.runs"], "MAX_JOBS_IN_PROCESS", 0)
     assert document(capsys, *arguments, "--processes", "2") == here
 
 
@@ -109,7 +109,7 @@ def test_kept_figures_are_not_computed_again(
     # A process was killed while it wrote the last line.
     keep.write_bytes(keep.read_bytes()[:-40])
     simulated = []
-    from softwalltime.simulation import runs
+    from softwalltime.measure.simulation import runs
 
     run_policy = runs.run
     monkeypatch.setattr(runs, "run", lambda *each: simulated.append(each[2].waiting) or run_policy(*each))
@@ -231,7 +231,7 @@ def test_a_predictor_that_fails_is_named_in_one_line(
     def fail(self: object, *_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("softwalltime.predictors.last2.Last2.predict", fail)
+    monkeypatch.setattr("softwalltime.predict.predictors.last2.Last2.predict", fail)
     assert run(["simulate", logs, "--waiting", "v1"]) == 1
     error = capsys.readouterr().err
     assert error == "softwalltime: policy fcfs+easy waiting=v1: ZeroDivisionError: division by zero\n"
@@ -243,7 +243,7 @@ def test_each_policy_is_saved_when_it_is_done(
     def fail(self: object, *_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("softwalltime.predictors.last2.Last2.predict", fail)
+    monkeypatch.setattr("softwalltime.predict.predictors.last2.Last2.predict", fail)
     keep = tmp_path / "figures.jsonl"
     assert run(["simulate", logs, "--waiting", "v1", "--keep", str(keep), "--processes", "1"]) == 1
     assert [json.loads(line)["policy"] for line in keep.read_text().splitlines()] == ["fcfs+easy"]

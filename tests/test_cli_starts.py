@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.store.start_times import StoredStart, publish_starts
+from softwalltime.measure.forecast.pbs_state import snapshot_of
+from softwalltime.store.forecast_rows import StoredStart, publish_starts
 from tests.forecast.states import NOW, recorded_output
 from tests.samples import job
 from tests.store.stored import add_jobs

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
-from softwalltime.predictors.registry import make
+from softwalltime.predict.predictors.registry import make
 from tests.dask_cluster import cluster
 from tests.samples import RECORDED_LOG, trace
 from tests.service.running import PATIENT

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.policy.site import site_policy
-from softwalltime.predictors.learned.network import load
-from softwalltime.progress import no_progress
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.workload import Workload
-from softwalltime.states import TEACHING
-from softwalltime.training import weights
-from softwalltime.tuning import site_weights
-from softwalltime.tuning.choice import split_at
-from softwalltime.tuning.site_weights import TrainingLogs, trained
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.progress import no_progress
+from softwalltime.core.states import TEACHING
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.training import weights
+from softwalltime.measure.tuning import site_weights
+from softwalltime.measure.tuning.choice import split_at
+from softwalltime.measure.tuning.site_weights import TrainingLogs, trained
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.site import site_policy
+from softwalltime.predict.predictors.learned.network import load
 
 NO_TORCH = "the extra train is not installed (PyTorch)"
 

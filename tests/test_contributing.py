@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.predictors import registry
-from softwalltime.predictors.base import Predictor
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors import registry
+from softwalltime.predict.predictors.base import Predictor
 from tests.predictors import test_conformance
 from tests.samples import RECORDED_LOG, ROOT
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from softwalltime import errors
 from softwalltime.cli import run
+from softwalltime.core import errors
 from tests.samples import RECORDED_LOG, ROOT
 from tests.service.running import PATIENT
 from tests.test_cli import commands

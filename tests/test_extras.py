@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.extras import EXTRAS
+from softwalltime.core.extras import EXTRAS
 from tests.samples import RECORDED_LOG, ROOT
 
 WITHOUT_EXTRAS = """
@@ -25,12 +25,12 @@ sys.meta_path.insert(0, Blocked())
 DAEMON = """
 from softwalltime.cli import cli, daemon, doctor, install, policy, store, top
 from softwalltime.deployment import doctor as checks
-from softwalltime.policy.site import site_policy
+from softwalltime.predict.policy.site import site_policy
 from softwalltime.service import daemon as service, live_values
 for name in ("shadow", "safe", "order"):
     site_policy({"preset": name})
-from softwalltime.policy.presets import PRESETS
-from softwalltime.predictors import registry
+from softwalltime.predict.policy.presets import PRESETS
+from softwalltime.predict.predictors import registry
 print(*sorted(entry.name for entry in registry.entries() if entry.problem))
 print(next(entry.problem for entry in registry.entries() if entry.name == "calibrated"))
 """
@@ -67,7 +67,7 @@ def test_an_administrators_command_needs_no_extra(command: str) -> None:
 def test_a_table_in_a_terminal_needs_no_extra() -> None:
     done = without_extras("""
         from softwalltime.cli.output import Output
-        from softwalltime.text_table import TextColumn, TextTable
+        from softwalltime.core.text_table import TextColumn, TextTable
         Output.given(color=True).table(TextTable.of([TextColumn("accuracy")], [["0.5"]]))
     """)
     assert (done.returncode, done.stderr) == (0, "")
@@ -113,7 +113,7 @@ def test_every_package_is_in_the_extra_that_the_message_names() -> None:
 
 def test_a_slack_says_what_to_install() -> None:
     done = without_extras("""
-        from softwalltime.live.options import inert, read_policy
+        from softwalltime.service.live.live_options import inert, read_policy
         print(inert(*read_policy({"preset": "balanced"}, {"mode": "on", "slack": 60})))
     """)
     assert done.returncode == 0, done.stderr

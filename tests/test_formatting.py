@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime import formatting
+from softwalltime.core import formatting
 
 DASH = "\N{EN DASH}"
 

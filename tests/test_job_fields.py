@@ -4,7 +4,7 @@ import json
 from dataclasses import fields
 
 from softwalltime.accounting import pbs_records
-from softwalltime.jobs import (
+from softwalltime.core.jobs import (
     FIELDS,
     OF_SUBMISSION,
     CompletedJob,
@@ -16,7 +16,7 @@ from softwalltime.jobs import (
     values_of,
 )
 from softwalltime.service.protocol import read_request
-from softwalltime.store.jobs import job_columns, job_scripts, prepare_jobs, submission_names
+from softwalltime.store.completed_jobs import job_columns, job_scripts, prepare_jobs, submission_names
 from softwalltime.store.tables import completed_jobs, current_jobs
 
 TEXTS = {

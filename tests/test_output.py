@@ -11,14 +11,14 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
-from softwalltime.cli.changes import printed_changes
 from softwalltime.cli.output import Output
+from softwalltime.cli.planned_changes import printed_changes
 from softwalltime.cli.terminal import draw, fit
+from softwalltime.core.errors import SourceError
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.deployment import qmgr
-from softwalltime.errors import SourceError
+from softwalltime.measure.simulation.differences import RELATIVE, Interval
 from softwalltime.reports.simulation_document import changes_table
-from softwalltime.simulation.differences import RELATIVE, Interval
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 from tests.documented import SHAPES, documented, documented_rows
 from tests.reports.fixtures import Elements
 from tests.samples import ROOT
@@ -155,7 +155,7 @@ def test_the_intervals_of_changes_fit_beside_each_other_in_80_columns_also_beyon
 
 def test_a_piped_command_imports_no_rich_and_prints_no_escape_codes(accounting: Path) -> None:
     script = (
-        "import sys; from softwalltime.cli.output import Output; from softwalltime.text_table import TextTable; "
+        "import sys; from softwalltime.cli.output import Output; from softwalltime.core.text_table import TextTable; "
         "Output.given().table(TextTable((), ())); print(*sys.modules)"
     )
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()

@@ -8,11 +8,11 @@ import click
 import pytest
 
 from softwalltime.cli import cli, run
-from softwalltime.live.options import LiveOptions
-from softwalltime.policy.site import Rule, SitePolicy, site_policy
+from softwalltime.core.settings import Settings, load_settings
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.predict.policy.site import Rule, SitePolicy, site_policy
 from softwalltime.service.forecast_thread import StartOptions
-from softwalltime.settings import Settings, load_settings
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.service.live.live_options import LiveOptions
 from tests.samples import ROOT
 
 README = (ROOT / "README.md").read_text()

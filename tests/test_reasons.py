@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from softwalltime.jobs import NoPrediction
-from softwalltime.reasons import Reason, sentence
+from softwalltime.core.jobs import NoPrediction
+from softwalltime.core.reasons import Reason, sentence
 
 VALUES: dict[Reason, tuple[object, ...]] = {
     Reason.NO_COMPLETED_JOBS: ("{bob}",),

@@ -4,7 +4,7 @@ import pytest
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.states import TEACHING, State, state_of
+from softwalltime.core.states import TEACHING, State, state_of
 from tests.samples import RECORDED_LOG
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.core.errors import SoftwalltimeError
 from tests import traces
 from tests.samples import trace as recorded
 from tests.traces import SOURCES, Trace, fetch, main, swf_of_mira

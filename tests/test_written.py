@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import SourceError
-from softwalltime.written import replaced, write_csv, write_text
+from softwalltime.core.errors import SourceError
+from softwalltime.core.written import replaced, write_csv, write_text
 
 STRANGER = 12345
 

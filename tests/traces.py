@@ -18,8 +18,8 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from urllib.error import URLError
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.written import replaced
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.written import replaced
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_TRACE_BYTES = 64 * 2**20

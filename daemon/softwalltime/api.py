@@ -3,7 +3,9 @@
 ``import softwalltime`` loads nothing; each of these names is loaded when it is first used, and needs the extra
 ``measure``::
 
-    from softwalltime import read_jobs, replay, simulate
+    from softwalltime import read_jobs
+    from softwalltime import replay
+    from softwalltime import simulate
 
     jobs = read_jobs("KTH-SP2-1996.swf.gz")
     print(replay(jobs, ["v1", "v3"])["v1"].scores.accuracy_mean)
@@ -25,23 +27,23 @@ from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import OptionError, SourceError
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.clamp import MINIMUM
-from softwalltime.policy.site import KEEP, WALLTIME
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.registry import make
-from softwalltime.replay.checked_predictor import checked
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
-from softwalltime.replay.metrics import WARM_UP, Scores, score
-from softwalltime.replay.pass_events import predicted_quantiles
-from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.simulation import engine
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.metrics import Metrics, measure, waits
-from softwalltime.simulation.policies import SchedulerPolicy, policy_of
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.errors import OptionError, SourceError
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP, Scores, score
+from softwalltime.measure.replay.checked_predictor import checked
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
+from softwalltime.measure.replay.pass_events import predicted_quantiles
+from softwalltime.measure.replay.workload import Scoring, Workload
+from softwalltime.measure.simulation import engine
+from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
+from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.site import KEEP, WALLTIME
+from softwalltime.predict.predictors.base import Options, Predictor
+from softwalltime.predict.predictors.registry import make
 
 __all__ = [
     "CompletedJob", "NoPrediction", "Options", "Prediction", "Predictor", "Replayed", "SchedulerPolicy", "Simulated",

@@ -11,11 +11,11 @@ from itertools import groupby, product, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.simulation.jobs import Integers, Jobs
-from softwalltime.simulation.machine import Processors, Profile
-from softwalltime.simulation.pbs_cycle import PbsCycle
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.system_state import SystemState
+from softwalltime.measure.simulation.machine import Processors, Profile
+from softwalltime.measure.simulation.pbs_cycle import PbsCycle
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+from softwalltime.measure.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record
 
 MOMENT = 1

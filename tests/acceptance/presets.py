@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from softwalltime.forecast.site_scheduler import site_scheduler
-from softwalltime.forecast.snapshot import load_snapshot
-from softwalltime.jobs import CompletedJob
-from softwalltime.policy.presets import HOUR, PRESETS, PresetName
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.forecast.site_scheduler import site_scheduler
+from softwalltime.measure.forecast.snapshot import load_snapshot
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns
+from softwalltime.measure.simulation.simulated_jobs import Integers, jobs_of
+from softwalltime.predict.policy.presets import HOUR, PRESETS, PresetName
 from softwalltime.reports.candidates import Baseline
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Integers, jobs_of
-from softwalltime.simulation.metrics import bounded_slowdowns
-from softwalltime.simulation.policies import SchedulerPolicy
 from tests.acceptance.lab import STRICT, Lab
 from tests.acceptance.sleeping import holding
 from tests.service.running import Daemon

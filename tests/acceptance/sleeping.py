@@ -10,8 +10,8 @@ import numpy as np
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import CompletedJob
-from softwalltime.simulation.jobs import Integers
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.simulation.simulated_jobs import Integers
 from tests.acceptance.lab import Lab
 
 _TIMES = {"Q": "qtime", "S": "start", "E": "end"}

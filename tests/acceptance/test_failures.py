@@ -16,7 +16,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
 from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon, ServedDaemon
 from tests.acceptance.lab import Lab, seconds, until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from softwalltime.policy.power_order import EXPANSION_FACTOR
+from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from softwalltime.store.connections import connect
 from tests.acceptance.lab import WHOLE, Lab, until
 from tests.acceptance.test_promised_first import ordering

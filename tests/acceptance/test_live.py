@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import NO_JOB, NO_PERMISSION, IflError
-from softwalltime.live.options import LiveOptions
-from softwalltime.live.watch import ServerJobs
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import NO_JOB, NO_PERMISSION, IflError
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJobs
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
@@ -26,7 +26,7 @@ def connected(lab: Lab, user: str | None = None) -> PbsConnection:
     # The host's own Python: a user may not be allowed to run that of the tests.  The package's version is metadata.
     path = f"{ROOT / 'daemon'}:{sysconfig.get_path('purelib')}"
     run = [*lab.runner, *(["-u", user] if user else []), "env", f"PYTHONPATH={path}", "python3"]
-    return PbsConnection(command=[*run, "-m", "softwalltime.live.agent"])
+    return PbsConnection(command=[*run, "-m", "softwalltime.service.live.agent"])
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from uuid import uuid4
 import pytest
 
 from softwalltime.deployment.preset_setup import requirements
-from softwalltime.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
-from softwalltime.policy.power_order import EXPANSION_FACTOR
-from softwalltime.policy.presets import PRESETS
+from softwalltime.predict.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
+from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
+from softwalltime.predict.policy.presets import PRESETS
 from tests.acceptance.lab import STRICT, Lab
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon

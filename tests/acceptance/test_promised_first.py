@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.live.alters import longest_cycle
-from softwalltime.live.options import LiveOptions
-from softwalltime.policy.power_order import EXPANSION_FACTOR
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.alters import longest_cycle
+from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch

@@ -5,7 +5,7 @@ import re
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.store.start_times import read_expected
+from softwalltime.store.forecast_rows import read_expected
 from tests.acceptance.lab import WHOLE, Lab, until
 from tests.acceptance.publishing import Publishing
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab

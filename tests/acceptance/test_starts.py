@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.forecast.pbs_state import PbsOutput, snapshot_of
-from softwalltime.forecast.snapshot import ServerSnapshot, load_snapshot
+from softwalltime.measure.forecast.pbs_state import PbsOutput, snapshot_of
+from softwalltime.measure.forecast.snapshot import ServerSnapshot, load_snapshot
 from tests.acceptance.lab import Lab, until
 
 DEPTH = 6

@@ -6,11 +6,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.accounting.changes import ChangedJobs, Changes, Record
-from softwalltime.accounting.files import Block
+from softwalltime.accounting.daily_files import Block
+from softwalltime.accounting.queue_changes import ChangedJobs, Changes, Record
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import MAX_WALLTIME, UNSET, Alter
+from softwalltime.core.jobs import MAX_WALLTIME, UNSET, Alter
 from tests.samples import RECORDED_LOG
 from tests.service.histories import expected_state, history, random_plans
 

@@ -10,7 +10,7 @@ import pytest
 from softwalltime.accounting.folders import MAX_DEPTH, find_logs
 from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.recognition import is_trace
-from softwalltime.errors import SourceError, UnsuitableFileError, summary
+from softwalltime.core.errors import SourceError, UnsuitableFileError, summary
 from tests.samples import RECORDED_LOG
 
 RECORDS = RECORDED_LOG.read_bytes()

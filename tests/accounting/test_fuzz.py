@@ -14,15 +14,15 @@ from random import Random
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting import files
-from softwalltime.accounting.files import Block
+from softwalltime.accounting import daily_files
+from softwalltime.accounting.daily_files import Block
 from softwalltime.accounting.reader import PART_OF_CUT, pbs_batch, read_jobs
 from softwalltime.accounting.tally import MAX_LINE_BYTES, Tally
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.store.completed_jobs import read_jobs as read_stored
 from softwalltime.store.current import read_current
-from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG
 from tests.store.stored import count_jobs
@@ -157,8 +157,8 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
     log = folder / chance.choice(("20261120", "20261120.gz", "log"))
     begin, tally = time.process_time(), Tally()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "BLOCK", chance.choice((100, 5000, 1 << 20)))
-        patch.setattr(files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
+        patch.setattr(daily_files, "BLOCK", chance.choice((100, 5000, 1 << 20)))
+        patch.setattr(daily_files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
         patch.setattr(ingesting, "LINES", chance.choice((1, 20, 50_000)))
         # The log grows between the calls.
         cuts = sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3))))
@@ -219,8 +219,8 @@ def test_parsing_time_is_linear_in_the_length_of_a_record(text: bytes) -> None:
 def test_a_record_that_is_too_long_is_not_read_as_a_job(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "BLOCK", size)
-    monkeypatch.setattr(files, "LONGEST_LINE", 5000)
+    monkeypatch.setattr(daily_files, "BLOCK", size)
+    monkeypatch.setattr(daily_files, "LONGEST_LINE", 5000)
     log = tmp_path / "20261120"
     short = ENDED + b"end=200\n"
     # Every prefix of the line is a valid record, and so is every rest.

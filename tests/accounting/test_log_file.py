@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 from softwalltime.accounting import log_file
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.log_file import opened, size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 from tests.samples import RECORDED_LOG
 from tests.test_extras import without_extras
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.shapes import THRESHOLD, Shapes
+from softwalltime.accounting.record_shapes import THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
-from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, job_of
+from softwalltime.core.errors import RecordError
+from softwalltime.core.jobs import CompletedJob, job_of
 from tests.samples import completed_jobs
 
 HEADER = "user=bob group=staff jobname=x queue=q ctime=100 qtime=100 etime=100 start=110"

@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli import run
-from softwalltime.errors import SourceError, UsageError
+from softwalltime.core.errors import SourceError, UsageError
 
 
 def test_limits_are_pairs_or_a_file_of_them(tmp_path: Path) -> None:

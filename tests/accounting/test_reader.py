@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.accounting import files
-from softwalltime.accounting.files import Block, blocks, log_files
+from softwalltime.accounting import daily_files
+from softwalltime.accounting.daily_files import Block, blocks, log_files
 from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import MAX_KEPT_LINES, Tally
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 from tests.samples import RECORDED_LOG
 
 
@@ -114,7 +114,7 @@ def test_lines_are_complete_with_their_positions_for_any_block_size(
 ) -> None:
     content = RECORDED_LOG.read_bytes()
     for size in (1, 7, 1000, len(content), 10**7):
-        monkeypatch.setattr(files, "BLOCK", size)
+        monkeypatch.setattr(daily_files, "BLOCK", size)
         with opened(RECORDED_LOG) as file:
             found = list(blocks(file.contents))
         assert b"".join(line + b"\n" for block in found for line in block.lines) == content
@@ -125,7 +125,7 @@ def test_lines_are_complete_with_their_positions_for_any_block_size(
 
 
 def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BLOCK", 5000)
+    monkeypatch.setattr(daily_files, "BLOCK", 5000)
     with opened(RECORDED_LOG) as file:
         found = list(blocks(file.contents))
     for start in found:
@@ -137,8 +137,8 @@ def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_line_that_is_too_long_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 10_000)
-    monkeypatch.setattr(files, "BLOCK", 1000)
+    monkeypatch.setattr(daily_files, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(daily_files, "BLOCK", 1000)
     log = tmp_path / "20261120"
     log.write_bytes(b"x" * 55_000 + b"\n" + RECORDED_LOG.read_bytes())
     jobs, tally = read(log)

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.shapes import MAX_ALIKE, MAX_COUNTED, MAX_EXPRESSIONS, MAX_FIELDS, THRESHOLD, Shapes
+from softwalltime.accounting.record_shapes import MAX_ALIKE, MAX_COUNTED, MAX_EXPRESSIONS, MAX_FIELDS, THRESHOLD, Shapes
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from tests.samples import RECORDED_LOG, completed_jobs, job
 
 WANTED = ("user", "account", "project", "end", "missing")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.swf import Header, completed_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import RecordError
-from softwalltime.jobs import CompletedJob, job_of
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.core.errors import RecordError
+from softwalltime.core.jobs import CompletedJob, job_of
+from softwalltime.measure.replay.job_columns import JobColumns
 
 LINE = b"    7  1000    50   600   16   590    -1   16  3600    -1   1   12    3   44    2   -1 -1 -1"
 HEADER = Header(1_000_000, columns=18)

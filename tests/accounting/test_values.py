@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting.attributes import submission_of
-from softwalltime.accounting.values import LARGEST, clock, duration, epoch, size, whole
+from softwalltime.accounting.conversions import LARGEST, clock, duration, epoch, size, whole
 
 
 @pytest.mark.parametrize(

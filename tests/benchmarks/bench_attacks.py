@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from statistics import mean
 
 from softwalltime.api import read_jobs, simulate
-from softwalltime.jobs import CompletedJob
-from softwalltime.policy.presets import PresetName
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.text_table import table
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.predict.policy.presets import PresetName
 from softwalltime.reports.candidates import preset_policy
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.text_table import table
 from tests.traces import TRACES
 
 HOUR = 3600

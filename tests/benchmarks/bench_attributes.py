@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
 from tests.benchmarks.bench_attention import LEFT_OUT, QUANTILES, held_out
 from tests.traces import TRACES

@@ -7,10 +7,10 @@ import os
 import random
 import time
 
-from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 
 PROCESSORS = 256
 WALLTIMES = (600, 1800, 3600, 7200, 14_400, 43_200, 86_400)

@@ -8,11 +8,11 @@ import numpy as np
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Deleted, Kind, Submitted
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.events import Deleted, Kind, Submitted
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 from tests.traces import TRACES
 

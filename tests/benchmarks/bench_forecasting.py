@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 
-from softwalltime.forecast.snapshot import SchedulerSettings
-from softwalltime.jobs import Submission
+from softwalltime.core.jobs import Submission
+from softwalltime.core.text_table import table
+from softwalltime.measure.forecast.snapshot import SchedulerSettings
 from softwalltime.service.protocol import ask
-from softwalltime.text_table import table
 from tests.benchmarks.bench_daemon import exchanges, fill, in_words, request
 from tests.benchmarks.bench_starts import server as full_server
 from tests.benchmarks.serving import Serving, serving

@@ -11,11 +11,11 @@ twenty minutes; and how many honest jobs it takes afterwards until the predictio
 
 from dataclasses import dataclass
 
-from softwalltime.jobs import NoPrediction, Submission
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.registry import make
-from softwalltime.text_table import table
+from softwalltime.core.jobs import NoPrediction, Submission
+from softwalltime.core.text_table import table
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 HOUR = 3600

@@ -2,7 +2,7 @@
 
 import time
 
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.workloads.synthetic import generate
 
 JOBS = 10_000
 WANTED = 1.5

@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
-from softwalltime.live.connection import PbsConnection
-from softwalltime.text_table import table
+from softwalltime.core.text_table import table
+from softwalltime.service.live.connection import PbsConnection
 from tests.acceptance.lab import RUNNER, Lab, until
 from tests.samples import ROOT
 
@@ -95,7 +95,7 @@ def main() -> None:
     lab.uninstall()
     path = f"{ROOT / 'daemon'}:{sysconfig.get_path('purelib')}"
     connection = PbsConnection(
-        command=[*lab.runner, "env", f"PYTHONPATH={path}", "python3", "-m", "softwalltime.live.agent"]
+        command=[*lab.runner, "env", f"PYTHONPATH={path}", "python3", "-m", "softwalltime.service.live.agent"]
     )
     settings = {"eligible_time_enable": "True", "backfill_depth": "3", "clear_topjob_estimates_enable": "True"}
     for name, value in settings.items():

@@ -8,7 +8,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from softwalltime.text_table import table
+from softwalltime.core.text_table import table
 from tests.benchmarks.workload import softwalltime
 from tests.traces import TRACES
 

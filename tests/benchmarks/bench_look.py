@@ -25,10 +25,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.watch import ServerJobs
+from softwalltime.core.text_table import table
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.watch import ServerJobs
 from softwalltime.service.snapshot_source import SnapshotSource
-from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
 from tests.samples import ROOT
 
@@ -42,7 +42,7 @@ LOOKS: dict[str, Callable[[PbsConnection], Callable[[int], object]]] = {
 CLIENT = """
 import json, os, sys, time
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-from softwalltime.live.ifl import Ifl
+from softwalltime.service.live.ifl import Ifl
 ifl, job = Ifl(), sys.argv[1]
 print("ready", flush=True)
 answers, until = [], time.monotonic() + float(sys.argv[2])
@@ -64,7 +64,7 @@ def main() -> None:
     count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", "10000"))
     lab.uninstall()
     lab.qmgr("set server scheduling = False")
-    connection = PbsConnection(command=_python(lab, "-m", "softwalltime.live.agent"))
+    connection = PbsConnection(command=_python(lab, "-m", "softwalltime.service.live.agent"))
     try:
         one = "qsub -q workq -l walltime=600 -- /bin/sleep 1"
         submit = f"for i in $(seq {count}); do {one} || exit 1; done | tail -1"

@@ -16,11 +16,19 @@ from typing import Any
 
 from sqlalchemy import text
 
-from softwalltime.store.jobs import vacuum_analyze
-from softwalltime.store.own_jobs import read_ended, read_live, read_requests
-from softwalltime.text_table import table
-from softwalltime.users.process import listening_socket
-from softwalltime.users.server import MOST_ENDED, MOST_LIVE, RATE, Allowance, AnswerRows, OwnJobsServer, long_requests
+from softwalltime.core.text_table import table
+from softwalltime.service.users.own_jobs_server import (
+    MOST_ENDED,
+    MOST_LIVE,
+    RATE,
+    Allowance,
+    AnswerRows,
+    OwnJobsServer,
+    long_requests,
+)
+from softwalltime.service.users.process import listening_socket
+from softwalltime.store.completed_jobs import vacuum_analyze
+from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 USERS, FIRST_UID, CLIENTS = 500, 61_000, 4

@@ -29,8 +29,8 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
-from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.text_table import table
+from softwalltime.core.text_table import table
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from tests.benchmarks import mutation_server
 from tests.benchmarks.mutation_reasons import REASONS
 from tests.benchmarks.mutation_server import RECORD
@@ -56,13 +56,13 @@ class Group:
     """Number of mutations to draw; 0: all."""
 
 
-PREDICTORS = "daemon/softwalltime/predictors"
+PREDICTORS = "daemon/softwalltime/predict/predictors"
 GROUPS = {
     "accounting": Group(
         ("daemon/softwalltime/accounting/pbs_records.py", "daemon/softwalltime/accounting/fields.py"),
         tuple(f"tests/accounting/test_{name}.py" for name in ("pbs", "values", "shapes", "changes", "fuzz")),
     ),
-    "policy": Group(("daemon/softwalltime/policy/*.py",), ("tests/policy",)),
+    "policy": Group(("daemon/softwalltime/predict/policy/*.py",), ("tests/policy",)),
     "predictors": Group(
         tuple(f"{PREDICTORS}/{name}.py" for name in ("last2", "last_jobs", "like_jobs", "percentile", "usage")),
         ("tests/predictors/test_published.py", "tests/predictors/test_like_jobs.py"),

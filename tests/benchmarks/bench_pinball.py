@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Kind
-from softwalltime.jobs import Prediction
-from softwalltime.predictors.registry import contents_of, make
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import Prediction
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.registry import contents_of, make
 from tests.benchmarks.bench_attention import LEFT_OUT, NAMES, held_out, weights_folder
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
 from tests.samples import ROOT

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.policy.presets import HOUR, PresetName
+from softwalltime.core.text_table import table
+from softwalltime.predict.policy.presets import HOUR, PresetName
 from softwalltime.reports.candidates import preset_policy
-from softwalltime.text_table import table
 from tests.acceptance.lab import RUNNER, Lab
 from tests.acceptance.presets import (
     BASELINES,

@@ -1,6 +1,6 @@
 """All predictors on all traces: accuracy, underestimation, errors and processor time.
 
-``python -m tests.benchmarks predictors`` prints the tables of daemon/softwalltime/predictors/TABLE.md.  Figures are
+``python -m tests.benchmarks predictors`` prints the tables of TABLE.md beside the predictors.  Figures are
 saved in build/predictors as they are computed; the same command continues from there.  The learned weights of
 calibrated are held out for each trace (see :mod:`.bench_attention`).
 
@@ -17,16 +17,16 @@ from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.replay.fast_replay import clamp_all
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.metrics import score
-from softwalltime.replay.sweep.kept_lines import KeptLines
-from softwalltime.replay.sweep.snapshot import take
-from softwalltime.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
-from softwalltime.replay.sweep.workers import local_workers
-from softwalltime.replay.workload import Scoring, Workload
-from softwalltime.states import TEACHING
-from softwalltime.text_table import table
+from softwalltime.core.states import TEACHING
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.accuracy_metrics import score
+from softwalltime.measure.replay.fast_replay import clamp_all
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.sweep.jobs_file import take
+from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.measure.replay.sweep.workers import local_workers
+from softwalltime.measure.replay.workload import Scoring, Workload
 from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.benchmarks.shared_estimates import record_together
 from tests.samples import ROOT

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softwalltime.text_table import table
+from softwalltime.core.text_table import table
 from tests.acceptance.lab import HOOK, RUNNER, Lab
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import ROOT, job

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.learned.network import SHIPPED, load
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.learned.network import SHIPPED, load
+from softwalltime.predict.predictors.registry import make
 from tests.benchmarks.bench_attention import LEFT_OUT
 from tests.traces import TRACES
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.store.jobs import read_jobs
-from softwalltime.text_table import table
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.text_table import table
+from softwalltime.store.completed_jobs import read_jobs
 from tests.acceptance.conftest import DEFAULTS
 from tests.acceptance.lab import RUNNER, Lab
 from tests.benchmarks.bench_scripts import figures, without_scripts

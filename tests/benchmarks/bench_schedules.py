@@ -15,14 +15,14 @@ from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.sweep.snapshot import take
-from softwalltime.simulation.differences import Interval, relative_changes
-from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import Experiment, ResultCache, SimulationTask, evaluate
-from softwalltime.states import TEACHING
-from softwalltime.text_table import table
+from softwalltime.core.states import TEACHING
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.sweep.jobs_file import take
+from softwalltime.measure.simulation.differences import Interval, relative_changes
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import Experiment, ResultCache, SimulationTask, evaluate
+from softwalltime.measure.simulation.schedule_metrics import Metrics
 from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.samples import ROOT
 from tests.traces import TRACES

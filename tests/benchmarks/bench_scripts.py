@@ -21,12 +21,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.text_table import table
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
 
 SEEDS = (1, 2, 3)
 JOBS = 6_000

@@ -18,12 +18,12 @@ from statistics import median
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.text_table import table
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.core.text_table import table
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.workloads.synthetic import generate
 from tests.traces import TRACES
 
 RUNS = 3

@@ -7,12 +7,18 @@ from time import process_time
 
 import numpy as np
 
-from softwalltime.forecast.queue_model import QueueModel, limit, model_of
-from softwalltime.forecast.runtimes import RuntimeDistribution
-from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
-from softwalltime.forecast.start_times import forecast
-from softwalltime.jobs import Submission
-from softwalltime.text_table import table
+from softwalltime.core.jobs import Submission
+from softwalltime.core.text_table import table
+from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution
+from softwalltime.measure.forecast.snapshot import (
+    AdvanceReservation,
+    LiveJob,
+    SchedulerSettings,
+    ServerSnapshot,
+    VnodeState,
+)
+from softwalltime.measure.forecast.start_times import forecast
 
 SIZES = ((100, 100), (1000, 1000), (10_000, 1000), (100_000, 1000))
 """Waiting and running jobs."""

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.text_table import table
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
 from softwalltime.service.protocol import ask
 from softwalltime.service.worker import together
+from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.connections import connect
-from softwalltime.store.history import last_ended_since, read_history
-from softwalltime.store.jobs import vacuum_analyze
+from softwalltime.store.learning_jobs import last_ended_since, read_history
 from softwalltime.store.retention import RetentionRun
 from softwalltime.store.tables import completed_jobs
-from softwalltime.text_table import table
-from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.bench_daemon import exchanges, in_words, request
 from tests.benchmarks.serving import PAUSE, serving
 from tests.benchmarks.workload import empty_store, scratch_folder

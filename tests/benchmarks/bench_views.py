@@ -12,17 +12,17 @@ from statistics import median
 
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
+from softwalltime.core.text_table import table
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
+from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.current import set_current
 from softwalltime.store.daily import refresh
 from softwalltime.store.definitions import views
-from softwalltime.store.jobs import vacuum_analyze
 from softwalltime.store.predictions import add_decisions
-from softwalltime.text_table import table
-from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs
 

@@ -1,7 +1,7 @@
 """Quantiles of the runtime by gradient boosting (LightGBM), fitted anew each week: for :mod:`.bench_pinball`.
 
 One model for each quantile minimises the pinball loss in seconds.  It is fitted to the jobs that ended before the week,
-and predicts the jobs submitted in the week.  The features are those of :mod:`softwalltime.predictors.gaussier`,
+and predicts the jobs submitted in the week.  The features are those of :mod:`softwalltime.predict.predictors.gaussier`,
 statistics of the last runtimes of the user and of the user's jobs with the same walltime and
 processors, and the codes of user, group, queue and job name.  All features are as they were at the submission.
 """
@@ -14,10 +14,10 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Submission
-from softwalltime.predictors.gaussier import Asked, PastRun, UserRuns
-from softwalltime.replay.workload import Workload
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.gaussier import Asked, PastRun, UserRuns
 
 Floats = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 FIELDS = "daemon/softwalltime/accounting/fields.py"
 PBS = "daemon/softwalltime/accounting/pbs_records.py"
-LIKE_JOBS = "daemon/softwalltime/predictors/like_jobs.py"
+LIKE_JOBS = "daemon/softwalltime/predict/predictors/like_jobs.py"
 HOOK = "hooks/softwalltime_hook.py"
 PREDICT = "def predict(self, submission: Submission, now: int, elapsed: int = {}) -> Prediction | NoPrediction:"
 FAST_PATH = "it chooses between a fast path and the general one, which gives the same values"
@@ -56,7 +56,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "self.config, self.count, self.slow, since = config, 0, False, 1.0",
     ): "without a state nothing has failed, and the breaker is closed whenever that was",
     **{
-        (f"daemon/softwalltime/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
+        (f"daemon/softwalltime/predict/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
         for name in ("last2", "usage")
     },
 }

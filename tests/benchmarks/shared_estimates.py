@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction, Submission
-from softwalltime.predictors.calibrated import Calibrated
-from softwalltime.predictors.learned.distribution import Floats
-from softwalltime.predictors.learned.features import Estimate, Known
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Prediction, Submission
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.calibrated import Calibrated
+from softwalltime.predict.predictors.learned.distribution import Floats
+from softwalltime.predict.predictors.learned.features import Estimate, Known
+from softwalltime.predict.predictors.registry import make
 
 
 class SharedEstimates:

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
 from tests.traces import TRACES
 

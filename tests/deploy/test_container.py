@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from softwalltime.cli import cli
+from softwalltime.core.settings import SYSTEM_FILE, Settings
 from softwalltime.service.daemon import LEAVING
-from softwalltime.settings import SYSTEM_FILE, Settings
 from tests.deploy.debian import namespaces
 from tests.deploy.machine import machine
 from tests.samples import ROOT

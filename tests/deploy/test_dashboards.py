@@ -10,14 +10,14 @@ import pytest
 from psycopg import postgres
 from sqlalchemy import Engine, text
 
-from softwalltime.errors import StoreError
-from softwalltime.promises import Outcome, Promise
-from softwalltime.replay.workload import Workload
+from softwalltime.core.errors import StoreError
+from softwalltime.core.promises import Outcome, Promise
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.store.definitions import views
+from softwalltime.store.forecast_rows import StoredStart, judge_starts, publish_starts
 from softwalltime.store.migrations import check, upgrade
 from softwalltime.store.promises import GuardState, store_promises, store_state
-from softwalltime.store.start_times import StoredStart, judge_starts, publish_starts
-from softwalltime.workloads.synthetic import generate
 from tests.deploy.dashboard import DASHBOARD, DEPLOY, POSTGRESQL, PROMETHEUS, QUERIES
 from tests.samples import job
 from tests.store.monitored import NOW, asked, fresh, lately, store

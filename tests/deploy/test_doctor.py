@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_pbs import check_hook
 from softwalltime.deployment.qmgr import Qmgr, find
-from softwalltime.errors import SoftwalltimeError
 from tests.deploy.installations import ALL, present
 from tests.deploy.qmgr_scripts import HIDDEN, qmgr
 from tests.samples import RECORDED_LOG

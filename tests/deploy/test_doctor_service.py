@@ -13,6 +13,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.accounting.tally import Tally
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.settings import load_settings
 from softwalltime.deployment.check_service import (
     check_daemon,
     check_lag,
@@ -32,10 +34,8 @@ from softwalltime.deployment.probes import (
     probe_logs,
     probe_store,
 )
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.settings import load_settings
 from softwalltime.store.logs import LogDigest
 from softwalltime.store.migrations import head
 from tests.deploy.findings import bad

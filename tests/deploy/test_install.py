@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, expected, transport
-from softwalltime.errors import UsageError
 from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
 
 

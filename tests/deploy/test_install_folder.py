@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.deployment import hook
-from softwalltime.deployment.files import files_in, read_own, remove_files, write
-from softwalltime.errors import SourceError, UsageError
+from softwalltime.deployment.hook_folder import files_in, read_own, remove_files, write
 from tests.deploy.installations import plan, present
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
-from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.core.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.connections import connect
 from softwalltime.store.migrations import check, current, downgrade, head, upgrade

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.core.settings import load_settings
 from softwalltime.deployment import live_setup
-from softwalltime.live.options import inert, read_policy
-from softwalltime.policy.plan_file import Plan, PlannedLive, PlannedPbs, PlannedPolicy, plan_text
-from softwalltime.policy.presets import PRESETS
-from softwalltime.settings import load_settings
+from softwalltime.predict.policy.plan_file import Plan, PlannedLive, PlannedPbs, PlannedPolicy, plan_text
+from softwalltime.predict.policy.presets import PRESETS
+from softwalltime.service.live.live_options import inert, read_policy
 from tests.deploy.qmgr_scripts import qmgr
 from tests.policy.test_plan_file import PLAN
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from softwalltime.drive import PredictorFailure
+from softwalltime.predict.drive import PredictorFailure
 from softwalltime.service.metrics import MetricsEndpoint
 from softwalltime.service.status import DecisionCount, LiveStatus, StartsStatus
 from softwalltime.store.quality import Quality, WaitOfSize

@@ -15,8 +15,8 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import text
 
 from softwalltime.cli import run
-from softwalltime.promises import LatestStart
-from softwalltime.settings import load_settings
+from softwalltime.core.promises import LatestStart
+from softwalltime.core.settings import load_settings
 from softwalltime.store.daily import refresh
 from softwalltime.store.migrations import upgrade
 from softwalltime.store.opening import open_store

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.core.errors import SourceError
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.sched_config import (
     lines_of,
@@ -23,7 +24,6 @@ from softwalltime.deployment.sched_config import (
     with_values,
     without_member,
 )
-from softwalltime.errors import SourceError
 
 TEXT = """\
 # by_queue: True\tALL is a comment

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.deployment.preset_setup import SHOWN_START, check_setup, check_shown_starts, requirements
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, read_settings
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
-from softwalltime.errors import SourceError, UsageError
 from tests.deploy.findings import bad
 from tests.deploy.qmgr_scripts import qmgr
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.core.errors import UsageError
 from softwalltime.deployment import qmgr
 from softwalltime.deployment.settings_file import changed_values, with_values
-from softwalltime.errors import UsageError
 from tests.samples import ROOT
 
 SHIPPED = (ROOT / "deploy" / "softwalltime.toml").read_text()

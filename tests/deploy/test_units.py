@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from softwalltime.users.own_jobs import SOCKET
+from softwalltime.service.users.own_jobs import SOCKET
 from tests.deploy.machine import Machine, Packages, machine
 from tests.samples import RECORDED_LOG, ROOT
 

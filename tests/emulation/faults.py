@@ -12,7 +12,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime import resources
+from softwalltime.core import resources
+from softwalltime.core.events import Kind
 from softwalltime.emulation.through_hooks.run import (
     PAUSE,
     Comparison,
@@ -24,10 +25,9 @@ from softwalltime.emulation.through_hooks.run import (
     result,
 )
 from softwalltime.emulation.through_hooks.timeline import Timeline
-from softwalltime.events import Kind
-from softwalltime.replay.fast_replay import ReplayResult
-from softwalltime.replay.workload import Workload
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.measure.replay.fast_replay import ReplayResult
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from tests.emulation.bad_answers import BadAnswers
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")

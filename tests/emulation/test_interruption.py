@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.writer import write_logs
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.workloads.synthetic import generate
 from tests.service.running import until
 
 pytestmark = pytest.mark.postgres

@@ -14,25 +14,25 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime import resources
 from softwalltime.accounting.pbs_records import completed_values
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
 from softwalltime.cli import run as command
-from softwalltime.emulation.pbs.events import Site, queued
-from softwalltime.emulation.pbs.hook import HookScript
-from softwalltime.emulation.through_hooks.daemon import DaemonError
+from softwalltime.core import resources
+from softwalltime.core.errors import SourceError
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, job_of
+from softwalltime.core.states import TEACHING
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, queued
+from softwalltime.emulation.through_hooks.daemon_process import DaemonError
 from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
 from softwalltime.emulation.through_hooks.timeline import HOST, RecordedAlter, Timeline, read_alters
-from softwalltime.errors import SourceError
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, job_of
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
-from softwalltime.replay.workload import Workload
-from softwalltime.states import TEACHING
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
 from tests.emulation import faults
 from tests.emulation.bad_answers import ANSWERS, BadAnswers
 from tests.emulation.faults import (
@@ -266,7 +266,7 @@ def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str
 
 
 def test_a_daemon_that_cannot_read_the_log_ends_the_replay(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.emulation.through_hooks.daemon.end_record", lambda _: "user=alice")
+    monkeypatch.setattr("softwalltime.emulation.through_hooks.daemon_process.end_record", lambda _: "user=alice")
     with pytest.raises(DaemonError, match="read 20 records as malformed"):
         passed(Workload(generate(20, seed=1)), "v1", setting(database))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from softwalltime.experiments.study import Study, study_of
-from softwalltime.workloads.synthetic import START, generate
+from softwalltime.measure.experiments.study import Study, study_of
+from softwalltime.measure.workloads.synthetic import START, generate
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,12 @@ from importlib import import_module
 import pytest
 
 from softwalltime.cli.experiment import PAPERS
-from softwalltime.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
-from softwalltime.experiments.li2004 import actual_runtimes, forward, states, waits_of
-from softwalltime.experiments.study import Study, months_of
-from softwalltime.experiments.tables import PaperResults, Table
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
+from softwalltime.measure.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
+from softwalltime.measure.experiments.li2004 import actual_runtimes, forward, states, waits_of
+from softwalltime.measure.experiments.result_tables import PaperResults, Table
+from softwalltime.measure.experiments.study import Study, months_of
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,9 @@ def studies(study: Study, small_study: Study) -> dict[str, Study]:
 
 @pytest.fixture(scope="module")
 def reports(studies: dict[str, Study]) -> dict[str, PaperResults]:
-    return {name: import_module(f"softwalltime.experiments.{name}").repeat(study) for name, study in studies.items()}
+    return {
+        name: import_module(f"softwalltime.measure.experiments.{name}").repeat(study) for name, study in studies.items()
+    }
 
 
 def rows(report: PaperResults, key: str) -> list[dict]:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.experiments import trials
-from softwalltime.experiments.study import Study, months_of, study_of
-from softwalltime.experiments.trials import WHOLE, Trials, month_names, part_of, schedule_figures, simulate_all
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.measure.experiments import trials
+from softwalltime.measure.experiments.study import Study, months_of, study_of
+from softwalltime.measure.experiments.trials import WHOLE, Trials, month_names, part_of, schedule_figures, simulate_all
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import measure
 from tests.samples import job
 
 POLICIES = {"today": SchedulerPolicy(), "half": SchedulerPolicy(waiting="factor:0.5")}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.workloads.synthetic import generate
 
 
 @pytest.fixture(scope="session")

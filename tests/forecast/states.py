@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from softwalltime.forecast.pbs_state import PbsOutput
-from softwalltime.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
-from softwalltime.jobs import Submission
+from softwalltime.core.jobs import Submission
+from softwalltime.measure.forecast.pbs_state import PbsOutput
+from softwalltime.measure.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
 
 DATA = Path(__file__).parent / "data"
 NOW = 1_795_170_228

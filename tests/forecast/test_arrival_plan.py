@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.forecast import queue_model
-from softwalltime.forecast.queue_model import planned_starts
+from softwalltime.measure.forecast import queue_model
+from softwalltime.measure.forecast.queue_model import planned_starts
 from tests.forecast.states import NOW, running, server, waiting
 
 FORMULA = "-walltime"

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, OnlineWeights, WaitForecast
-from softwalltime.forecast.judgement import (
+from softwalltime.measure.forecast.calibration import MIXED, Calibration, Corrections, OnlineWeights, WaitForecast
+from softwalltime.measure.forecast.judgement import (
     BOUND,
     COMBINED,
     LIKE,
@@ -18,12 +18,12 @@ from softwalltime.forecast.judgement import (
     sampled,
     scores,
 )  # fmt: skip
-from softwalltime.forecast.like_waits import LikeWaits
-from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.predictors.registry import make
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.runtimes import RuntimeModel
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job as completed
 
 HOURS = 4 * 3600

@@ -4,11 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.forecast.pooling import limits_of
-from softwalltime.forecast.queue_model import ModelledQueue, model_of
-from softwalltime.forecast.snapshot import AdvanceReservation, LiveJob, QueueSettings, ServerSnapshot, VnodeState
-from softwalltime.jobs import Submission
+from softwalltime.core.jobs import Submission
+from softwalltime.measure.forecast.pbs_state import snapshot_of
+from softwalltime.measure.forecast.pooling import limits_of
+from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.measure.forecast.snapshot import (
+    AdvanceReservation,
+    LiveJob,
+    QueueSettings,
+    ServerSnapshot,
+    VnodeState,
+)
 from tests.forecast.states import NOW, recorded_output, running, server, waiting
 
 GENERIC = "[u:PBS_GENERIC=1]"

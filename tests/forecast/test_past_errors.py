@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softwalltime.forecast.past_errors import MAX_ERRORS, MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
+from softwalltime.measure.forecast.past_errors import MAX_ERRORS, MIN_JUDGED_JOBS, WAIT_OFFSET_S, PastErrors
 
 NOTHING = np.array([np.log(WAIT_OFFSET_S)])
 """A forecast of one quantile: the job starts at once."""

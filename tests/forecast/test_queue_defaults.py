@@ -1,6 +1,6 @@
 """Which walltime PBS gives to a job without one, by queue."""
 
-from softwalltime.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot, default_walltimes
+from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot, default_walltimes
 
 QUEUES = (
     QueueSettings("own", True, True, True, default_walltime=60, max_walltime=90),

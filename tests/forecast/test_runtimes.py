@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.events import Event
-from softwalltime.forecast.learning import learn_history, note_live
-from softwalltime.forecast.queue_model import UNLIMITED
-from softwalltime.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
+from softwalltime.core.events import Event
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.measure.forecast.learning import learn_history, note_live
+from softwalltime.measure.forecast.queue_model import UNLIMITED
+from softwalltime.measure.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
+from softwalltime.predict.predictors.base import Options, Predictor
+from softwalltime.predict.predictors.registry import make
 from tests.forecast.states import NOW, running, waiting
 from tests.samples import job
 

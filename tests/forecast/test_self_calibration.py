@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from softwalltime.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
-from softwalltime.forecast.past_errors import MIN_JUDGED_JOBS
-from softwalltime.forecast.self_calibration import (
+from softwalltime.measure.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS
+from softwalltime.measure.forecast.self_calibration import (
     REMEMBERED,
     JudgedForecast,
     RawForecast,

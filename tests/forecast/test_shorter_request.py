@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from softwalltime.forecast.queue_model import model_of
-from softwalltime.forecast.runtimes import RuntimeDistribution
-from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.forecast.what_if import sooner_by
-from softwalltime.simulation.policies import SOFT_WALLTIME
+from softwalltime.measure.forecast.queue_model import model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution
+from softwalltime.measure.forecast.snapshot import ServerSnapshot
+from softwalltime.measure.forecast.what_if import sooner_by
+from softwalltime.measure.simulation.policies import SOFT_WALLTIME
 from tests.forecast.states import running, server, waiting
 
 HOUR = 3600

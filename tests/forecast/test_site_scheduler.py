@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.forecast.site_scheduler import site_scheduler
-from softwalltime.forecast.snapshot import QueueSettings, ServerSnapshot
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.forecast.pbs_state import snapshot_of
+from softwalltime.measure.forecast.site_scheduler import site_scheduler
+from softwalltime.measure.forecast.snapshot import QueueSettings, ServerSnapshot
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.forecast.states import recorded_output, server
 from tests.samples import job
 

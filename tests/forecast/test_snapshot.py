@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import SourceError
-from softwalltime.forecast.pbs_state import PbsOutput, snapshot_of
-from softwalltime.forecast.snapshot import AdvanceReservation, load_snapshot
+from softwalltime.core.errors import SourceError
+from softwalltime.measure.forecast.pbs_state import PbsOutput, snapshot_of
+from softwalltime.measure.forecast.snapshot import AdvanceReservation, load_snapshot
 from tests.forecast.states import DATA, NOW, recorded_output
 from tests.samples import ROOT
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.errors import UsageError
-from softwalltime.forecast.calibration import Corrections
-from softwalltime.forecast.expected import Learnt, expected_starts
-from softwalltime.forecast.pbs_state import snapshot_of
-from softwalltime.forecast.queue_model import QueueModel, limit, model_of
-from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.snapshot import LiveJob, ServerSnapshot
-from softwalltime.forecast.start_times import forecast, waits_for
-from softwalltime.forecast.what_if import probe_job, probe_of
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.forecast.calibration import Corrections
+from softwalltime.measure.forecast.expected import Learnt, expected_starts
+from softwalltime.measure.forecast.pbs_state import snapshot_of
+from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.measure.forecast.start_times import forecast, waits_for
+from softwalltime.measure.forecast.what_if import probe_job, probe_of
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs
 from tests.forecast.states import NOW, recorded_output, running, server, waiting
 from tests.samples import job
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookOutcome
-from softwalltime.jobs import Submission
+from softwalltime.core.jobs import Submission
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 
 NOW = 1_795_000_000
 WALLTIME = 3600

@@ -11,11 +11,11 @@ import re
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from softwalltime.emulation.pbs import tables
-from softwalltime.emulation.pbs.events import NAMES, Event, Site
-from softwalltime.emulation.pbs.hook import HookOutcome, is_array
+from softwalltime.core.errors import SourceError
+from softwalltime.emulation.pbs import attribute_types
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, is_array
 from softwalltime.emulation.pbs.objects import Job, ResourceList, changed_resources
-from softwalltime.errors import SourceError
+from softwalltime.emulation.pbs.pbs_events import NAMES, Event, Site
 
 _LINE = re.compile(
     r"""
@@ -28,9 +28,9 @@ _LINE = re.compile(
 )
 _LOOKED_UP = re.compile(r"pbs\.server\(\)\.(job|queue)\(([^)]*)\)")
 _ORDER: Final = {
-    "job": {name: index for index, name in enumerate(tables.JOB)},
-    "queue": {name: index for index, name in enumerate(tables.QUEUE)},
-    "server": {name: index for index, name in enumerate(tables.SERVER)},
+    "job": {name: index for index, name in enumerate(attribute_types.JOB)},
+    "queue": {name: index for index, name in enumerate(attribute_types.QUEUE)},
+    "server": {name: index for index, name in enumerate(attribute_types.SERVER)},
 }
 _PRINTED_BY_PYTHON: Final = {
     "duration": "long",
@@ -133,7 +133,7 @@ def _read_data(path: Path) -> tuple[dict[str, _Mutable], dict[str, _Mutable], _M
         if current is None:
             continue
         if order < position or found["resource"] in objects.get(key, {}).get(found["name"], {}):
-            position = len(tables.JOB)  # the block is over
+            position = len(attribute_types.JOB)  # the block is over
             continue
         position = order
         _put(objects.setdefault(key, {}), found["name"], found["resource"], found["value"])
@@ -164,7 +164,7 @@ def _all_of(job: Job, event: Event) -> list[str]:
     """Return all attributes of the request after the hook, in PBS's order."""
     lines = []
     unchanged = (event.original or {}).get("Variable_List")
-    for name in tables.JOB:
+    for name in attribute_types.JOB:
         if name in ("queue", "server"):
             continue
         value = getattr(job, name)
@@ -176,10 +176,10 @@ def _all_of(job: Job, event: Event) -> list[str]:
 
 
 def _set_by_hook(outcome: HookOutcome, event: Event, *, with_types: bool) -> list[str]:
-    kinds = {**tables.RESOURCES, **event.site.resources}
+    kinds = {**attribute_types.RESOURCES, **event.site.resources}
     resources = changed_resources(outcome.pbs.event().job)
     lines = []
-    for name in tables.JOB:
+    for name in attribute_types.JOB:
         if name == "Resource_List":
             for resource, kind in kinds.items():
                 if resource in resources:

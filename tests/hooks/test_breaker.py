@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Site, postqueued
-from softwalltime.emulation.pbs.hook import HookOutcome
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Site, postqueued
 from tests.hooks.conftest import HASTY, PATIENT, STATE
 from tests.hooks.jobs import Run, submission
 from tests.hooks.listening import listener

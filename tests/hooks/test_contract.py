@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookOutcome
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from softwalltime.service import protocol
 from tests.hooks import recordings
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission

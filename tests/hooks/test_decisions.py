@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from softwalltime.reasons import Reason, sentence
+from softwalltime.core.reasons import Reason, sentence
 
 
 def test_shared_reasons_have_the_same_sentence_as_in_the_daemon(hook: ModuleType) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.accounting.values import clock
-from softwalltime.emulation.pbs.events import Site, altered, postqueued, started
-from softwalltime.errors import SourceError
+from softwalltime.accounting.conversions import clock
+from softwalltime.core.errors import SourceError
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, started
 from tests.hooks import recordings
 from tests.hooks.emulated import SET, Do
 from tests.hooks.jobs import NOW, submission

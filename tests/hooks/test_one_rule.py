@@ -6,20 +6,20 @@ from math import ceil
 import pytest
 from sqlalchemy import Connection
 
-from softwalltime.emulation.pbs.events import Event, Site, altered, postqueued, started
-from softwalltime.emulation.pbs.hook import HookOutcome
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.policy.decide import decide
-from softwalltime.policy.site import JobPolicy
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.reasons import Reason
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import Workload
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.values import Values
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, started
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.planned_values import Values
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.policy.decide import decide
+from softwalltime.predict.policy.site import JobPolicy
+from softwalltime.predict.predictors.base import Options, Predictor
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
 from tests.hooks.test_postgres import Ask, ask

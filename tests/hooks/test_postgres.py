@@ -17,9 +17,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection
 
-from softwalltime.emulation.pbs.events import Site, altered, postqueued, queued, started
-from softwalltime.emulation.pbs.hook import HookOutcome, HookScript
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_breaker import PAUSE, outcome_of
@@ -217,9 +217,9 @@ FRESH = """
 import json, sys
 from pathlib import Path
 hook, transport, folder, dsn, now = sys.argv[1:]
-from softwalltime.emulation.pbs.events import Site, queued
-from softwalltime.emulation.pbs.hook import HookScript
-from softwalltime.jobs import Submission
+from softwalltime.emulation.pbs.pbs_events import Site, queued
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.core.jobs import Submission
 sys.path = [entry for entry in sys.path if "site-packages" not in entry]
 configuration = Path(folder) / "hook.json"
 postgres = {"transport_path": transport, "dsn": dsn, "psycopg_path": folder, "waiting": "last2"}

@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from softwalltime.forecast.snapshot import LiveJob
-from softwalltime.live.connection import PbsConnection
+from softwalltime.measure.forecast.snapshot import LiveJob
+from softwalltime.service.live.connection import PbsConnection
 from tests.live.emulated_agent import replace
 
 AGENT = Path(__file__).with_name("emulated_agent.py")

@@ -1,4 +1,4 @@
-"""An agent that speaks the protocol of softwalltime.live.agent about jobs in a file, where there is no PBS.
+"""An agent that speaks the protocol of softwalltime.service.live.agent about jobs in a file, where there is no PBS.
 
     python emulated_agent.py JOBS.json [PROCESSORS]
 

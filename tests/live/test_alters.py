@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import Prediction, Submission
-from softwalltime.live.alters import Revise, Urgency, plan_changes, within_budget
-from softwalltime.live.options import LiveOptions
-from softwalltime.live.watch import ServerJob
-from softwalltime.policy.decide import Action, Decision
-from softwalltime.reasons import Reason
+from softwalltime.core.jobs import Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.decide import Action, Decision
+from softwalltime.service.live.alters import Revise, Urgency, plan_changes, within_budget
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJob
 
 NOW = 1_000_000
 OPTIONS = LiveOptions(mode="on", change_seconds=300, change_share=0.2, lead=120)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import IflError
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import IflError
 from tests.live.emulated import EmulatedServer, agent_at
 
 
@@ -78,7 +78,11 @@ def test_without_pbs_the_agent_says_what_is_missing(tmp_path: Path, monkeypatch:
 
 def test_the_agent_ends_with_its_input() -> None:
     agent = subprocess.run(
-        [sys.executable, "-m", "softwalltime.live.agent"], input=b"", timeout=60, capture_output=True, check=True
+        [sys.executable, "-m", "softwalltime.service.live.agent"],
+        input=b"",
+        timeout=60,
+        capture_output=True,
+        check=True,
     )
     assert agent.stdout == agent.stderr == b""
 
@@ -124,7 +128,7 @@ def test_without_the_socket_the_error_says_what_to_start(tmp_path: Path) -> None
 )
 def test_the_agent_refuses_what_is_not_its_business(request_line: str) -> None:
     agent = subprocess.run(
-        [sys.executable, "-m", "softwalltime.live.agent"], input=request_line.encode() + b"\n", timeout=60,
+        [sys.executable, "-m", "softwalltime.service.live.agent"], input=request_line.encode() + b"\n", timeout=60,
         capture_output=True, check=True,
     )  # fmt: skip
     answer = json.loads(agent.stdout)

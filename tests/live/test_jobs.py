@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from softwalltime.live.ifl import Attributes, IflError
-from softwalltime.live.watch import DETAILS, STATE, STATES_AT_ONCE, JobWatcher, ServerJobs, live_job
+from softwalltime.service.live.ifl import Attributes, IflError
+from softwalltime.service.live.watch import DETAILS, STATE, STATES_AT_ONCE, JobWatcher, ServerJobs, live_job
 
 NOW = 1795320000
 ATTRIBUTES = {

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.jobs import Submission
-from softwalltime.live.alters import KeptPlaces, longest_cycle
-from softwalltime.live.watch import ServerJob
+from softwalltime.core.jobs import Submission
+from softwalltime.service.live.alters import KeptPlaces, longest_cycle
+from softwalltime.service.live.watch import ServerJob
 
 NOW = 1_000_000
 JOB = ServerJob(Submission("1.pbs1", "alice", NOW, 600, select="1:ncpus=16"), "Q", None, None, None, 0)

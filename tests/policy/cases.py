@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from softwalltime.events import Kind
+from softwalltime.core.events import Kind
 
 
 class Case(NamedTuple):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import NoPrediction, Prediction
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.reasons import Reason
+from softwalltime.core.jobs import NoPrediction, Prediction
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.clamp import soft_walltime
 from tests.samples import job
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from softwalltime.events import Kind
-from softwalltime.jobs import NoPrediction, Prediction, Submission
-from softwalltime.policy.decide import Decision, decide
-from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, Mode
-from softwalltime.reasons import Reason
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.decide import Decision, decide
+from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy, Mode
 from tests.samples import job
 
 COLD = NoPrediction(Reason.NO_COMPLETED_JOBS, ("alice",))

@@ -6,9 +6,9 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.deployment import qmgr
-from softwalltime.live.options import read_policy
-from softwalltime.policy.presets import BALANCED_WAITING, HALF
-from softwalltime.policy.site import KEEP, WALLTIME
+from softwalltime.predict.policy.presets import BALANCED_WAITING, HALF
+from softwalltime.predict.policy.site import KEEP, WALLTIME
+from softwalltime.service.live.live_options import read_policy
 from tests.samples import job
 
 RULES = ({"queue": "a", "waiting": "v1"}, {"queue": "b", "waiting": KEEP}, {"queue": "c", "ordering": "v2"})

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.jobs import Submission
-from softwalltime.policy.promise_ledger import HELD, LatestStarts, terms_of
-from softwalltime.promises import LatestStart
+from softwalltime.core.jobs import Submission
+from softwalltime.core.promises import LatestStart
+from softwalltime.predict.policy.promise_ledger import HELD, LatestStarts, terms_of
 
 JOB = Submission("1.pbs1", "alice", 0, 3600, ncpus=4, queue="short", job_name="a")
 YEAR = 366 * 86400

@@ -1,7 +1,7 @@
 """What needs live values says so while they are off."""
 
-from softwalltime.live.options import live_options, without_live
-from softwalltime.policy.site import site_policy
+from softwalltime.predict.policy.site import site_policy
+from softwalltime.service.live.live_options import live_options, without_live
 
 
 def test_what_needs_live_values_says_so_while_they_are_off() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.policy.plan_file import (
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.predict.policy.plan_file import (
     Plan,
     PlannedLive,
     PlannedPbs,

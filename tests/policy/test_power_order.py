@@ -2,8 +2,8 @@
 
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrder
+from softwalltime.core.errors import OptionError
+from softwalltime.predict.policy.power_order import BALANCED, EXPANSION_FACTOR, PowerOrder
 
 
 def test_the_formulas_of_the_presets() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from softwalltime.errors import UsageError
-from softwalltime.policy.presets import BALANCED_WAITING, HALF, MEDIAN, PRESETS, unused
-from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
-from softwalltime.predictors.registry import make
+from softwalltime.core.errors import UsageError
+from softwalltime.predict.policy.presets import BALANCED_WAITING, HALF, MEDIAN, PRESETS, unused
+from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy, SitePolicy, site_policy
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 POLICIES = Path(__file__).parents[2] / "deploy" / "POLICIES.md"

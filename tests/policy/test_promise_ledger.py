@@ -1,8 +1,8 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
-from softwalltime.jobs import MAX_WALLTIME
-from softwalltime.policy.promise_ledger import EXPIRED, GONE, SETTLING, PromiseLedger, QueuedJob
-from softwalltime.promises import Outcome, Promise
+from softwalltime.core.jobs import MAX_WALLTIME
+from softwalltime.core.promises import Outcome, Promise
+from softwalltime.predict.policy.promise_ledger import EXPIRED, GONE, SETTLING, PromiseLedger, QueuedJob
 
 
 def waits(job_id: str, promised: int | None = None) -> QueuedJob:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from softwalltime.errors import UsageError
-from softwalltime.policy.presets import guard_of, resolved
-from softwalltime.policy.site import KEEP, WALLTIME, SitePolicy, site_policy, user_rank
+from softwalltime.core.errors import UsageError
+from softwalltime.predict.policy.presets import guard_of, resolved
+from softwalltime.predict.policy.site import KEEP, WALLTIME, SitePolicy, site_policy, user_rank
 from tests.samples import job
 
 USERS = [f"user{number}" for number in range(1000)]

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from softwalltime.predictors.learned.attention import Gathered, smears
-from softwalltime.predictors.learned.distribution import REACHES, SIZE, Floats, bin_of
-from softwalltime.predictors.learned.features import CENSORED, POWERS, REACHED
-from softwalltime.predictors.learned.network import Weights
+from softwalltime.predict.predictors.learned.attention import Gathered, smears
+from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE, Floats, bin_of
+from softwalltime.predict.predictors.learned.features import CENSORED, POWERS, REACHED
+from softwalltime.predict.predictors.learned.network import Weights
 
 masses = st.lists(st.floats(0, 10), min_size=SIZE, max_size=SIZE).map(np.array)
 SMEARS = [np.eye(SIZE), *smears()]

@@ -1,8 +1,8 @@
 """Teach predictors that are fitted."""
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.registry import make
 
 
 def taught(spec: str, jobs: list[CompletedJob]) -> Predictor:

@@ -9,10 +9,10 @@ import pytest
 from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from softwalltime.errors import OptionError
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.predictors import registry
-from softwalltime.predictors.registry import make
+from softwalltime.core.errors import OptionError
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.predict.predictors import registry
+from softwalltime.predict.predictors.registry import make
 from tests.predictors.teaching import taught
 from tests.samples import job
 
@@ -82,7 +82,7 @@ def test_without_scikit_learn_it_is_listed_with_the_reason(monkeypatch: pytest.M
         importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else there(name, *rest)
     )
     for module in ("adaboost", "random_forest"):
-        monkeypatch.delitem(sys.modules, f"softwalltime.predictors.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"softwalltime.predict.predictors.{module}", raising=False)
     registry.entries.cache_clear()
     try:
         entry = next(entry for entry in registry.entries() if entry.name == "adaboost")
@@ -94,4 +94,4 @@ def test_without_scikit_learn_it_is_listed_with_the_reason(monkeypatch: pytest.M
     finally:
         monkeypatch.undo()
         registry.entries.cache_clear()
-        importlib.import_module("softwalltime.predictors.adaboost")
+        importlib.import_module("softwalltime.predict.predictors.adaboost")

@@ -9,21 +9,28 @@ from random import Random
 import numpy as np
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.events import Ended, Kind, Submitted
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.calibrated import PRESENT, Calibrated, CalibratedOptions
-from softwalltime.predictors.learned import attention
-from softwalltime.predictors.learned.attention import estimate_runtime, gather_features, smears
-from softwalltime.predictors.learned.distribution import REACHES, SIZE
-from softwalltime.predictors.learned.features import JOB_FEATURES, LARGEST, PAIR_FEATURES, WIDTHS, Estimate, Known
-from softwalltime.predictors.learned.gather import gather
-from softwalltime.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
-from softwalltime.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.errors import OptionError
+from softwalltime.core.events import Ended, Kind, Submitted
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.calibrated import PRESENT, Calibrated, CalibratedOptions
+from softwalltime.predict.predictors.learned import attention
+from softwalltime.predict.predictors.learned.attention import estimate_runtime, gather_features, smears
+from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE
+from softwalltime.predict.predictors.learned.features import (
+    JOB_FEATURES,
+    LARGEST,
+    PAIR_FEATURES,
+    WIDTHS,
+    Estimate,
+    Known,
+)
+from softwalltime.predict.predictors.learned.gather import gather
+from softwalltime.predict.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
+from softwalltime.predict.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
+from softwalltime.predict.predictors.registry import make
 from tests.predictors.distributions import evaluate, mixture
 from tests.samples import job
 

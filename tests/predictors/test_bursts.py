@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.predictors.learned.bursts import MAX_USER_JOBS, MEMORY, USERS, RecentShare
+from softwalltime.predict.predictors.learned.bursts import MAX_USER_JOBS, MEMORY, USERS, RecentShare
 
 
 def test_few_jobs_count_in_full_and_a_burst_as_few() -> None:

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Ended, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
-from softwalltime.predictors.learned.attention import best_bin
-from softwalltime.predictors.learned.distribution import (
+from softwalltime.core.events import Ended, Kind, Started, Submitted
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predict.predictors.learned.attention import best_bin
+from softwalltime.predict.predictors.learned.distribution import (
     MIDDLE,
     REACHES,
     SIZE,
@@ -28,13 +31,10 @@ from softwalltime.predictors.learned.distribution import (
     remaining,
     seconds_of,
 )
-from softwalltime.predictors.learned.features import Estimate, Known
-from softwalltime.predictors.learned.network import untrained
-from softwalltime.predictors.learned.price import least_error_bin
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.predict.predictors.learned.features import Estimate, Known
+from softwalltime.predict.predictors.learned.network import untrained
+from softwalltime.predict.predictors.learned.price import least_error_bin
+from softwalltime.predict.predictors.registry import make
 from tests.predictors.distributions import kaplan_meier, masses
 from tests.samples import job, trace
 
@@ -329,7 +329,7 @@ def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
 def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("softwalltime.predictors.calibrated.PROJECTS", 4)
+    monkeypatch.setattr("softwalltime.predict.predictors.calibrated.PROJECTS", 4)
     predictor = make("calibrated")
     for number in range(10):
         predictor.learn(job(end=100 + number, runtime=5, walltime=3600 + number, job_id=f"{number}.srv"))

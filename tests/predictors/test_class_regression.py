@@ -12,12 +12,12 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.svm import SVR
 
-from softwalltime.errors import OptionError
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.predictors import registry
-from softwalltime.predictors.registry import make
-from softwalltime.predictors.regression import class_regression
-from softwalltime.predictors.regression.class_regression import (
+from softwalltime.core.errors import OptionError
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.predict.predictors import registry
+from softwalltime.predict.predictors.registry import make
+from softwalltime.predict.predictors.regression import class_regression
+from softwalltime.predict.predictors.regression.class_regression import (
     FEATURES,
     ClassJob,
     Floats,
@@ -25,7 +25,7 @@ from softwalltime.predictors.regression.class_regression import (
     features,
     training_rows,
 )
-from softwalltime.predictors.trip import Trip, choose_penalties, fit_line
+from softwalltime.predict.predictors.trip import Trip, choose_penalties, fit_line
 from tests.predictors.teaching import taught
 from tests.samples import job
 
@@ -211,7 +211,7 @@ def test_without_scikit_learn_both_are_listed_with_the_reason_and_trip_works(mon
         importlib.util, "find_spec", lambda name, *rest: None if name == "sklearn" else there(name, *rest)
     )
     for module in ("svr", "random_forest"):
-        monkeypatch.delitem(sys.modules, f"softwalltime.predictors.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"softwalltime.predict.predictors.{module}", raising=False)
     registry.entries.cache_clear()
     try:
         for name in ("svr", "random-forest"):
@@ -224,4 +224,4 @@ def test_without_scikit_learn_both_are_listed_with_the_reason_and_trip_works(mon
         monkeypatch.undo()
         registry.entries.cache_clear()
         for module in ("svr", "random_forest"):
-            importlib.import_module(f"softwalltime.predictors.{module}")
+            importlib.import_module(f"softwalltime.predict.predictors.{module}")

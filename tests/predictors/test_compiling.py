@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.predictors.learned.user_jobs import ROW
+from softwalltime.predict.predictors.learned.user_jobs import ROW
 from tests.samples import ROOT
 
 PROGRAM = """
 import numpy as np
-from softwalltime.predictors.learned.sequence import present_at
+from softwalltime.predict.predictors.learned.sequence import present_at
 running = np.zeros((20, 1))
 present_at(np.ones((20, 1)), 0, 1, -1, 5.0, np.empty(1, np.int64), running)
 print(int(running.sum()), end="")
@@ -43,7 +43,7 @@ def test_a_process_that_may_not_execute_what_it_compiles_says_which_setting_forb
 import ctypes
 # prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN): what MemoryDenyWriteExecute of systemd does.
 print(ctypes.CDLL(None).prctl(65, 1, 0, 0, 0))
-from softwalltime.predictors.registry import make
+from softwalltime.predict.predictors.registry import make
 make("calibrated")
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.predictors.base import History, Predictor
-from softwalltime.predictors.calibrated import CalibratedOptions
-from softwalltime.predictors.registry import available, make
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.predictors.base import History, Predictor
+from softwalltime.predict.predictors.calibrated import CalibratedOptions
+from softwalltime.predict.predictors.registry import available, make
 from tests.samples import events, job
 
 every_predictor = pytest.mark.parametrize("predictor", available(), ids=lambda predictor: predictor.name)

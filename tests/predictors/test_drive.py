@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import pytest
 
-from softwalltime.drive import PredictorDriver, PredictorErrors, PredictorFailure
-from softwalltime.events import Ended, Event, Submitted
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.base import EVERYTHING, History, Options, Predictor
-from softwalltime.reasons import Reason
+from softwalltime.core.events import Ended, Event, Submitted
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.drive import PredictorDriver, PredictorErrors, PredictorFailure
+from softwalltime.predict.predictors.base import EVERYTHING, History, Options, Predictor
 from tests.samples import job
 
 STEPS = ("history", "fit", "predict", "observe", "learn")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.events import Ended, Started
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.gaussier import (
+from softwalltime.core.errors import OptionError
+from softwalltime.core.events import Ended, Started
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.predict.predictors.gaussier import (
     FEATURES,
     LATENESS,
     MAX_USER_RUNS,
@@ -20,7 +20,7 @@ from softwalltime.predictors.gaussier import (
     slope,
     weight_of,
 )
-from softwalltime.predictors.registry import make
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 DAY = 86400

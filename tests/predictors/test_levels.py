@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.predictors.learned.distribution import (
+from softwalltime.predict.predictors.learned.distribution import (
     KNOTS,
     MIDDLE,
     REACHES,
@@ -16,7 +16,7 @@ from softwalltime.predictors.learned.distribution import (
     bin_of,
     logs_at,
 )
-from softwalltime.predictors.learned.levels import Levels
+from softwalltime.predict.predictors.learned.levels import Levels
 from tests.predictors.distributions import masses
 
 WALLTIME = 1000.0

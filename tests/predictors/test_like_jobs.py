@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.predictors.keys import KEYS
-from softwalltime.predictors.last_jobs import LastJobs
-from softwalltime.predictors.like_jobs import RecentJobs
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.predictors.keys import KEYS
+from softwalltime.predict.predictors.last_jobs import LastJobs
+from softwalltime.predict.predictors.like_jobs import RecentJobs
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 WINDOW = 5

@@ -1,7 +1,7 @@
 """The median of jobs that were submitted alike."""
 
-from softwalltime.jobs import NoPrediction, Prediction
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import NoPrediction, Prediction
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 DAY = 86400

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.predictors.learned.user_jobs import PresentJobs
+from softwalltime.predict.predictors.learned.user_jobs import PresentJobs
 
 STEP = st.tuples(
     st.sampled_from(("submit", "submit", "start", "leave")),

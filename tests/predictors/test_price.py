@@ -6,9 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
-from softwalltime.predictors.learned.attention import best_bin
-from softwalltime.predictors.learned.distribution import REACHES, SIZE
-from softwalltime.predictors.learned.price import CELLS, LOWEST, WIDTH, Price, critical_cell
+from softwalltime.predict.predictors.learned.attention import best_bin
+from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE
+from softwalltime.predict.predictors.learned.price import CELLS, LOWEST, WIDTH, Price, critical_cell
 
 
 def cell_of(log_critical: float) -> int:

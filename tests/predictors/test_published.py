@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 DAY = 86400

@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors import registry
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.registry import ENTRY_POINT_GROUP, entries, find, make, split_specs
+from softwalltime.core.errors import OptionError
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.predict.predictors import registry
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.registry import ENTRY_POINT_GROUP, entries, find, make, split_specs
 from tests.samples import job
 
 
@@ -112,7 +112,7 @@ def test_one_that_cannot_be_used_is_listed_with_the_reason() -> None:
     problems = {entry.name: entry.problem for entry in entries() if entry.predictor is None}
     assert problems == {
         "broken": "ModuleNotFoundError: No module named 'package_that_is_not_there'",
-        "wrong": "TypeError: dict is not a subclass of softwalltime.predictors.base.Predictor",
+        "wrong": "TypeError: dict is not a subclass of softwalltime.predict.predictors.base.Predictor",
         "v1": "its name 'v1' is taken by softwalltime",
     }
     with pytest.raises(OptionError, match="'broken' of package_that_is_not_there:X cannot be used"):

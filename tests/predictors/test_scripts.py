@@ -6,10 +6,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.learned.user_jobs import NAME, OTHER_NAME, QUEUE, like_script, named_by_script, row_of
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.learned.user_jobs import (
+    NAME,
+    OTHER_NAME,
+    QUEUE,
+    like_script,
+    named_by_script,
+    row_of,
+)
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 HOUR = 3600

@@ -6,10 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softwalltime.predictors.learned import sequence
-from softwalltime.predictors.learned.distribution import Floats
-from softwalltime.predictors.learned.sequence import Then
-from softwalltime.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, START, SUBMITTED, UserJobs, row_of
+from softwalltime.predict.predictors.learned import sequence
+from softwalltime.predict.predictors.learned.distribution import Floats
+from softwalltime.predict.predictors.learned.sequence import Then
+from softwalltime.predict.predictors.learned.user_jobs import (
+    END,
+    KEY,
+    MIN_USER_JOBS,
+    START,
+    SUBMITTED,
+    UserJobs,
+    row_of,
+)
 from tests.samples import job
 
 JOBS = 400

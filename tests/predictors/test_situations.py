@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from softwalltime.predictors.learned.distribution import KNOTS, SIZE, Quantiles, remaining
-from softwalltime.predictors.learned.levels import FEW_JOBS, RUNS_S, Situations
+from softwalltime.predict.predictors.learned.distribution import KNOTS, SIZE, Quantiles, remaining
+from softwalltime.predict.predictors.learned.levels import FEW_JOBS, RUNS_S, Situations
 
 WALLTIME = 86_400.0
 

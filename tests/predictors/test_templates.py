@@ -2,10 +2,10 @@
 
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.jobs import Prediction
-from softwalltime.predictors.base import Predictor
-from softwalltime.predictors.registry import make
+from softwalltime.core.errors import OptionError
+from softwalltime.core.jobs import Prediction
+from softwalltime.predict.predictors.base import Predictor
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 DAY = 86400

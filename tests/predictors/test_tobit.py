@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
-from softwalltime.predictors.regression.tobit import TobitFit, fit_tobit
+from softwalltime.predict.predictors.regression.tobit import TobitFit, fit_tobit
 
 Floats = NDArray[np.float64]
 TRUE = np.array([2.0, -1.0, 0.0, 0.5])

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.replay.metrics import WARM_UP
-from softwalltime.replay.sweep.snapshot import take
-from softwalltime.replay.sweep.trials import Part, TrialTask
-from softwalltime.states import TEACHING
+from softwalltime.core.states import TEACHING
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP
+from softwalltime.measure.replay.sweep.jobs_file import take
+from softwalltime.measure.replay.sweep.trials import Part, TrialTask
 from tests.samples import job
 
 

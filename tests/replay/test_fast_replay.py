@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.policy.decide import decide
-from softwalltime.policy.site import KEEP, WALLTIME, JobPolicy
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
-from softwalltime.replay.fast_replay import clamp_all, drive, drive_specs
-from softwalltime.replay.workload import Workload
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.measure.replay.fast_replay import clamp_all, drive, drive_specs
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.policy.decide import decide
+from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 from tests.spy import Entry, ObservingSpy, Spy, assert_nothing_was_known_early, registered
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.jobs import CompletedJob, Submission, job_of, values_of
-from softwalltime.replay import job_columns
-from softwalltime.replay.fast_replay import drive_specs
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.jobs import CompletedJob, Submission, job_of, values_of
+from softwalltime.measure.replay import job_columns
+from softwalltime.measure.replay.fast_replay import drive_specs
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
 from tests.samples import completed_jobs, job
 
 

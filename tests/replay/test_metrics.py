@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.replay.metrics import Scores, score
-from softwalltime.replay.workload import Workload
+from softwalltime.measure.replay.accuracy_metrics import Scores, score
+from softwalltime.measure.replay.workload import Workload
 from tests.samples import job
 
 

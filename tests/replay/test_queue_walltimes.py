@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
+from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
 from tests.samples import job
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import as_pbs, write_logs
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.metrics import score
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.accuracy_metrics import score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.registry import make
 from tests.samples import trace
 
 # accuracy mean, median, underestimated, badly, not adjusted, mean absolute error

@@ -7,11 +7,11 @@ import pytest
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.metrics import score
-from softwalltime.replay.workload import OTHER_DAYS, Scoring, Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.accuracy_metrics import score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import OTHER_DAYS, Scoring, Workload
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job, trace
 
 DAY = 86400

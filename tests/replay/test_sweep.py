@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.errors import OptionError, SoftwalltimeError, SourceError
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.learned.network import SHIPPED, dump
-from softwalltime.predictors.learned.network import load as read_weights
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.metrics import WARM_UP, score
-from softwalltime.replay.sweep.grid import expand, expand_all
-from softwalltime.replay.sweep.snapshot import load, take
-from softwalltime.replay.sweep.trials import TrialTask, run_trial
-from softwalltime.replay.workload import Workload
-from softwalltime.states import TEACHING, State
+from softwalltime.core.errors import OptionError, SoftwalltimeError, SourceError
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP, score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.sweep.grid import expand, expand_all
+from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.trials import TrialTask, run_trial
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.learned.network import SHIPPED, dump
+from softwalltime.predict.predictors.learned.network import load as read_weights
+from softwalltime.predict.predictors.registry import make
 from tests.replay.conftest import with_spec
 from tests.samples import completed_jobs, job
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.errors import SoftwalltimeError, UsageError
-from softwalltime.replay.sweep import workers as workers_module
-from softwalltime.replay.sweep.grid import expand
-from softwalltime.replay.sweep.trials import Trial, TrialTask, run_trial
-from softwalltime.replay.sweep.workers import Workers, dask_workers, local_workers
+from softwalltime.core.errors import SoftwalltimeError, UsageError
+from softwalltime.measure.replay.sweep import workers as workers_module
+from softwalltime.measure.replay.sweep.grid import expand
+from softwalltime.measure.replay.sweep.trials import Trial, TrialTask, run_trial
+from softwalltime.measure.replay.sweep.workers import Workers, dask_workers, local_workers
 from tests.dask_cluster import cluster
 from tests.replay.conftest import with_spec
 from tests.service.running import PATIENT
@@ -50,7 +50,7 @@ def test_a_process_that_is_killed_ends_the_run_with_advice() -> None:
 
 HEARING = """
 import functools, signal
-from softwalltime.replay.sweep.workers import local_workers
+from softwalltime.measure.replay.sweep.workers import local_workers
 blocked = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK)
 print(*(signal.SIGINT not in each for each in local_workers(2).do(blocked, [()] * 4)))
 print(signal.SIGINT not in blocked(()))

@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import NEVER_RAN, NO_WALLTIME, Workload
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import NEVER_RAN, NO_WALLTIME, Workload
+from softwalltime.predict.predictors.base import Options, Predictor
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.reports.columns import Columns, make_columns
 from softwalltime.reports.page import Origin, render
-from softwalltime.reports.report import Report, ReportOptions, make_report
+from softwalltime.reports.report_figures import Report, ReportOptions, make_report
 from tests.samples import job
 
 SPECS = ("request", "v1", "v2", "v3", "v4", "percentile")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.reports.advice import advise_users, measure_earlier_starts, with_messages
-from softwalltime.shorter_walltimes import suggest
-from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.jobs import Jobs, jobs_of
+from softwalltime.core.shorter_walltimes import suggest
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.reports.user_advice import advise_users, measure_earlier_starts, with_messages
 from tests.samples import RECORDED_LOG, job, trace
 
 HOUR = 3600

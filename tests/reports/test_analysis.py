@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.metrics import Errors
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.accuracy_metrics import Errors
 from softwalltime.reports.before_after import WEEK, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.groups import (
     Group,

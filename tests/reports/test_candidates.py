@@ -2,7 +2,10 @@
 
 import pytest
 
-from softwalltime.policy.presets import BALANCED_WAITING, HALF, HOUR, MEDIAN, PRESETS
+from softwalltime.measure.simulation import names
+from softwalltime.measure.simulation.engine import check
+from softwalltime.measure.simulation.policies import SchedulerPolicy, read_policies
+from softwalltime.predict.policy.presets import BALANCED_WAITING, HALF, HOUR, MEDIAN, PRESETS
 from softwalltime.reports.candidates import (
     BASELINES,
     Baseline,
@@ -11,9 +14,6 @@ from softwalltime.reports.candidates import (
     preset_policy,
     usual_baseline,
 )
-from softwalltime.simulation import names
-from softwalltime.simulation.engine import check
-from softwalltime.simulation.policies import SchedulerPolicy, read_policies
 from tests.samples import ROOT
 
 TODAY = SchedulerPolicy(backfill="pbs")

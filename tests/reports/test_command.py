@@ -10,7 +10,7 @@ from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
-from softwalltime.policy.plan_file import read_plan
+from softwalltime.predict.policy.plan_file import read_plan
 from tests.reports.fixtures import Elements
 from tests.samples import RECORDED_LOG
 

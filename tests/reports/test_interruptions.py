@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.jobs import DecisionRecord, Submission, SubmissionDecisions
-from softwalltime.policy.plan_file import PlannedLive
-from softwalltime.policy.presets import BALANCED_WAITING, MEDIAN
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.core.jobs import DecisionRecord, Submission, SubmissionDecisions
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.predict.policy.plan_file import PlannedLive
+from softwalltime.predict.policy.presets import BALANCED_WAITING, MEDIAN
 from softwalltime.reports.before_after import interruptions, recorded_decisions
 from softwalltime.reports.verification import verify
 from softwalltime.store.predictions import add_decisions, count_decisions

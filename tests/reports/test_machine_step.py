@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.cli.sources import load_columns
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.settings import Settings
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.reports.likeness import WEEK_S, machine_step
 from softwalltime.reports.recommendation import Verdict, recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
-from softwalltime.settings import Settings
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.workloads.synthetic import generate
 from tests.samples import trace
 
 FIRST, SECOND = generate(3000, seed=1), generate(3000, seed=2)

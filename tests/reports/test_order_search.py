@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.policy.plan_file import plan_text, read_plan
-from softwalltime.policy.power_order import PowerOrder
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import SimulationResult, results
+from softwalltime.measure.simulation.shaking import shaken
+from softwalltime.predict.policy.plan_file import plan_text, read_plan
+from softwalltime.predict.policy.power_order import PowerOrder
 from softwalltime.reports import recommendation
 from softwalltime.reports.candidates import STRICT_ARRIVAL, WITHOUT_LIVE, Candidate, common_candidates
 from softwalltime.reports.order_search import (
@@ -33,10 +37,6 @@ from softwalltime.reports.simulation import (
     policies_of,
     prepare,
 )
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import SimulationResult, results
-from softwalltime.simulation.shaking import shaken
 from tests.samples import job
 
 HOUR, WEEK = 3600, 7 * 86400

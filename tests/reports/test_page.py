@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.groups import rates_by_week
 from softwalltime.reports.page import whole_options
 from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.recommendation import Verdict
-from softwalltime.reports.report import Report, ReportOptions, make_report, total_work
+from softwalltime.reports.report_figures import Report, ReportOptions, make_report, total_work
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
-from softwalltime.simulation.differences import Interval
 from tests.reports.fixtures import DAY, SPECS, Elements, made, page, steady_jobs
 from tests.samples import job
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
 KEY = b"0123456789abcdef"

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softwalltime.cli.advice import write_plan
-from softwalltime.live.options import inert, live_options, read_policy
-from softwalltime.policy.plan_file import read_plan
-from softwalltime.policy.presets import HALF, HOUR
-from softwalltime.policy.site import site_policy
+from softwalltime.cli.recommendation_output import write_plan
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.predict.policy.plan_file import read_plan
+from softwalltime.predict.policy.presets import HALF, HOUR
+from softwalltime.predict.policy.site import site_policy
 from softwalltime.reports.candidates import Candidate, common_candidates, own_candidates
 from softwalltime.reports.likeness import BothWaits, Level, Likeness, doubts, likeness_line
 from softwalltime.reports.recommendation import (
@@ -25,8 +26,7 @@ from softwalltime.reports.recommendation import (
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped, compare
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
-from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.metrics import Metrics
+from softwalltime.service.live.live_options import inert, live_options, read_policy
 
 TODAY = Metrics(
     wait_mean=10_800, wait_p95=50_000, wait_max=200_000, bsld10_mean=20, wide_wait_p99=100_000, weighted_wait=9000,

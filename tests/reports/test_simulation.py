@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.cli.sources import load_columns
-from softwalltime.replay.workload import Workload
+from softwalltime.core.settings import Settings
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation import runs
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.simulation import (
     SimulationInput,
@@ -16,8 +18,6 @@ from softwalltime.reports.simulation import (
     simulate_candidates,
 )
 from softwalltime.reports.waits_by_class import KINDS, LARGEST
-from softwalltime.settings import Settings
-from softwalltime.simulation import runs
 from tests.reports.fixtures import steady_jobs
 from tests.samples import job, trace
 

@@ -10,12 +10,12 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.cli.sources import load_columns
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.settings import Settings
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.reports.recommendation import Recommendation, Verdict, recommend_on
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
-from softwalltime.settings import Settings
-from softwalltime.workloads.synthetic import generate
 from tests.samples import trace
 
 DAY = 86400

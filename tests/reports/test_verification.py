@@ -12,18 +12,18 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.writer import as_pbs, write_logs
 from softwalltime.cli import run
-from softwalltime.jobs import CompletedJob, DecisionRecord, Submission
-from softwalltime.policy.plan_file import Plan, PromisedChange, PromisedClass, plan_text
-from softwalltime.policy.site import user_rank
-from softwalltime.promises import Outcome, Promise
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.core.jobs import CompletedJob, DecisionRecord, Submission
+from softwalltime.core.promises import Outcome, Promise
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.plan_file import Plan, PromisedChange, PromisedClass, plan_text
+from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.candidates import preset_policies
 from softwalltime.reports.verification import VerifyDocument, verify
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import jobs_of
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import store_promises
-from softwalltime.workloads.synthetic import generate
 from tests.documented import documented, documented_rows
 from tests.policy.test_plan_file import PLAN
 from tests.samples import job

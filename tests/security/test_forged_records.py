@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.accounting import cut, files
+from softwalltime.accounting import cut, daily_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.predict.predictors.registry import make
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EPOCH = int(NOON.timestamp())
@@ -146,7 +146,7 @@ def test_another_users_prediction_does_not_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [100, 3000, 10**6])
 def test_block_boundaries_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(files, "BLOCK", size)
+    monkeypatch.setattr(daily_files, "BLOCK", size)
     account = "x\n" + "".join(FORGED) * 30 + forged_ends("E")["another user's record"]
     honest, _ = jobs(tmp_path, day([]))
     assert jobs(tmp_path, day([record("E", 0, 9, "mallory", account=account)]))[0] == honest

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import Prediction, Submission
-from softwalltime.policy.power_order import PowerOrder
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import Prediction, Submission
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.power_order import PowerOrder
+from softwalltime.predict.predictors.registry import make
 from softwalltime.reports.candidates import preset_policy
-from softwalltime.workloads.synthetic import generate
 from tests.benchmarks.bench_attacks import Attack, gains
 from tests.benchmarks.bench_gaming import HONEST, OTHER, gamed, main
 from tests.samples import ROOT, job

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from softwalltime.emulation.pbs.events import Site, queued
-from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
-from softwalltime.jobs import Submission
+from softwalltime.core.jobs import Submission
+from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Site, queued
 from tests.hooks import conftest as of_hooks
 from tests.hooks.jobs import events
 from tests.hooks.peer import Peer

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import DecisionRecord, Submission
+from softwalltime.core.jobs import DecisionRecord, Submission
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.connections import connect
-from softwalltime.store.jobs import read_jobs
 from softwalltime.store.predictions import add_decisions
 from tests.samples import ROOT, job
 from tests.store.stored import add_jobs

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from softwalltime.accounting import files
+from softwalltime.accounting import daily_files
 from softwalltime.service import daemon, follow, ingest, reading, worker
 from tests.samples import ROOT
 
@@ -57,7 +57,7 @@ def main() -> None:
     from softwalltime.cli import main as run
 
     assert daemon
-    ingest.LINES, files.BLOCK = LINES, BLOCK
+    ingest.LINES, daily_files.BLOCK = LINES, BLOCK
     reading.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
     follow.INTERVAL = worker.INTERVAL = INTERVAL
     # No parent waits for the killed processes.

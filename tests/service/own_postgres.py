@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
 from tests.service.running import suspend_postgres, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from softwalltime.service.protocol import NoAnswerError, ask
 
 PATIENT = 120.0

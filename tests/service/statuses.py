@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.settings import Settings
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.status import Status
-from softwalltime.settings import Settings
 
 
 @cache

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
+from softwalltime.store.completed_jobs import read_jobs as read_stored
 from softwalltime.store.current import read_current
-from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.service.histories import ExpectedState, expected_state
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.settings import Settings
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service import worker
 from softwalltime.service.daemon import PredictionDaemon
-from softwalltime.settings import Settings
 from tests.samples import job
 from tests.service.running import until
 from tests.store.stored import add_jobs, count_jobs

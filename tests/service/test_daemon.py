@@ -13,9 +13,9 @@ from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
 from softwalltime.service.protocol import NoAnswerError
+from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
-from softwalltime.store.jobs import read_jobs
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
 from tests.documented import documented, documented_rows
 from tests.samples import job

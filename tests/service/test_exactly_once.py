@@ -21,10 +21,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting import files
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting import daily_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import StoreError
+from softwalltime.core.errors import StoreError
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.follow import Follower
 from softwalltime.service.ingest import ingest_logs
@@ -204,7 +204,7 @@ def test_concurrent_threads_store_every_record_once(
     tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingesting, "LINES", 40)
-    monkeypatch.setattr(files, "BLOCK", 2000)
+    monkeypatch.setattr(daily_files, "BLOCK", 2000)
     monkeypatch.setattr(ingesting, "PAUSE", 0.01)
     chance = Random(6)
     folder = write_logs(tmp_path / "accounting", with_rubbish(history(random_plans(chance, 300, 86400)), chance))

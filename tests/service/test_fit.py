@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import pytest
 
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.site import SitePolicy
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.reasons import Reason
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.predict.predictors.base import Options, Predictor
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import Request
 from tests.samples import job

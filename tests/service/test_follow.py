@@ -18,11 +18,11 @@ import pytest
 from sqlalchemy import Engine, event
 
 from softwalltime.accounting.writer import records
+from softwalltime.core.states import TEACHING
 from softwalltime.service import follow as following
 from softwalltime.service.follow import SUMS, Follower, follow
-from softwalltime.states import TEACHING
+from softwalltime.store.completed_jobs import read_jobs as read_stored
 from softwalltime.store.connections import connect
-from softwalltime.store.jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import job
 from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 from softwalltime.service.follow import RETRY, UNKNOWN_AFTER, Follower
 from tests.service.histories import history, random_plans
 from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from softwalltime.service import reading
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.jobs import PreparedJobs
-from softwalltime.store.jobs import read_jobs as read_stored
+from softwalltime.store.completed_jobs import PreparedJobs
+from softwalltime.store.completed_jobs import read_jobs as read_stored
 from softwalltime.store.logs import read_malformed
 from tests.samples import RECORDED_LOG, completed_jobs
 from tests.store.stored import count_jobs
@@ -154,9 +154,9 @@ class AtOnce(Thread):
 def test_many_processes_store_the_same_as_one(
     engine: Engine, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from softwalltime.accounting import files
+    from softwalltime.accounting import daily_files
 
-    monkeypatch.setattr(files, "BLOCK", 3000)
+    monkeypatch.setattr(daily_files, "BLOCK", 3000)
     monkeypatch.setattr(reading, "MIN_PARALLEL_BYTES", 0)
     # Wait for the processes: otherwise these few lines are read before they start.
     monkeypatch.setattr(reading, "Thread", AtOnce)
@@ -173,10 +173,10 @@ def test_many_processes_store_the_same_as_one(
 def test_a_failed_run_continues_from_its_last_commit(
     engine: Engine, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from softwalltime.accounting import files
+    from softwalltime.accounting import daily_files
     from softwalltime.service import ingest as module
 
-    monkeypatch.setattr(files, "BLOCK", 4000)
+    monkeypatch.setattr(daily_files, "BLOCK", 4000)
     monkeypatch.setattr(module, "BATCH", 5)
     real, calls = module.add_prepared_jobs, []
 

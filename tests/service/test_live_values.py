@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import IflError
-from softwalltime.live.options import LiveOptions
-from softwalltime.policy.site import SitePolicy
-from softwalltime.reasons import Reason
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import IflError
+from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.predictors.base import EVERYTHING, History
+from softwalltime.predict.predictors.base import EVERYTHING, History
 from softwalltime.service.worker import together
 from tests.samples import job
 from tests.store.stored import add_jobs

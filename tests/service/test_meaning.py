@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 from softwalltime.accounting.reader import DISAGREEMENT
 from softwalltime.accounting.tally import Tally
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.jobs import read_jobs
+from softwalltime.store.completed_jobs import read_jobs
 from tests.samples import RECORDED_LOG
 from tests.service.stored import current
 

@@ -12,13 +12,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
-from softwalltime.errors import UsageError
-from softwalltime.jobs import DecisionRecord
+from softwalltime.core.errors import UsageError
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.core.settings import load_settings
 from softwalltime.service import metrics
 from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import BOUNDS, Histogram, RequestMetrics, Status
-from softwalltime.settings import load_settings
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
 from tests.service.statuses import new_status

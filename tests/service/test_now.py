@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting import files
+from softwalltime.accounting import daily_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.service import ingest as ingesting
 from softwalltime.service.ingest import ingest_logs
@@ -88,7 +88,7 @@ def test_a_log_read_in_any_pieces_gives_the_same_jobs(
     folder = tmp_path_factory.mktemp("any")
     log = folder / DAY
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "BLOCK", block)
+        patch.setattr(daily_files, "BLOCK", block)
         patch.setattr(ingesting, "LINES", lines)
         for cut in (*sorted(cuts), 1.0):
             written = content[: round(len(content) * cut)]

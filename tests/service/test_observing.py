@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.writer import end_record, queue_record, start_record
-from softwalltime.events import Altered, Deleted, Ended, Started, Submitted
-from softwalltime.jobs import CompletedJob, CurrentJob, Submission
+from softwalltime.core.events import Altered, Deleted, Ended, Started, Submitted
+from softwalltime.core.jobs import CompletedJob, CurrentJob, Submission
 from softwalltime.service.prediction_service import JobEvents
 from tests.samples import job
 from tests.service.running import Daemon, until

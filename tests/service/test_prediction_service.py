@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from softwalltime.policy.site import SitePolicy, user_rank
-from softwalltime.predictors.baselines import Constant
-from softwalltime.reasons import Reason
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.site import SitePolicy, user_rank
+from softwalltime.predict.predictors.baselines import Constant
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import MAX_WAITING_DECISIONS, RequestHandler
 from tests.samples import job

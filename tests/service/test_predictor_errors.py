@@ -10,7 +10,7 @@ from softwalltime.accounting.writer import queue_record
 from softwalltime.cli.overview import overview
 from softwalltime.deployment.check_service import check_daemon
 from softwalltime.deployment.probes import DaemonProbe
-from softwalltime.drive import PredictorFailure
+from softwalltime.predict.drive import PredictorFailure
 from softwalltime.service.metrics import families
 from softwalltime.service.status import Status
 from tests.samples import job

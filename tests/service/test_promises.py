@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import Submission
-from softwalltime.live.options import LiveOptions
-from softwalltime.live.watch import ServerJob
-from softwalltime.policy.site import SitePolicy
-from softwalltime.promises import Outcome, Promise
+from softwalltime.core.jobs import Submission
+from softwalltime.core.promises import Outcome, Promise
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJob
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore

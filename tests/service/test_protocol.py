@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.jobs import MAX_WALLTIME
+from softwalltime.core.jobs import MAX_WALLTIME
 from softwalltime.service.protocol import LONGEST, JobValueError, ProtocolError, answer_set, read_request
 
 JOB = {"user": "alice", "walltime": 3600}

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Deleted, Ended, Event, Started
-from softwalltime.jobs import Submission
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.events import Deleted, Ended, Event, Started
+from softwalltime.core.jobs import Submission
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service import worker as worker_module
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.prediction_service import PredictionService

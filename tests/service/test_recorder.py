@@ -13,13 +13,13 @@ from random import Random
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.core.settings import Settings
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service import request_handler
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.recorder import DecisionRecorder
-from softwalltime.settings import Settings
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.logs import read_malformed
 from tests.samples import job

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import LiveOptions, live_options
-from softwalltime.policy.site import SitePolicy, site_policy
-from softwalltime.predictors.baselines import Constant
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.settings import Settings, load_settings
+from softwalltime.predict.policy.site import SitePolicy, site_policy
+from softwalltime.predict.predictors.baselines import Constant
 from softwalltime.service.daemon import PredictionDaemon
 from softwalltime.service.forecast_thread import StartOptions, start_options
+from softwalltime.service.live.live_options import LiveOptions, live_options
 from softwalltime.service.status import OK
-from softwalltime.settings import Settings, load_settings
 
 POLICY = SitePolicy(mode="shadow", waiting="v2")
 FILES = 500

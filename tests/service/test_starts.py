@@ -13,15 +13,15 @@ import pytest
 from pydantic import TypeAdapter
 from sqlalchemy import Engine, text
 
-from softwalltime.errors import UsageError
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import IflError
+from softwalltime.core.errors import UsageError
+from softwalltime.core.settings import Settings
 from softwalltime.service.forecast_thread import COMMAND, StartOptions, start_options
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import IflError
 from softwalltime.service.start_process import OUT_OF_MEMORY
 from softwalltime.service.start_publisher import StartPublisher, publish, shown_text, shown_times
 from softwalltime.service.status import StartsStatus
-from softwalltime.settings import Settings
-from softwalltime.store.start_times import StoredStart, publish_starts, read_expected
+from softwalltime.store.forecast_rows import StoredStart, publish_starts, read_expected
 from tests.forecast.states import DATA
 from tests.live.emulated import EmulatedServer, agent_at
 from tests.samples import job

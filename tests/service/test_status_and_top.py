@@ -20,8 +20,8 @@ import pytest
 from softwalltime import __version__
 from softwalltime.cli import run
 from softwalltime.cli.overview import latency, overview, problems, span
-from softwalltime.formatting import size
-from softwalltime.jobs import CurrentJob
+from softwalltime.core.formatting import size
+from softwalltime.core.jobs import CurrentJob
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status, StatusError
 from softwalltime.store.connections import connect

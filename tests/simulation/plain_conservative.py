@@ -1,13 +1,13 @@
 """Conservative backfilling in its plainest form: in every pass each job gives up its reservation; slow."""
 
-from softwalltime.simulation.backfilling import DEPTH
-from softwalltime.simulation.machine import Profile, processors_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.system_state import SystemState
+from softwalltime.measure.simulation.backfilling import DEPTH
+from softwalltime.measure.simulation.machine import Profile, processors_of
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.system_state import SystemState
 
 
 class PlainConservative:
-    """A :class:`softwalltime.simulation.backfilling.Discipline` with the rules of :class:`.ConservativeBackfilling`."""
+    """A discipline of backfilling with the rules of :class:`.ConservativeBackfilling`."""
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system

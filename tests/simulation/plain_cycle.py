@@ -3,13 +3,13 @@
 from collections import deque
 from collections.abc import Sequence
 
-from softwalltime.simulation.machine import FOREVER
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.system_state import SystemState
+from softwalltime.measure.simulation.machine import FOREVER
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.system_state import SystemState
 
 
 class PlainCycle:
-    """A :class:`softwalltime.simulation.backfilling.Discipline` with the rules of :class:`.pbs.PbsCycle`."""
+    """A :class:`softwalltime.measure.simulation.backfilling.Discipline` with the rules of :class:`.pbs.PbsCycle`."""
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from softwalltime.simulation.corrections import CORRECTIONS, Estimates
-from softwalltime.simulation.engine import Engine
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.queue import RunningJobs
+from softwalltime.measure.simulation.corrections import CORRECTIONS, Estimates
+from softwalltime.measure.simulation.engine import Engine
+from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.queue import RunningJobs
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.samples import job
 
 MINUTE, HOUR = 60, 3600

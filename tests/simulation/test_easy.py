@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.simulation import queue
-from softwalltime.simulation.engine import Engine, ScheduleOutcome
-from softwalltime.simulation.jobs import UNLIMITED, Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation import queue
+from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
+from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs, jobs_of
 from tests.samples import job
 from tests.simulation import oracle
 
@@ -101,8 +101,8 @@ def test_arrays_in_place_of_lists_and_blocks_of_candidates_change_nothing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queue, "LONG", 2)
         patch.setattr(queue, "_SHORT", 1)
-        patch.setattr("softwalltime.simulation.backfilling.LONG", 2)
-        patch.setattr("softwalltime.simulation.order.BLOCK", 1)
+        patch.setattr("softwalltime.measure.simulation.backfilling.LONG", 2)
+        patch.setattr("softwalltime.measure.simulation.order.BLOCK", 1)
         outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     assert outcome.start.tolist() == expected.start.tolist()
 

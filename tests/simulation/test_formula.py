@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.errors import OptionError
-from softwalltime.simulation.engine import check, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.orders import NAMES, Formula, compiled
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.values import Values
+from softwalltime.core.errors import OptionError
+from softwalltime.measure.simulation.engine import check, simulate
+from softwalltime.measure.simulation.orders import NAMES, Formula, compiled
+from softwalltime.measure.simulation.planned_values import Values
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
 

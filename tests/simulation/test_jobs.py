@@ -1,6 +1,6 @@
 """Which records are simulated, in which order, on which machine."""
 
-from softwalltime.simulation.jobs import UNLIMITED, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, jobs_of
 from tests.samples import job
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.simulation import order as order_module
-from softwalltime.simulation.backfilling import DISCIPLINES
-from softwalltime.simulation.engine import ScheduleOutcome, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.names import ORDERS
-from softwalltime.simulation.order import best_first
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation import order as order_module
+from softwalltime.measure.simulation.backfilling import DISCIPLINES
+from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
+from softwalltime.measure.simulation.names import ORDERS
+from softwalltime.measure.simulation.order import best_first
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 from tests.simulation.plain_conservative import PlainConservative
 from tests.simulation.plain_cycle import PlainCycle
@@ -63,7 +63,7 @@ def assert_equal(found: ScheduleOutcome, expected: ScheduleOutcome) -> None:
 @settings(deadline=None, max_examples=200)
 def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int], policy: SchedulerPolicy) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("softwalltime.simulation.pbs_cycle.LONG", long)
+        patch.setattr("softwalltime.measure.simulation.pbs_cycle.LONG", long)
         patch.setattr(order_module, "BLOCK", long)
         found = simulate(*workload, policy)
         patch.setitem(DISCIPLINES, "pbs", PlainCycle)
@@ -91,7 +91,7 @@ def test_a_ranked_queue_gives_the_schedule_of_sorting_at_each_pass(
     found = simulate(*workload, policy)
     with pytest.MonkeyPatch.context() as patch:
         # No order is fixed, and pieces of candidates are as short as can be.
-        patch.setattr("softwalltime.simulation.system_state._has_fixed_ranks", lambda order: False)
+        patch.setattr("softwalltime.measure.simulation.system_state._has_fixed_ranks", lambda order: False)
         patch.setattr(order_module, "CHUNK", 1)
         expected = simulate(*workload, policy)
     assert_equal(found, expected)

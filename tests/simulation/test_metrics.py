@@ -5,13 +5,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from softwalltime.errors import UsageError
-from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
-from softwalltime.simulation.engine import ScheduleOutcome, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.metrics import OTHERS, Metrics, classes, measure, measure_classes
-from softwalltime.simulation.names import CLASSES
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.differences import Interval, differences, interval, means, relative_changes
+from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
+from softwalltime.measure.simulation.names import CLASSES
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import OTHERS, Metrics, classes, measure, measure_classes
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
 # Four processors.  The first two run at once; the third waits for both; the fourth overtakes it.

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from softwalltime.simulation.engine import Engine, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.orders import ORDERS
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.values import Values
+from softwalltime.measure.simulation.engine import Engine, simulate
+from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.orders import ORDERS
+from softwalltime.measure.simulation.planned_values import Values
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
 NOW = 5000

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.errors import OptionError, SoftwalltimeError, UsageError
-from softwalltime.simulation.engine import check
-from softwalltime.simulation.policies import SchedulerPolicy, policy_of, read_policies
+from softwalltime.core.errors import OptionError, SoftwalltimeError, UsageError
+from softwalltime.measure.simulation.engine import check
+from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of, read_policies
 
 
 def test_a_name_lists_the_values_other_than_the_default() -> None:

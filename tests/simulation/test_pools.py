@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from softwalltime.errors import UsageError
-from softwalltime.simulation.engine import Engine, ScheduleOutcome, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.pools import Pools, Shares, Window
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.pools import Pools, Shares, Window
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
 

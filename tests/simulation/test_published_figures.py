@@ -7,10 +7,10 @@ import pytest
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import measure
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import trace
 
 MACHINES = {"KTH-SP2": 100, "SDSC-SP2": 128}

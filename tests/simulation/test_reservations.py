@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.errors import OptionError, UsageError
-from softwalltime.simulation.engine import check, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.machine import FOREVER, Calendar, Processors, Profile
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.errors import OptionError, UsageError
+from softwalltime.measure.simulation.engine import check, simulate
+from softwalltime.measure.simulation.machine import FOREVER, Calendar, Processors, Profile
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 from tests.simulation.test_easy import ORDERS, Workload, run, workloads
 

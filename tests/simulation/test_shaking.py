@@ -4,10 +4,10 @@ from collections import defaultdict
 
 import pytest
 
-from softwalltime.errors import UsageError
-from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.names import SHAKES
-from softwalltime.simulation.shaking import WEEK, shaken
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.names import SHAKES
+from softwalltime.measure.simulation.shaking import WEEK, shaken
+from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 
 @pytest.mark.parametrize("shake", SHAKES)

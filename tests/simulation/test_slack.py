@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.errors import OptionError, UsageError
+from softwalltime.core.errors import OptionError, UsageError
+from softwalltime.measure.simulation import slack as slack_module
+from softwalltime.measure.simulation.engine import Engine, check, simulate
+from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.names import ORDERS
+from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of, read_policies
+from softwalltime.measure.simulation.schedule_metrics import measure
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import Vnodes, vnodes_of
 from softwalltime.reports.candidates import preset_policies
-from softwalltime.simulation import slack as slack_module
-from softwalltime.simulation.engine import Engine, check, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.metrics import measure
-from softwalltime.simulation.names import ORDERS
-from softwalltime.simulation.policies import SchedulerPolicy, policy_of, read_policies
-from softwalltime.simulation.vnodes import Vnodes, vnodes_of
 from tests.samples import ROOT, job
 from tests.simulation.test_long_queues import FORMULAS, backlogs
 

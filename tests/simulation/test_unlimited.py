@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import classes, measure
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs, jobs_of
 from softwalltime.reports.simulation_document import unscored_line
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import UNLIMITED, Jobs, jobs_of
-from softwalltime.simulation.metrics import classes, measure
-from softwalltime.simulation.policies import SchedulerPolicy
 from tests.samples import job
 
 

@@ -6,22 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softwalltime.errors import OptionError
-from softwalltime.events import Event, Kind
-from softwalltime.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.predictors.base import Options, Predictor
-from softwalltime.predictors.calibrated import Calibrated
-from softwalltime.predictors.learned.network import dump, untrained
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.workload import Workload
-from softwalltime.simulation.engine import Engine, check, simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.machine import Processors
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.system_state import SystemState
-from softwalltime.simulation.values import sources
+from softwalltime.core.errors import OptionError
+from softwalltime.core.events import Event, Kind
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.engine import Engine, check, simulate
+from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.planned_values import sources
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.system_state import SystemState
+from softwalltime.predict.predictors.base import Options, Predictor
+from softwalltime.predict.predictors.calibrated import Calibrated
+from softwalltime.predict.predictors.learned.network import dump, untrained
+from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
 
@@ -160,7 +160,7 @@ def test_a_predictor_that_observes_is_told_after_it_was_asked_and_before_it_lear
     asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener = Listener()
-    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: listener)
+    monkeypatch.setattr("softwalltime.measure.simulation.planned_values.make", lambda spec: listener)
     workload = jobs_of(
         [job(submitted=time, walltime=100, runtime=50, ncpus=1, job_id=name) for time, name in ((0, "a"), (50, "b"))]
     )
@@ -228,7 +228,7 @@ def test_a_predictor_is_fitted_at_the_events_at_which_a_replay_fits_it(
     replayed = Fitted()
     drive(Workload(records), replayed)
     simulated = Fitted()
-    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: simulated)
+    monkeypatch.setattr("softwalltime.measure.simulation.planned_values.make", lambda spec: simulated)
     some = jobs_of(records)
     system(some, sum(some.processors), **{asked: "fitted"})
     expected = [time for time, word, _ in replayed.told if word == "fit"]
@@ -238,7 +238,7 @@ def test_a_predictor_is_fitted_at_the_events_at_which_a_replay_fits_it(
 
 def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener()
-    monkeypatch.setattr("softwalltime.simulation.values.make", lambda spec: listener)
+    monkeypatch.setattr("softwalltime.measure.simulation.planned_values.make", lambda spec: listener)
     workload = jobs_of(
         [job(submitted=time, walltime=900, runtime=900, ncpus=1, job_id=name) for time, name in ((0, "a"), (1, "b"))]
     )

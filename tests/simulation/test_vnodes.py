@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Jobs, jobs_of
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.vnodes import Chunks, ResourceRequest, Vnodes, read_vnodes, request_of, that_fit, vnodes_of
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import (
+    Chunks,
+    ResourceRequest,
+    Vnodes,
+    read_vnodes,
+    request_of,
+    that_fit,
+    vnodes_of,
+)
 from tests.samples import ROOT
 from tests.samples import job as completed_job
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, DecisionRecord
-from softwalltime.policy.site import SitePolicy
-from softwalltime.replay.workload import Workload
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, DecisionRecord
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.daily import refresh

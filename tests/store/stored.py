@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, func, select
 
-from softwalltime.jobs import CompletedJob, values_of
+from softwalltime.core.jobs import CompletedJob, values_of
+from softwalltime.store.completed_jobs import add_prepared_jobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import add_prepared_jobs, prepare_jobs
 from softwalltime.store.logs import Position, move_position, read_positions
 from softwalltime.store.tables import completed_jobs
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine, text
 
-from softwalltime.errors import SoftwalltimeError, StoreError, UsageError
+from softwalltime.core.errors import SoftwalltimeError, StoreError, UsageError
 from softwalltime.store.connections import connect
 
 

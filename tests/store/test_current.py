@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import UNSET, Alter, CompletedJob, CurrentJob, Prediction, Submission
-from softwalltime.predictors.keys import KEYS
-from softwalltime.predictors.registry import make
+from softwalltime.core.jobs import UNSET, Alter, CompletedJob, CurrentJob, Prediction, Submission
+from softwalltime.predict.predictors.keys import KEYS
+from softwalltime.predict.predictors.registry import make
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.current import (
     alter_current,
@@ -21,7 +21,7 @@ from softwalltime.store.current import (
     requeue_current,
     set_current,
 )
-from softwalltime.store.history import last_id
+from softwalltime.store.learning_jobs import last_id
 from tests.samples import completed_jobs, job
 from tests.store.stored import add_jobs
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from softwalltime.errors import StoreError
-from softwalltime.settings import Settings
+from softwalltime.core.errors import StoreError
+from softwalltime.core.settings import Settings
 from softwalltime.store.embedded import programs
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import current, head
 from softwalltime.store.opening import open_store
 from tests.service.running import PATIENT, until
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.postgres
 USER = """
 import sys
 from pathlib import Path
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 
 with embedded_postgres(Path(sys.argv[1]), durable=False) as dsn:
     print(dsn, flush=True)

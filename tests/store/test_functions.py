@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DataError
 
-from softwalltime.jobs import NoPrediction, Prediction, Submission
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.reasons import Reason
-from softwalltime.store.jobs import vacuum_analyze
+from softwalltime.core.jobs import NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.store.completed_jobs import vacuum_analyze
 from tests.samples import job
 from tests.store.stored import add_jobs
 

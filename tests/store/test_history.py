@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import Connection, text
 
-from softwalltime.jobs import CompletedJob, DecisionRecord
-from softwalltime.states import State
-from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
-from softwalltime.store.jobs import read_jobs
+from softwalltime.core.jobs import CompletedJob, DecisionRecord
+from softwalltime.core.states import State
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.store.completed_jobs import read_jobs
+from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.predictions import add_decisions
-from softwalltime.workloads.synthetic import generate
 from tests.samples import job
 from tests.store.stored import add_jobs
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.errors import StoreError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.core.errors import StoreError
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.store.completed_jobs import UnstorableJobError, read_jobs
 from softwalltime.store.connections import connect
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import UnstorableJobError, read_jobs
 from tests.samples import job
 from tests.store.stored import add_jobs, count_jobs
 

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine, MetaData, text
 from sqlalchemy.dialects.postgresql import ENUM
 
-from softwalltime import resources
 from softwalltime.cli import run
-from softwalltime.errors import StoreError, UsageError
-from softwalltime.settings import load_settings
+from softwalltime.core import resources
+from softwalltime.core.errors import StoreError, UsageError
+from softwalltime.core.settings import load_settings
 from softwalltime.store.connections import connect
 from softwalltime.store.definitions import functions
 from softwalltime.store.migrations import check, current, downgrade, head, require_head, upgrade

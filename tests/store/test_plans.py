@@ -12,13 +12,13 @@ from sqlalchemy import Engine, text
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record, queue_record, start_record
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
+from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.connections import connect
-from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
-from softwalltime.store.jobs import vacuum_analyze
+from softwalltime.store.forecast_rows import FORGOTTEN, StoredStart, judge_starts, publish_starts
+from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.retention import RetentionRun
-from softwalltime.store.start_times import FORGOTTEN, StoredStart, judge_starts, publish_starts
 from tests.samples import job
 from tests.service.running import until
 from tests.store.monitored import HOUR, NOW, decision, ended, fresh, rows, store

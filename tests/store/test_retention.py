@@ -14,18 +14,18 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.cli import run
-from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord
-from softwalltime.policy.site import SitePolicy
-from softwalltime.promises import Promise
+from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
+from softwalltime.core.promises import Promise
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
 from softwalltime.store import retention
+from softwalltime.store.completed_jobs import add_interrupted, read_jobs
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.current import read_current, set_current
-from softwalltime.store.history import read_history
-from softwalltime.store.jobs import add_interrupted, read_jobs
+from softwalltime.store.learning_jobs import read_history
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import GuardState, last_late_jobs, open_promises, store_promises, store_state
 from softwalltime.store.retention import MAX_UNCHECKED_ROWS, RefusalReason, RetentionRun, refusals

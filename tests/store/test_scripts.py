@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import CurrentJob, DecisionRecord, Submission
+from softwalltime.core.jobs import CurrentJob, DecisionRecord, Submission
+from softwalltime.store.completed_jobs import add_scripts, read_jobs
 from softwalltime.store.current import read_current, set_current
-from softwalltime.store.history import read_history, read_new
-from softwalltime.store.jobs import add_scripts, read_jobs
+from softwalltime.store.learning_jobs import read_history, read_new
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.retention import RetentionRun
 from tests.samples import job

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime import settings
-from softwalltime.errors import UsageError
-from softwalltime.settings import load_settings
+from softwalltime.core import settings
+from softwalltime.core.errors import UsageError
+from softwalltime.core.settings import load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.events import Kind
-from softwalltime.jobs import CompletedJob, Prediction
-from softwalltime.policy.clamp import soft_walltime
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.policy.clamp import soft_walltime
+from softwalltime.predict.predictors.registry import make
 from tests.samples import events, job, trace
 from tests.store.stored import add_jobs
 

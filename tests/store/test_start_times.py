@@ -6,12 +6,11 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.forecast.self_calibration import RawForecast
-from softwalltime.jobs import CurrentJob
+from softwalltime.core.jobs import CurrentJob
+from softwalltime.measure.forecast.self_calibration import RawForecast
+from softwalltime.store.completed_jobs import add_interrupted
 from softwalltime.store.current import read_overview, set_current
-from softwalltime.store.jobs import add_interrupted
-from softwalltime.store.retention import THINNED, RetentionRun
-from softwalltime.store.start_times import (
+from softwalltime.store.forecast_rows import (
     FORGOTTEN,
     GAP,
     StoredStart,
@@ -23,6 +22,7 @@ from softwalltime.store.start_times import (
     start_quality,
     withdraw_starts,
 )
+from softwalltime.store.retention import THINNED, RetentionRun
 from tests.samples import job
 from tests.store.stored import add_jobs
 

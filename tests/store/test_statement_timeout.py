@@ -6,8 +6,8 @@ from threading import Thread
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.errors import StoreError
-from softwalltime.jobs import DecisionRecord
+from softwalltime.core.errors import StoreError
+from softwalltime.core.jobs import DecisionRecord
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.predictions import add_decisions
 from tests.samples import job

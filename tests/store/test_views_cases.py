@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.reports.columns import make_columns
 from softwalltime.store.definitions import column_comments, views
 from softwalltime.store.logs import MalformedLine, record_malformed

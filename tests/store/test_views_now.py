@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, text
 
-from softwalltime.jobs import CurrentJob
+from softwalltime.core.jobs import CurrentJob
 from softwalltime.store.current import set_current
 from tests.samples import job
 

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.promises import Outcome, Promise
+from softwalltime.core.promises import Outcome, Promise
 from softwalltime.store.daily import recent_waits
 from softwalltime.store.promises import store_promises
 from softwalltime.store.quality import WaitOfSize

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from softwalltime.policy.site import SitePolicy
-from softwalltime.reasons import Reason
+from softwalltime.core.reasons import Reason
+from softwalltime.core.states import State
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.request_handler import RequestHandler
-from softwalltime.states import State
 from tests.samples import job
 from tests.store.monitored import HOUR, NOW, found, fresh, store
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.jobs import DecisionRecord
+from softwalltime.core.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
 from softwalltime.store.retention import RetentionRun
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store

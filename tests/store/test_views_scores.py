@@ -1,4 +1,4 @@
-"""The views' figures are those of replay/metrics.py: on generated jobs, a recorded trace and a recorded log."""
+"""The views' figures are those of accuracy_metrics.py: on generated jobs, a recorded trace and a recorded log."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +9,12 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.metrics import Scores, score
-from softwalltime.replay.workload import Workload
-from softwalltime.workloads.synthetic import generate
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.accuracy_metrics import Scores, score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.registry import make
 from tests.samples import RECORDED_LOG, trace
 from tests.store.monitored import asked, fresh, lately, rows, store
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CompletedJob, DecisionRecord
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob, DecisionRecord
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.reports.columns import make_columns
 from tests.store.monitored import HOUR, NOW, decision, ended, found, fresh, store
 from tests.store.whose_prediction import from_decisions, recorded_predictions

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softwalltime.jobs import DecisionRecord, whole_array
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import DecisionRecord, whole_array
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.reports.columns import Booleans, Columns, Integers
 
 UNRECORDED = "predictor not recorded"

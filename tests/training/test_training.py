@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.predictors.calibrated import Calibrated, CalibratedOptions
-from softwalltime.predictors.learned.attention import estimate_runtime
-from softwalltime.predictors.learned.distribution import SIZE, bin_of
-from softwalltime.predictors.learned.network import load, untrained
-from softwalltime.predictors.registry import make
-from softwalltime.replay.workload import Workload
-from softwalltime.training import weights
-from softwalltime.training.examples import Examples, examples_of
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.training import weights
+from softwalltime.measure.training.examples import Examples, examples_of
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predict.predictors.learned.attention import estimate_runtime
+from softwalltime.predict.predictors.learned.distribution import SIZE, bin_of
+from softwalltime.predict.predictors.learned.network import load, untrained
+from softwalltime.predict.predictors.registry import make
 
 NO_TORCH = "the extra train is not installed (PyTorch)"
 
@@ -69,7 +69,7 @@ def test_a_log_without_scored_jobs_gives_no_examples() -> None:
 
 def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import Attention, mean_parts, train
+    from softwalltime.measure.training.model import Attention, mean_parts, train
 
     trained_on, held_out = examples(2000), examples(800, seed=9)
     model = train(trained_on, epochs=6, seed=1)
@@ -81,7 +81,7 @@ def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
 
 def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
     torch = pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import batch_of, train
+    from softwalltime.measure.training.model import batch_of, train
 
     found = examples(300)
     model = train(found, epochs=2, seed=1)
@@ -105,7 +105,7 @@ def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
 
 def test_equal_seeds_give_equal_weights() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import train
+    from softwalltime.measure.training.model import train
 
     found = examples(300)
     one, same, other = (train(found, epochs=1, seed=seed).weights({}).layers for seed in (1, 1, 2))
@@ -164,7 +164,7 @@ def test_wrong_use_of_the_command_gets_one_line(
 
 def test_as_many_batches_as_pytorch_cannot_schedule_are_trained() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.training.model import train
+    from softwalltime.measure.training.model import train
 
     assert np.isfinite(train(examples(100), epochs=5, seed=1).weights({}).layers[0]).all()
 

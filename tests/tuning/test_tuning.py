@@ -9,21 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softwalltime.errors import SourceError
-from softwalltime.predictors.learned.network import SHIPPED, dump, load
-from softwalltime.predictors.registry import make
-from softwalltime.replay.fast_replay import drive
-from softwalltime.replay.metrics import Scores, score
-from softwalltime.replay.sweep.kept_lines import KeptLines
-from softwalltime.replay.sweep.snapshot import Snapshot, take
-from softwalltime.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
-from softwalltime.replay.sweep.workers import local_workers
-from softwalltime.replay.workload import Workload
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import Experiment
-from softwalltime.states import TEACHING
-from softwalltime.tuning.choice import Chosen, candidates, choose, front, split_at
-from softwalltime.tuning.own_weights import (
+from softwalltime.core.errors import SourceError
+from softwalltime.core.states import TEACHING
+from softwalltime.measure.replay.accuracy_metrics import Scores, score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.sweep.jobs_file import Snapshot, take
+from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.measure.replay.sweep.workers import local_workers
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import Experiment
+from softwalltime.measure.tuning.choice import Chosen, candidates, choose, front, split_at
+from softwalltime.measure.tuning.own_weights import (
     joined,
     weights_of,
     with_both,
@@ -31,7 +29,9 @@ from softwalltime.tuning.own_weights import (
     with_shipped_weights,
     with_weights,
 )
-from softwalltime.workloads.synthetic import generate
+from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.learned.network import SHIPPED, dump, load
+from softwalltime.predict.predictors.registry import make
 
 JOBS = generate(1500, seed=7)
 

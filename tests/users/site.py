@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from softwalltime.jobs import CurrentJob
+from softwalltime.core.jobs import CurrentJob
 from softwalltime.store.current import set_current
-from softwalltime.store.start_times import ExpectedRuntime, StoredStart, publish_runtimes, publish_starts
+from softwalltime.store.forecast_rows import ExpectedRuntime, StoredStart, publish_runtimes, publish_starts
 from tests.samples import job
 from tests.service.running import PATIENT, until
 
@@ -95,7 +95,7 @@ class OwnJobsProcess:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "softwalltime.users.process", self.socket], stderr=log,
+                [sys.executable, "-m", "softwalltime.service.users.process", self.socket], stderr=log,
                 env={**os.environ, "SOFTWALLTIME_DSN": dsn},
             )  # fmt: skip
         until(self._ready)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.core.formatting import local_time
 from softwalltime.deployment.check_service import check_users
-from softwalltime.formatting import local_time
-from softwalltime.users.own_jobs import VERSION, OwnJobs, WaitingJob, chance_by, next_midnight
-from softwalltime.users.server import BUSY
+from softwalltime.service.users.own_jobs import VERSION, OwnJobs, WaitingJob, chance_by, next_midnight
+from softwalltime.service.users.own_jobs_server import BUSY
 from tests.documented import documented, documented_rows
 from tests.users.site import HOUR
 

@@ -14,10 +14,10 @@ from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine
 
-from softwalltime.users import own_jobs
-from softwalltime.users.own_jobs import NoOwnJobsError, ask_own_jobs
-from softwalltime.users.process import listening_socket
-from softwalltime.users.server import BURST
+from softwalltime.service.users import own_jobs
+from softwalltime.service.users.own_jobs import NoOwnJobsError, ask_own_jobs
+from softwalltime.service.users.own_jobs_server import BURST
+from softwalltime.service.users.process import listening_socket
 from tests.samples import ROOT
 from tests.service.running import PATIENT
 from tests.users.site import ME, OTHER, OwnJobsProcess, fill, now
@@ -93,7 +93,7 @@ def test_it_takes_the_socket_of_systemd(
     monkeypatch.setattr(own_jobs, "TIMEOUT", PATIENT)
     path = tmp_path / "me.sock"
     with listening_socket(path) as listener:
-        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.users.process 3<&"$1" "$1"<&-'
+        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.service.users.process 3<&"$1" "$1"<&-'
         process = subprocess.Popen(
             ["/bin/bash", "-c", script.replace('"$1"', str(listener.fileno())), sys.executable],
             pass_fds=[listener.fileno()], env={**os.environ, "SOFTWALLTIME_DSN": role},
@@ -117,7 +117,7 @@ def test_it_takes_the_socket_of_systemd(
 def test_wrong_settings_end_it_with_2_which_systemd_does_not_restart(
     arguments: list[str], environment: dict[str, str], message: str
 ) -> None:
-    command = [sys.executable, "-m", "softwalltime.users.process", *arguments]
+    command = [sys.executable, "-m", "softwalltime.service.users.process", *arguments]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert message in done.stderr

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 
+from softwalltime.service.users.own_jobs import OwnJobs
+from softwalltime.service.users.own_jobs_server import AnswerRows, long_requests
 from softwalltime.store.current import set_current
-from softwalltime.store.own_jobs import LiveRows, OwnRows, read_ended, read_live, read_requests
-from softwalltime.users.own_jobs import OwnJobs
-from softwalltime.users.server import AnswerRows, long_requests
+from softwalltime.store.own_jobs_rows import LiveRows, OwnRows, read_ended, read_live, read_requests
 from tests.samples import job
 from tests.store.stored import add_jobs
 from tests.users.site import HOUR, forecast, publish, runs, waits

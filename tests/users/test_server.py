@@ -12,10 +12,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine
 
-from softwalltime.users import server as server_module
-from softwalltime.users.own_jobs import OwnJobs
-from softwalltime.users.process import OwnJobsReader
-from softwalltime.users.server import BUSY, MOST_OPEN_OF_ONE, Allowance, Answers, OwnJobsServer
+from softwalltime.service.users import own_jobs_server as server_module
+from softwalltime.service.users.own_jobs import OwnJobs
+from softwalltime.service.users.own_jobs_server import BUSY, MOST_OPEN_OF_ONE, Allowance, Answers, OwnJobsServer
+from softwalltime.service.users.process import OwnJobsReader
 from tests.service.running import until
 from tests.users.site import ME, fill, now
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softwalltime.workloads import estimates, lublin
+from softwalltime.measure.workloads import estimates, lublin
 
 HOUR = 3600
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softwalltime.workloads import lublin
+from softwalltime.measure.workloads import lublin
 
 DRAWS = 100_000
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.errors import UsageError
-from softwalltime.jobs import CompletedJob
-from softwalltime.workloads import lublin
-from softwalltime.workloads.cluster import start_times
-from softwalltime.workloads.synthetic import START, generate
+from softwalltime.core.errors import UsageError
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.workloads import lublin
+from softwalltime.measure.workloads.cluster import start_times
+from softwalltime.measure.workloads.synthetic import START, generate
 
 HOUR = 3600
 

@@ -1,13 +1,13 @@
 """A job's submission from its attributes, as qstat and PBS's client library name them.
 
-Records of the accounting log have other names (:data:`softwalltime.jobs.FIELDS`).
+Records of the accounting log have other names (:data:`softwalltime.core.jobs.FIELDS`).
 """
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from softwalltime.accounting.values import size, walltime, whole
-from softwalltime.jobs import Submission
+from softwalltime.accounting.conversions import size, walltime, whole
+from softwalltime.core.jobs import Submission
 
 T = TypeVar("T")
 

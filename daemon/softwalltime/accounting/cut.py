@@ -19,7 +19,7 @@ from calendar import timegm
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-from softwalltime.accounting.files import Block, PartialLine, blocks
+from softwalltime.accounting.daily_files import Block, PartialLine, blocks
 from softwalltime.accounting.log_file import Contents
 
 WINDOW = 1 << 20

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softwalltime.accounting.files import log_day, without_compressed_copies
+from softwalltime.accounting.daily_files import log_day, without_compressed_copies
 from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.recognition import require_log
-from softwalltime.errors import SourceError, UnsuitableFileError, summary
+from softwalltime.core.errors import SourceError, UnsuitableFileError, summary
 
 MAX_DEPTH = 4
 """Levels of folders below the given one that are searched."""

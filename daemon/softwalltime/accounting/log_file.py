@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Protocol
 
-from softwalltime.errors import SourceError, UnsuitableFileError
+from softwalltime.core.errors import SourceError, UnsuitableFileError
 
 _INPUT = 1 << 14
 """Compressed bytes per read."""

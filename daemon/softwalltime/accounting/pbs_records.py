@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from softwalltime.accounting.conversions import duration, epoch, size, walltime, whole
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.shapes import Shapes
-from softwalltime.accounting.values import duration, epoch, size, walltime, whole
-from softwalltime.errors import RecordError
-from softwalltime.jobs import FIELDS, CurrentJob, FieldKind, Values, job_of
+from softwalltime.accounting.record_shapes import Shapes
+from softwalltime.core.errors import RecordError
+from softwalltime.core.jobs import FIELDS, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
 LONGEST_NAMES = 300

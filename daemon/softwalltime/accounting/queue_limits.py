@@ -9,8 +9,8 @@ A file has a line ``queue=HH:MM:SS`` for each queue; ``*`` is every other queue,
 
 from pathlib import Path
 
-from softwalltime.accounting.values import duration
-from softwalltime.errors import SourceError, UsageError
+from softwalltime.accounting.conversions import duration
+from softwalltime.core.errors import SourceError, UsageError
 
 OTHERS = "*"
 """Name for all queues that are not listed."""

@@ -8,14 +8,14 @@ from itertools import accumulate
 from pathlib import Path
 
 from softwalltime.accounting import pbs_records, swf
-from softwalltime.accounting.changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import BOM, LONGEST_LINE, Block, PartialLine, blocks
+from softwalltime.accounting.daily_files import BOM, LONGEST_LINE, Block, PartialLine, blocks
 from softwalltime.accounting.log_file import OpenFile, opened
+from softwalltime.accounting.queue_changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
-from softwalltime.errors import RecordError, SourceError
-from softwalltime.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
+from softwalltime.core.errors import RecordError, SourceError
+from softwalltime.core.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
 DISAGREEMENT = 60
 """Seconds by which resources_used.walltime may differ from end - start: PBS measures it at intervals."""

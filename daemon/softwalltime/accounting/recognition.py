@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 
 from softwalltime.accounting import swf
-from softwalltime.accounting.files import BLOCK, BOM
+from softwalltime.accounting.daily_files import BLOCK, BOM
 from softwalltime.accounting.log_file import OpenFile
-from softwalltime.errors import UnsuitableFileError
+from softwalltime.core.errors import UnsuitableFileError
 
 _START = 1 << 16
 """Bytes at the start of a file that are searched for signs of what it is."""

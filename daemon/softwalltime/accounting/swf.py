@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from sys import intern
 
-from softwalltime.errors import RecordError
-from softwalltime.jobs import MAX_WALLTIME, Values
+from softwalltime.core.errors import RecordError
+from softwalltime.core.jobs import MAX_WALLTIME, Values
 
 COLUMNS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time used",

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Self
 
-from softwalltime.errors import RecordError, SourceError
+from softwalltime.core.errors import RecordError, SourceError
 
 MAX_KEPT_LINES = 1000
 """Maximum number of malformed lines that a tally keeps with their reasons; further ones are only counted."""

@@ -8,9 +8,9 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from softwalltime.accounting.values import clock
-from softwalltime.errors import SourceError
-from softwalltime.jobs import CompletedJob, Submission
+from softwalltime.accounting.conversions import clock
+from softwalltime.core.errors import SourceError
+from softwalltime.core.jobs import CompletedJob, Submission
 
 
 def as_pbs(job: CompletedJob, server: str) -> CompletedJob:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.interruption import handle_signals, interrupted
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.extras import what_to_install
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.extras import what_to_install
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -13,14 +13,14 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
 from softwalltime.cli.sources import STORE, load_columns, problems
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.formatting import day, duration, percent, plural, printable, walltime
-from softwalltime.shorter_walltimes import FITS, LEAST_JOBS
-from softwalltime.text_table import Cell, TextColumn, TextTable
-from softwalltime.written import require_folder, write_csv
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.formatting import day, duration, percent, plural, printable, walltime
+from softwalltime.core.shorter_walltimes import FITS, LEAST_JOBS
+from softwalltime.core.text_table import Cell, TextColumn, TextTable
+from softwalltime.core.written import require_folder, write_csv
 
 if TYPE_CHECKING:
-    from softwalltime.reports.advice import AdviseDocument, RequestAdvice
+    from softwalltime.reports.user_advice import AdviseDocument, RequestAdvice
 
 _TABLE = (
     TextColumn("requested walltime", left=True),
@@ -65,8 +65,9 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
       softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.replay.workload import Workload
-    from softwalltime.reports.advice import (
+    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare
+    from softwalltime.reports.user_advice import (
         MERGED,
         AdviseDocument,
         advise_users,
@@ -74,7 +75,6 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
         merged,
         with_messages,
     )
-    from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare
 
     user, seeds = options.user, options.seeds
     if (user is None) == (options.merge is None):

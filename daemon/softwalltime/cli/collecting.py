@@ -15,10 +15,10 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import write_logs
 from softwalltime.cli.sources import problems
-from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.written import replaced
+from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.reports.pseudonyms import Pseudonyms
-from softwalltime.written import replaced
 
 SERVER = "pbs"
 """In place of the server's name."""

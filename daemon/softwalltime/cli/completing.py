@@ -47,7 +47,7 @@ def _begins_a_file(text: str) -> bool:
 
 def complete_predictor(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a predictor, or the last name of a list."""
-    from softwalltime.predictors.registry import entries
+    from softwalltime.predict.predictors.registry import entries
 
     before, comma, _last = incomplete.rpartition(",")
     names = sorted(before + comma + name for entry in entries() if entry.predictor for name in entry.names)

@@ -11,10 +11,10 @@ import click
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import argument, option, options
+from softwalltime.core.errors import UsageError
+from softwalltime.core.formatting import plural
+from softwalltime.core.text_table import Cell, TextColumn, TextTable
 from softwalltime.deployment.finding import ConfigProblem
-from softwalltime.errors import UsageError
-from softwalltime.formatting import plural
-from softwalltime.text_table import Cell, TextColumn, TextTable
 
 if TYPE_CHECKING:
     from softwalltime.deployment.check_configuration import EffectiveValue
@@ -70,8 +70,8 @@ def check(options: ConfigCheckOptions) -> Result[ConfigCheckDocument]:
       softwalltime config check
       softwalltime config check softwalltime.toml softwalltime_hook.json
     """
+    from softwalltime.core.settings import hidden_file, settings_files
     from softwalltime.deployment.check_configuration import check_environment, check_file, check_guard
-    from softwalltime.settings import hidden_file, settings_files
 
     files = options.files + options.named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
@@ -113,8 +113,8 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     Example:
       softwalltime config show
     """
+    from softwalltime.core.settings import load_settings, settings_files
     from softwalltime.deployment.check_configuration import check_file, effective_values
-    from softwalltime.settings import load_settings, settings_files
 
     files = settings_files(options.file)
     wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]

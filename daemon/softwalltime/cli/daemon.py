@@ -12,12 +12,12 @@ from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import LOG_FORMAT, StoreOptions
 from softwalltime.cli.output import Output, flattened
 from softwalltime.cli.parameters import option, options
-from softwalltime.errors import UsageError
+from softwalltime.core.errors import UsageError
 from softwalltime.service.protocol import NoAnswerError, ask
 
 if TYPE_CHECKING:
+    from softwalltime.core.settings import Settings
     from softwalltime.service.status import Status
-    from softwalltime.settings import Settings
 
 LONGEST_NAME = 16
 """Length of a figure's name up to which all values begin in the same column."""
@@ -72,7 +72,7 @@ class DaemonOptions:
 
     @property
     def socket(self) -> Path:
-        from softwalltime.settings import load_settings
+        from softwalltime.core.settings import load_settings
 
         return load_settings(self.config, socket=self.given_socket).socket
 

@@ -12,7 +12,7 @@ from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import StoreOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.core.errors import SoftwalltimeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import CONFIG
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import options
-from softwalltime.formatting import plural
-from softwalltime.text_table import Meaning
+from softwalltime.core.formatting import plural
+from softwalltime.core.text_table import Meaning
 
 if TYPE_CHECKING:
     from softwalltime.deployment.finding import Finding

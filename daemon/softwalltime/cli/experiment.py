@@ -12,14 +12,14 @@ from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, Seeds, StoreO
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import load_columns, problems
-from softwalltime.errors import UsageError
+from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.experiments.study import Study
-    from softwalltime.experiments.tables import ExperimentDocument, PaperResults
+    from softwalltime.measure.experiments.result_tables import ExperimentDocument, PaperResults
+    from softwalltime.measure.experiments.study import Study
 
 PAPERS = ("tang2013", "chlumsky2022", "fan2017", "rubio2021", "li2004")
-"""The modules of the papers in :mod:`softwalltime.experiments`; the help imports none of them."""
+"""The modules of the papers in :mod:`softwalltime.measure.experiments`; the help imports none of them."""
 SYNTHETIC = 4000
 """Jobs of the synthetic workload that is used where no trace is named."""
 SYNTHETIC_PROCESSORS = 128
@@ -63,8 +63,8 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
       softwalltime experiment chlumsky2022 SDSC-SP2.swf.gz HPC2N.swf.gz --seeds 31-35 -j 2
       softwalltime experiment fan2017 LOGS --predictor v3 --format json
     """
-    from softwalltime.experiments.tables import ExperimentDocument
-    from softwalltime.predictors.registry import make
+    from softwalltime.measure.experiments.result_tables import ExperimentDocument
+    from softwalltime.predict.predictors.registry import make
 
     if options.more and options.paper == "tang2013":
         raise UsageError(f"{options.paper} compares settings of one predictor: omit --predictor")
@@ -74,7 +74,7 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     status = 0
     for source in options.traces or ("",):
         study, remarks, broken = _study(source, options)
-        paper = import_module(f"softwalltime.experiments.{options.paper}")
+        paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
         report: PaperResults = paper.repeat(study, options.more)
         if options.output.form == "table":
             if results:
@@ -90,9 +90,9 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
 
 def _study(source: str, options: ExperimentOptions) -> "tuple[Study, list[str], bool]":
     """Return the study of a trace, remarks about its records, and whether a file cannot be read."""
-    from softwalltime.experiments.study import study_of
-    from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.workloads.synthetic import generate
+    from softwalltime.measure.experiments.study import study_of
+    from softwalltime.measure.replay.job_columns import JobColumns
+    from softwalltime.measure.workloads.synthetic import generate
 
     size, remarks, broken = options.processors, list[str](), False
     if source:

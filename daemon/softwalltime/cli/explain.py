@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import click
 
-from softwalltime.accounting.values import clock, duration
+from softwalltime.accounting.conversions import clock, duration
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.daemon import DaemonOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.formatting import plural
-from softwalltime.jobs import DEFAULT_PROJECT
+from softwalltime.core.formatting import plural
+from softwalltime.core.jobs import DEFAULT_PROJECT
+from softwalltime.core.text_table import Cell, TextColumn, TextTable
 from softwalltime.service.protocol import ask
-from softwalltime.text_table import Cell, TextColumn, TextTable
 
 _COLUMNS = (
     TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),

@@ -6,9 +6,9 @@ import click
 
 from softwalltime.cli.command import command
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.formatting import plural
-from softwalltime.resources import deploy
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.formatting import plural
+from softwalltime.core.resources import deploy
 
 _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.changes import ChangeLog, ChangesDocument, printed_changes, set_up
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_policy
 from softwalltime.cli.options import CONFIG, share
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import FOLDER as FOLDER_TYPE
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.errors import SoftwalltimeError, UsageError
+from softwalltime.cli.planned_changes import ChangeLog, ChangesDocument, printed_changes, set_up
+from softwalltime.core.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
+    from softwalltime.core.settings import Settings
     from softwalltime.deployment.hook import Hook, InstallationPlan, Step
     from softwalltime.deployment.qmgr import Qmgr
-    from softwalltime.settings import Settings
 
 FOLDER = Path("/etc/softwalltime/hook")
 REMOVE_SOFT_WALLTIMES = "qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime="
@@ -103,11 +103,11 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
 
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
     """
+    from softwalltime.core.settings import load_settings
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import read_own, write
+    from softwalltime.deployment.hook_folder import read_own, write
     from softwalltime.deployment.preset_setup import SETUPS
     from softwalltime.deployment.qmgr import find
-    from softwalltime.settings import load_settings
 
     folder = options.folder.absolute()
     settings = load_settings(options.config)
@@ -151,7 +151,7 @@ def _configure(
 ) -> bool:  # fmt: skip
     """Configure PBS for a preset, or list what that needs; return whether there is anything."""
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
-    from softwalltime.live.options import read_policy, reads_promises
+    from softwalltime.service.live.live_options import read_policy, reads_promises
 
     starts, promises = shows_starts(settings), options.promises
     if not preset and not starts:
@@ -175,7 +175,7 @@ def _apply(
     :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
     """
     from softwalltime.deployment import hook
-    from softwalltime.deployment.files import write
+    from softwalltime.deployment.hook_folder import write
 
     steps = list(planned(supported, present).steps)
     while steps:
@@ -227,7 +227,7 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
       softwalltime uninstall --apply
     """
     from softwalltime.deployment import configuration, hook
-    from softwalltime.deployment.files import files_in, remove_files
+    from softwalltime.deployment.hook_folder import files_in, remove_files
     from softwalltime.deployment.live_setup import remaining_rights
     from softwalltime.deployment.qmgr import QmgrObject, find
 

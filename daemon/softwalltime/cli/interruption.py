@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from threading import Event
 from types import FrameType
 
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.core.errors import SoftwalltimeError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _received: list[int] = []

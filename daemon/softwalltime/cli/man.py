@@ -10,7 +10,7 @@ import click
 from softwalltime import __version__
 from softwalltime.cli.command import command
 from softwalltime.cli.parameters import FOLDER, argument, options
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 
 _FAILURE = (
     "Failure: PostgreSQL, PBS or the daemon does not answer, a file is damaged, a check found a problem or an error, "
@@ -103,10 +103,10 @@ class Setting(NamedTuple):
 
 def settings() -> Iterator[tuple[str, list[Setting]]]:
     """Yield the tables of the settings file with their keys; the title of the first one is empty."""
-    from softwalltime.live.options import LiveOptions
-    from softwalltime.policy.site import SitePolicy
+    from softwalltime.core.settings import Settings
+    from softwalltime.predict.policy.site import SitePolicy
     from softwalltime.service.forecast_thread import StartOptions
-    from softwalltime.settings import Settings
+    from softwalltime.service.live.live_options import LiveOptions
 
     for title, model in (("", Settings), ("policy", SitePolicy), ("live", LiveOptions), ("starts", StartOptions)):
         keys = []
@@ -118,8 +118,8 @@ def settings() -> Iterator[tuple[str, list[Setting]]]:
 
 
 def settings_page() -> str:
-    from softwalltime.policy.site import Rule
-    from softwalltime.settings import SYSTEM_FILE
+    from softwalltime.core.settings import SYSTEM_FILE
+    from softwalltime.predict.policy.site import Rule
 
     lines = [*_header("softwalltime.toml", 5, "Settings of softwalltime"), ".SH DESCRIPTION"]
     lines.append(

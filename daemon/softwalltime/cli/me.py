@@ -9,9 +9,19 @@ from pathlib import Path
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.formatting import MISSING, duration, local_time, number, percent, plural, printable, size, walltime
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.users.own_jobs import (
+from softwalltime.core.formatting import (
+    MISSING,
+    duration,
+    local_time,
+    number,
+    percent,
+    plural,
+    printable,
+    size,
+    walltime,
+)
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.service.users.own_jobs import (
     SHARES,
     SOCKET,
     EndedJob,
@@ -215,7 +225,7 @@ def _ended_line(job: EndedJob, now: int) -> list[Cell | str]:
 
 def advice(jobs: OwnJobs) -> Iterator[str]:
     """Yield a text for each requested walltime that is too long, with what it would do for the jobs that wait."""
-    from softwalltime.accounting.values import clock
+    from softwalltime.accounting.conversions import clock
 
     for request in jobs.requests:
         ran = f"{request.longer:,}" if request.longer else "none"

@@ -12,12 +12,12 @@ import click
 from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import LOOK, PREDICTOR
-from softwalltime.policy.clamp import MINIMUM
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.forecast.defaults import LOOK, PREDICTOR
+from softwalltime.predict.policy.clamp import MINIMUM
 
 if TYPE_CHECKING:
-    from softwalltime.settings import Settings
+    from softwalltime.core.settings import Settings
 
 # Policy, predictors and settings are imported where a command runs: help does not wait for pydantic.
 
@@ -33,7 +33,7 @@ LARGEST_MINIMUM = 366 * 86400
 
 def server_name(text: str) -> str:
     """Return the name of a PBS server, the host part of its job ids, or fail with a usage error."""
-    from softwalltime.settings import SERVER_NAME
+    from softwalltime.core.settings import SERVER_NAME
 
     if not SERVER_NAME.fullmatch(text):
         raise click.BadParameter(f"{text!r} is not a server name: use letters, digits, '.', '-' and '_'")
@@ -109,7 +109,7 @@ WALLTIMES = option(
 
 def _of_snapshot(path: Path) -> dict[str, int]:
     # The help of a command does not need pydantic, which takes long to import.
-    from softwalltime.forecast.snapshot import default_walltimes, load_snapshot
+    from softwalltime.measure.forecast.snapshot import default_walltimes, load_snapshot
 
     defaults = default_walltimes(load_snapshot(path))
     if not defaults:
@@ -130,7 +130,7 @@ def predictor(text: str) -> Any:
 
 
 def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
-    from softwalltime.predictors.registry import split_specs
+    from softwalltime.predict.predictors.registry import split_specs
 
     return (split_specs(listed) if listed is not None else []) + list(single)
 
@@ -141,7 +141,7 @@ class PredictorOptions:
     single: tuple[str, ...] = predictor("One predictor; repeatable.")
 
     def __post_init__(self) -> None:
-        from softwalltime.predictors.registry import make
+        from softwalltime.predict.predictors.registry import make
 
         # Fail before minutes of reading.
         for spec in self.specs:
@@ -150,7 +150,7 @@ class PredictorOptions:
     @cached_property
     def specs(self) -> tuple[str, ...]:
         """The predictors without duplicates, the baseline first."""
-        from softwalltime.predictors.registry import BASELINE, split_specs
+        from softwalltime.predict.predictors.registry import BASELINE, split_specs
 
         return tuple(dict.fromkeys((BASELINE, *(named_specs(self.listed, self.single) or split_specs(PUBLISHED)))))
 
@@ -171,7 +171,7 @@ class StoreOptions:
     )
 
     def __call__(self, **more: object) -> "Settings":
-        from softwalltime.settings import load_settings
+        from softwalltime.core.settings import load_settings
 
         loaded = load_settings(self.config, dsn=self.dsn, data_dir=self.data_dir, **more)
         # --data-dir means the embedded PostgreSQL, also where the settings file names another store.

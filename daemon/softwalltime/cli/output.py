@@ -16,8 +16,8 @@ import click
 
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.terminal import COLORS, draw
-from softwalltime.formatting import csv_cell
-from softwalltime.text_table import Meaning, TextTable
+from softwalltime.core.formatting import csv_cell
+from softwalltime.core.text_table import Meaning, TextTable
 
 WIDEST = 10_000
 

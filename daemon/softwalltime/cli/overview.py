@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from softwalltime.formatting import percent, plural, size
+from softwalltime.core.formatting import percent, plural, size
 from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
 
 LATE = 300

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.advice import write_plan
-from softwalltime.cli.changes import ChangesDocument, printed_changes
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
 from softwalltime.cli.options import (
@@ -22,16 +20,18 @@ from softwalltime.cli.options import (
 )
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
+from softwalltime.cli.planned_changes import ChangesDocument, printed_changes
+from softwalltime.cli.recommendation_output import write_plan
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.simulate import SUITABLE, PolicyOptions, SimulateOptions, simulated
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.written import require_folder
+from softwalltime.core.written import require_folder
 
 if TYPE_CHECKING:
+    from softwalltime.measure.simulation.runs import Results
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationFigures
     from softwalltime.reports.simulation_document import SimulationDocument
-    from softwalltime.simulation.runs import Results
 
 
 @click.group()
@@ -107,7 +107,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy compare KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.policy.presets import PRESETS
+    from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
     from softwalltime.reports.recommendation import recommend_on
     from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates

@@ -9,7 +9,7 @@ from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import options
 
 if TYPE_CHECKING:
-    from softwalltime.predictors.registry import Entry
+    from softwalltime.predict.predictors.registry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def predictors(options: PredictorsOptions) -> Result[list[PredictorDocument]]:
     Example:
       softwalltime predictors
     """
-    from softwalltime.predictors.registry import entries
+    from softwalltime.predict.predictors.registry import entries
 
     def text(output: Output, documents: list[PredictorDocument]) -> None:
         width = min(_WIDEST, output.width) if output.terminal else _WIDEST

@@ -13,12 +13,12 @@ from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import JobSelection, Period
 from softwalltime.cli.sources import load_columns, problems, rare_collections
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
-from softwalltime.errors import UsageError
+from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.replay.fast_replay import ReplayResult
-    from softwalltime.replay.metrics import Scores
-    from softwalltime.replay.workload import Workload
+    from softwalltime.measure.replay.accuracy_metrics import Scores
+    from softwalltime.measure.replay.fast_replay import ReplayResult
+    from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports.replay_document import ReplayDocument
 
 QUEUES = 8
@@ -38,8 +38,8 @@ class PolicyPredictors(PredictorOptions):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        from softwalltime.policy.site import KEEP, WALLTIME
-        from softwalltime.predictors.registry import make
+        from softwalltime.predict.policy.site import KEEP, WALLTIME
+        from softwalltime.predict.predictors.registry import make
 
         super().__post_init__()
         if self.waiting is not None and (self.listed is not None or self.single):
@@ -50,7 +50,7 @@ class PolicyPredictors(PredictorOptions):
     @property
     def specs(self) -> tuple[str, ...]:
         """The predictors for waiting jobs without duplicates, the baseline first."""
-        from softwalltime.predictors.registry import BASELINE
+        from softwalltime.predict.predictors.registry import BASELINE
 
         return super().specs if self.waiting is None else tuple(dict.fromkeys((BASELINE, self.waiting)))
 
@@ -103,9 +103,9 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
-    from softwalltime.policy.site import WALLTIME
-    from softwalltime.replay.fast_replay import drive_specs
-    from softwalltime.replay.workload import Scoring, Workload
+    from softwalltime.measure.replay.fast_replay import drive_specs
+    from softwalltime.measure.replay.workload import Scoring, Workload
+    from softwalltime.predict.policy.site import WALLTIME
 
     # Fail before minutes of work.
     options.hooks.check(options.minimum)
@@ -135,8 +135,8 @@ def _document(
     options: ReplayOptions, workload: "Workload", results: "Mapping[str, ReplayResult]",
     hooked: Mapping[str, HooksResult],
 ) -> "ReplayDocument":  # fmt: skip
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.metrics import WARM_UP, score
+    from softwalltime.measure.replay.accuracy_metrics import WARM_UP, score
+    from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
 
     running = options.predictors.running
@@ -166,7 +166,7 @@ def _document(
 def _nothing_scored(workload: "Workload") -> str:
     """Say why no job can be scored, and what to do."""
     from softwalltime.accounting.queue_limits import OTHERS
-    from softwalltime.replay.workload import NO_WALLTIME, OTHER_DAYS
+    from softwalltime.measure.replay.workload import NO_WALLTIME, OTHER_DAYS
 
     skipped = workload.skipped()
     if OTHER_DAYS in skipped:

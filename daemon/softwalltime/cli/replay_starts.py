@@ -10,12 +10,12 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_simulated, problems
-from softwalltime.errors import SourceError
-from softwalltime.formatting import duration, percent, plural
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import duration, percent, plural
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
+    from softwalltime.measure.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
 
 WARM_UP = 0.1
 """Share of the sampled jobs, the first ones, that only calibrate."""
@@ -73,8 +73,8 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
       softwalltime replay-starts LOGS --since 2026-01-01
     """
-    from softwalltime.forecast.judgement import GivenSchedule, ReplayStartsDocument
-    from softwalltime.predictors.registry import make
+    from softwalltime.measure.forecast.judgement import GivenSchedule, ReplayStartsDocument
+    from softwalltime.predict.predictors.registry import make
 
     make(options.spec)
     jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
@@ -98,9 +98,9 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
 
     :raises SourceError: if no job waits.
     """
-    from softwalltime.forecast.judgement import judge, sampled
-    from softwalltime.forecast.runtimes import RuntimeModel
-    from softwalltime.predictors.registry import make
+    from softwalltime.measure.forecast.judgement import judge, sampled
+    from softwalltime.measure.forecast.runtimes import RuntimeModel
+    from softwalltime.predict.predictors.registry import make
 
     chosen = sampled(schedule, options.sample)
     if not chosen:
@@ -113,7 +113,7 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
 
 
 def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
-    from softwalltime.forecast.judgement import METHODS, scores
+    from softwalltime.measure.forecast.judgement import METHODS, scores
 
     parts = {
         "at submission": [forecast for forecast in judged if not forecast.waited],
@@ -142,7 +142,7 @@ def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:
 
 
 def _table(by_method: "dict[str, StartScores]") -> TextTable:
-    from softwalltime.forecast.judgement import BOUND, COMBINED
+    from softwalltime.measure.forecast.judgement import BOUND, COMBINED
 
     least = min(figures.error for method, figures in by_method.items() if method != BOUND)
     rows: list[list[Cell | str]] = [

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.advice import write_plan
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.options import (
     LIMIT,
@@ -21,13 +20,14 @@ from softwalltime.cli.options import (
 )
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
+from softwalltime.cli.recommendation_output import write_plan
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
 from softwalltime.cli.sources import load_columns, problems, rare_collections
-from softwalltime.written import require_folder, write_text
+from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:
-    from softwalltime.reports.report import ReportDocument, ReportOptions
+    from softwalltime.reports.report_figures import ReportDocument, ReportOptions
 
 _PRINTED = Path("-")
 
@@ -95,11 +95,11 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     """
     options.check()
     # matplotlib and jinja2 take long to import, and no other command needs them.
-    from softwalltime.replay.workload import Workload
+    from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports import page
-    from softwalltime.reports import report as reports
+    from softwalltime.reports import report_figures as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.report import ReportDocument
+    from softwalltime.reports.report_figures import ReportDocument
 
     rename = None
     if options.pseudonyms is not None:
@@ -140,7 +140,7 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
 
     :param machine: processors, as a trace says; 0: it does not.
     """
-    from softwalltime.reports.report import ReportOptions
+    from softwalltime.reports.report_figures import ReportOptions
     from softwalltime.reports.simulation import SimulationOptions
 
     simulation = None

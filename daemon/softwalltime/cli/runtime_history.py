@@ -6,14 +6,14 @@ from functools import partial
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.sources import STORE, load_columns
-from softwalltime.forecast.expected import Learnt
-from softwalltime.forecast.learning import learn_history, needed, note_live
-from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.formatting import plural
-from softwalltime.jobs import CompletedJob
-from softwalltime.predictors.base import History
-from softwalltime.predictors.registry import make
+from softwalltime.core.formatting import plural
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.forecast.expected import Learnt
+from softwalltime.measure.forecast.learning import learn_history, needed, note_live
+from softwalltime.measure.forecast.runtimes import RuntimeModel
+from softwalltime.measure.forecast.snapshot import ServerSnapshot
+from softwalltime.predict.predictors.base import History
+from softwalltime.predict.predictors.registry import make
 
 
 def learn(sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot: ServerSnapshot) -> tuple[Learnt, str]:
@@ -39,7 +39,7 @@ def learn(sources: tuple[str, ...], spec: str, settings: LazySettings, snapshot:
 
 def _stored(settings: LazySettings, history: History, now: int) -> Sequence[CompletedJob]:
     """Return the stored jobs that the predictor learns from, and enough of them to measure its errors."""
-    from softwalltime.store.history import last_ended_since, read_history
+    from softwalltime.store.learning_jobs import last_ended_since, read_history
     from softwalltime.store.opening import open_store
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:

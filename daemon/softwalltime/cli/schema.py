@@ -15,7 +15,7 @@ import click
 
 from softwalltime.cli.command import Shape, command, shapes
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.errors import UsageError
+from softwalltime.core.errors import UsageError
 
 _NAMES = {
     int: "integer",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.parameters import option, options
-from softwalltime.errors import SourceError
-from softwalltime.formatting import printable
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import printable
 
 if TYPE_CHECKING:
-    from softwalltime.replay.job_columns import JobColumns
+    from softwalltime.measure.replay.job_columns import JobColumns
 
 _DAY = "%Y-%m-%d"
 _TIMES = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.advice import print_advice
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
 from softwalltime.cli.options import (
@@ -24,24 +23,25 @@ from softwalltime.cli.options import (
 )
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
+from softwalltime.cli.recommendation_output import print_advice
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_simulated, problems
-from softwalltime.errors import OptionError, SourceError, UsageError
-from softwalltime.formatting import plural
-from softwalltime.policy.power_order import NAME as POWERS
-from softwalltime.policy.power_order import PowerOrder
-from softwalltime.simulation.corrections import CORRECTIONS
-from softwalltime.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
-from softwalltime.written import write_csv
+from softwalltime.core.errors import OptionError, SourceError, UsageError
+from softwalltime.core.formatting import plural
+from softwalltime.core.written import write_csv
+from softwalltime.measure.simulation.corrections import CORRECTIONS
+from softwalltime.measure.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
+from softwalltime.predict.policy.power_order import NAME as POWERS
+from softwalltime.predict.policy.power_order import PowerOrder
 
 if TYPE_CHECKING:
+    from softwalltime.measure.simulation.engine import ScheduleOutcome
+    from softwalltime.measure.simulation.policies import SchedulerPolicy
+    from softwalltime.measure.simulation.runs import Outcomes, Results, SimulationPlan
+    from softwalltime.measure.simulation.vnodes import Vnode
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.simulation_document import SimulationDocument
-    from softwalltime.simulation.engine import ScheduleOutcome
-    from softwalltime.simulation.policies import SchedulerPolicy
-    from softwalltime.simulation.runs import Outcomes, Results, SimulationPlan
-    from softwalltime.simulation.vnodes import Vnode
 
 SUITABLE = "suitable"
 """In place of a shake: the one that suits the jobs."""
@@ -173,7 +173,7 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
       softwalltime simulate LOGS --pbsnodes pbsnodes.json --waiting factor:0.5
     """
-    from softwalltime.simulation.vnodes import read_vnodes, vnodes_of
+    from softwalltime.measure.simulation.vnodes import read_vnodes, vnodes_of
 
     options.check()
     given = options.policy.values() | {
@@ -199,11 +199,11 @@ def simulated(
     :param machine: in place of processors that are all alike.
     :param recommend: returns what to do; then the classes that it needs are simulated too.
     """
+    from softwalltime.measure.simulation.runs import Experiment, RunOptions, SimulationPlan, run_simulations
+    from softwalltime.measure.simulation.shaking import suitable_shake
+    from softwalltime.measure.simulation.vnodes import that_fit
     from softwalltime.reports.simulation import SimulationInput, experiment_of
     from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
-    from softwalltime.simulation.runs import Experiment, RunOptions, SimulationPlan, run_simulations
-    from softwalltime.simulation.shaking import suitable_shake
-    from softwalltime.simulation.vnodes import that_fit
 
     jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
     known = sum(vnode.resources[0] for vnode in machine) or options.processors or tally.machine
@@ -231,8 +231,8 @@ def simulated(
 
 
 def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", ...]) -> dict[str, "SchedulerPolicy"]:
-    from softwalltime.simulation.engine import check
-    from softwalltime.simulation.policies import policy_of, read_policies
+    from softwalltime.measure.simulation.engine import check
+    from softwalltime.measure.simulation.policies import policy_of, read_policies
 
     if file is not None:
         policies = read_policies(file, given)
@@ -252,7 +252,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", 
 
 def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
     """Write each policy's schedule; without --policies, the one of the options only."""
-    from softwalltime.simulation.runs import SCHEDULE_COLUMNS, schedule_rows
+    from softwalltime.measure.simulation.runs import SCHEDULE_COLUMNS, schedule_rows
 
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))

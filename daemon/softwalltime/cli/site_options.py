@@ -9,11 +9,11 @@ import click
 
 from softwalltime.cli.options import WALLTIMES
 from softwalltime.cli.parameters import option, options
-from softwalltime.errors import UsageError
-from softwalltime.simulation.names import BASELINES
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.names import BASELINES
 
 if TYPE_CHECKING:
-    from softwalltime.policy.plan_file import Plan
+    from softwalltime.predict.policy.plan_file import Plan
     from softwalltime.reports.candidates import Baseline
 
 
@@ -57,7 +57,7 @@ class SiteOptions:
         """
         site = cls(**values)
         if site.pbsnodes is not None:
-            from softwalltime.simulation.vnodes import read_vnodes
+            from softwalltime.measure.simulation.vnodes import read_vnodes
 
             if site.processors is not None:
                 raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
@@ -66,8 +66,8 @@ class SiteOptions:
             site = replace(site, plan=_simulable(site.plan_file))
         if site.snapshot is None:
             return site
-        from softwalltime.forecast.site_scheduler import site_scheduler
-        from softwalltime.forecast.snapshot import load_snapshot
+        from softwalltime.measure.forecast.site_scheduler import site_scheduler
+        from softwalltime.measure.forecast.snapshot import load_snapshot
 
         read = site_scheduler(load_snapshot(site.snapshot))
         return replace(
@@ -92,9 +92,9 @@ class SiteOptions:
 
 def _simulable(file: Path) -> "Plan":
     """Return the plan of a file."""
-    from softwalltime.policy.plan_file import read_plan
+    from softwalltime.measure.simulation.engine import check
+    from softwalltime.predict.policy.plan_file import read_plan
     from softwalltime.reports.candidates import planned_candidate
-    from softwalltime.simulation.engine import check
 
     plan = read_plan(file)
     try:

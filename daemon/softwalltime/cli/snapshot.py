@@ -13,13 +13,13 @@ import click
 from softwalltime.cli.command import command
 from softwalltime.cli.options import TIMEOUT
 from softwalltime.cli.parameters import argument, option, options
+from softwalltime.core.errors import UsageError
+from softwalltime.core.formatting import plural
 from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
-from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import LOOK
-from softwalltime.formatting import plural
+from softwalltime.measure.forecast.defaults import LOOK
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.snapshot import ServerSnapshot
+    from softwalltime.measure.forecast.snapshot import ServerSnapshot
 
 _UTC = {"TZ": "UTC"}
 """PBS's commands print local times without a zone."""
@@ -56,7 +56,7 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
     :raises PbsError: if PBS cannot be reached, or takes longer.
     :raises SourceError: if what it prints cannot be read at all.
     """
-    from softwalltime.forecast.pbs_state import PbsOutput, snapshot_of
+    from softwalltime.measure.forecast.pbs_state import PbsOutput, snapshot_of
 
     qmgr = pbs()
     folder = qmgr.qmgr.parent
@@ -126,10 +126,10 @@ def collect(options: CollectOptions) -> int:
       softwalltime collect --first-day 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
       tar xf site.tar.gz && softwalltime report site/accounting --site site/snapshot.json
     """
-    from softwalltime.accounting.files import log_day
+    from softwalltime.accounting.daily_files import log_day
     from softwalltime.accounting.folders import find_logs
     from softwalltime.cli.collecting import anonymous_logs, anonymous_snapshot, distinct_names, write_archive
-    from softwalltime.forecast.snapshot import load_snapshot
+    from softwalltime.measure.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
     found_logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])

@@ -12,14 +12,14 @@ import click
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
-from softwalltime.errors import SoftwalltimeError, SourceError, summary
-from softwalltime.formatting import plural
-from softwalltime.jobs import CompletedJob, Values
+from softwalltime.core.errors import SoftwalltimeError, SourceError, summary
+from softwalltime.core.formatting import plural
+from softwalltime.core.jobs import CompletedJob, Values
 
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
-    from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.simulation.jobs import Jobs
+    from softwalltime.measure.replay.job_columns import JobColumns
+    from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 STORE = "store"
 SHOWN = 10
@@ -75,7 +75,7 @@ def load_columns(
     from softwalltime.accounting.log_file import size_on_disk
     from softwalltime.accounting.reader import read_values
     from softwalltime.accounting.tally import Tally
-    from softwalltime.replay.job_columns import JobColumns, with_queue_walltimes
+    from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
 
     tally = Tally()
     logs = find_logs(Path(source) for source in sources if source != STORE)
@@ -84,7 +84,7 @@ def load_columns(
         progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
         rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)
         if STORE in sources:
-            from softwalltime.store.jobs import read_jobs as read_stored_jobs
+            from softwalltime.store.completed_jobs import read_jobs as read_stored_jobs
             from softwalltime.store.opening import open_store
 
             connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
@@ -110,7 +110,7 @@ def load_simulated(
 
     :raises SourceError: also if no job can be simulated, or none has a walltime.
     """
-    from softwalltime.simulation.jobs import jobs_of
+    from softwalltime.measure.simulation.simulated_jobs import jobs_of
 
     completed, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
     jobs = jobs_of(completed, settings().teaching)

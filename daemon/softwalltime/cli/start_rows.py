@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from softwalltime.cli.command import Result
 from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.formatting import MISSING, local_time, number, plural, printable, walltime
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.formatting import MISSING, local_time, number, plural, printable, walltime
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.expected import ExpectedStart
-    from softwalltime.store.start_times import PublishedStart
+    from softwalltime.measure.forecast.expected import ExpectedStart
+    from softwalltime.store.forecast_rows import PublishedStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,8 @@ def stored_starts(jobs: Collection[str], wanted: Mapping[str, str], settings: La
     :raises SourceError: if it has none.
     :raises UsageError: if no job that waits has one of the names.
     """
+    from softwalltime.store.forecast_rows import read_expected
     from softwalltime.store.opening import open_store
-    from softwalltime.store.start_times import read_expected
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         every = read_expected(connection)
@@ -199,7 +199,7 @@ def _document(found: "PublishedStart") -> StartDocument:
 
 
 def _factor(found: Iterable["PublishedStart"]) -> float | None:
-    from softwalltime.store.start_times import range_factor
+    from softwalltime.store.forecast_rows import range_factor
 
     factor = range_factor(each.start for each in found)
     return None if factor is None else round(factor, 3)

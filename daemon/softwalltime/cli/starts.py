@@ -12,13 +12,13 @@ from softwalltime.cli.options import RUNTIMES, TIMEOUT, StoreOptions
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.start_rows import StartDocument, StartsDocument, matches, print_table
-from softwalltime.errors import UsageError
-from softwalltime.forecast.defaults import FEWER_RUNS, RUNS
-from softwalltime.formatting import local_time, plural, printable
+from softwalltime.core.errors import UsageError
+from softwalltime.core.formatting import local_time, plural, printable
+from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 
 if TYPE_CHECKING:
-    from softwalltime.forecast.queue_model import ModelledQueue
-    from softwalltime.forecast.snapshot import ServerSnapshot
+    from softwalltime.measure.forecast.queue_model import ModelledQueue
+    from softwalltime.measure.forecast.snapshot import ServerSnapshot
 
 
 @options
@@ -105,13 +105,13 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
 
     from softwalltime.cli.runtime_history import learn
     from softwalltime.cli.snapshot import look
-    from softwalltime.forecast.expected import expected_starts
-    from softwalltime.forecast.queue_model import model_of
-    from softwalltime.forecast.snapshot import load_snapshot
-    from softwalltime.forecast.what_if import PROBE, probe_job, probe_of
-    from softwalltime.policy.site import WALLTIME, site_policy
-    from softwalltime.predictors.registry import make
-    from softwalltime.simulation.policies import SOFT_WALLTIME
+    from softwalltime.measure.forecast.expected import expected_starts
+    from softwalltime.measure.forecast.queue_model import model_of
+    from softwalltime.measure.forecast.snapshot import load_snapshot
+    from softwalltime.measure.forecast.what_if import PROBE, probe_job, probe_of
+    from softwalltime.measure.simulation.policies import SOFT_WALLTIME
+    from softwalltime.predict.policy.site import WALLTIME, site_policy
+    from softwalltime.predict.predictors.registry import make
 
     wanted = [probe_of(text, getpass.getuser()) for text in options.probes]
     make(options.spec)

@@ -15,11 +15,11 @@ from softwalltime.cli.options import LOG_FORMAT, StoreOptions, server_name
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import problems
-from softwalltime.formatting import printable
-from softwalltime.text_table import Meaning
+from softwalltime.core.formatting import printable
+from softwalltime.core.text_table import Meaning
 
 if TYPE_CHECKING:
-    from softwalltime.settings import Settings
+    from softwalltime.core.settings import Settings
 
 SHOWN = 200
 """Characters to print of a malformed line."""
@@ -133,7 +133,7 @@ def ingest(options: IngestOptions) -> Result[IngestDocument] | Result[MalformedD
 
 def _ingest(paths: tuple[Path, ...], settings: "Settings", *, again: bool) -> Result[IngestDocument]:
     from softwalltime.service.ingest import ingest_logs
-    from softwalltime.store.jobs import vacuum_analyze
+    from softwalltime.store.completed_jobs import vacuum_analyze
     from softwalltime.store.opening import open_store
 
     logs = find_logs(paths)

@@ -25,12 +25,12 @@ from softwalltime.cli.output import Output, csv_value, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns, problems
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.written import require_folder, write_csv
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.written import require_folder, write_csv
 
 if TYPE_CHECKING:
-    from softwalltime.replay.sweep.trials import Trial, TrialTask
+    from softwalltime.measure.replay.sweep.trials import Trial, TrialTask
 
 GRID = (
     "v1", "v2", "v3", "v4",
@@ -104,11 +104,11 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
       softwalltime sweep LOGS -o results.csv --predictor 'percentile:p=75|85|95,keys=user|project'
     """
     # Check workers and output before minutes of reading.
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.sweep.grid import expand_all
-    from softwalltime.replay.sweep.kept_lines import KeptLines
-    from softwalltime.replay.sweep.trials import run_trials, saved_trials
-    from softwalltime.replay.sweep.workers import dask_workers, local_workers
+    from softwalltime.measure.replay.sweep.grid import expand_all
+    from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+    from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
+    from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
+    from softwalltime.predict.predictors.registry import BASELINE
 
     file, output = options.file, options.output
     specs = expand_all([BASELINE, *(named_specs(options.listed, options.single) or GRID)])
@@ -163,8 +163,8 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
 
 def _columns(specs: list[str]) -> list[str]:
     """Return the columns of the results; each option of the predictors has one."""
-    from softwalltime.predictors.registry import make
-    from softwalltime.replay.metrics import Scores
+    from softwalltime.measure.replay.accuracy_metrics import Scores
+    from softwalltime.predict.predictors.registry import make
 
     options = dict.fromkeys(OPTION + name for spec in specs for name in type(make(spec).options).model_fields)
     scores = [field.name for field in fields(Scores)]
@@ -174,7 +174,7 @@ def _columns(specs: list[str]) -> list[str]:
 
 def _row(task: "TrialTask", trial: "Trial") -> dict[str, Any]:
     """Return the results of a trial by column; several values of an option in the user's notation."""
-    from softwalltime.predictors.registry import make
+    from softwalltime.predict.predictors.registry import make
 
     predictor = make(task.spec)
     options = {OPTION + name: getattr(predictor.options, name) for name in type(predictor.options).model_fields}
@@ -206,9 +206,9 @@ def _scratch(table: Path) -> Iterator[Path]:
 
 def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list["TrialTask"], bool]:
     """Return a task for each predictor on each source, and whether all sources could be read to their end."""
-    from softwalltime.replay.metrics import WARM_UP
-    from softwalltime.replay.sweep.snapshot import take
-    from softwalltime.replay.sweep.trials import Part, TrialTask
+    from softwalltime.measure.replay.accuracy_metrics import WARM_UP
+    from softwalltime.measure.replay.sweep.jobs_file import take
+    from softwalltime.measure.replay.sweep.trials import Part, TrialTask
 
     teaching, parts = options.settings().teaching, (Part(), Part(warm_up=WARM_UP))
     tasks: list[TrialTask] = []
@@ -225,7 +225,7 @@ def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list[
 
 def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow]]:
     """Return the most accurate predictors of each source, without the baseline."""
-    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.predict.predictors.registry import BASELINE
 
     scored: dict[str, list[ResultRow]] = {}
     for row in rows:
@@ -235,7 +235,7 @@ def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow
 
 
 def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) -> None:
-    from softwalltime.predictors.registry import BASELINE
+    from softwalltime.predict.predictors.registry import BASELINE
 
     for source, best in document.best.items():
         baseline = [row for row in rows if row["source"] == source and row["predictor"] == BASELINE]

@@ -9,22 +9,29 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from softwalltime.cli.changes import ChangeLog
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
+from softwalltime.cli.planned_changes import ChangeLog
+from softwalltime.core.errors import UsageError
+from softwalltime.core.settings import Settings, load_settings
 from softwalltime.deployment import configuration, live_setup, probes
 from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.probes import SubprocessError
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
-from softwalltime.errors import UsageError
-from softwalltime.live.options import LiveOptions, inert, read_policy, reads_promises, unguarded, without_live
-from softwalltime.policy.plan_file import Plan, read_plan
-from softwalltime.policy.presets import PRESETS, UNDO, PresetName
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.plan_file import Plan, read_plan
+from softwalltime.predict.policy.presets import PRESETS, UNDO, PresetName
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.live_options import (
+    LiveOptions,
+    inert,
+    read_policy,
+    reads_promises,
+    unguarded,
+    without_live,
+)
 from softwalltime.service.status import OK
-from softwalltime.settings import Settings, load_settings
 
 PATIENCE = 10.0
 """Seconds until the daemon must have the new policy."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from softwalltime.text_table import Cell, TextColumn, TextTable
+from softwalltime.core.text_table import Cell, TextColumn, TextTable
 
 COLORS: dict[str, dict[str, Any]] = {
     "": {},

@@ -16,12 +16,12 @@ from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import STORE
-from softwalltime.errors import UsageError
+from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
     from softwalltime.emulation.through_hooks.run import Comparison, EmulationResult
-    from softwalltime.replay.fast_replay import ReplayResult
-    from softwalltime.replay.workload import Workload
+    from softwalltime.measure.replay.fast_replay import ReplayResult
+    from softwalltime.measure.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
 """Least soft walltime that the hook sets, in seconds."""
@@ -51,7 +51,7 @@ class HooksOptions:
         if self.ordering is not None and self.transport == "postgres":
             raise UsageError("--ordering: only the daemon answers with an ordering value: use --transport daemon")
         if self.ordering not in (None, "walltime"):
-            from softwalltime.predictors.registry import make
+            from softwalltime.predict.predictors.registry import make
 
             make(self.ordering)
 
@@ -103,14 +103,14 @@ def replay_through_hooks(
     """
     if hooks.transport == "postgres":
         _import_psycopg()
-    from softwalltime import resources
     from softwalltime.accounting.folders import find_logs
+    from softwalltime.core import resources
     from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
     from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
-    from softwalltime.policy.site import KEEP
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.fast_replay import drive_ordering
-    from softwalltime.store.embedded.server import embedded_postgres
+    from softwalltime.measure.replay.fast_replay import drive_ordering
+    from softwalltime.predict.policy.site import KEEP
+    from softwalltime.predict.predictors.registry import BASELINE
+    from softwalltime.store.embedded.postgres_process import embedded_postgres
 
     def postgres(folder: Path) -> AbstractContextManager[str]:
         return embedded_postgres(folder, durable=False)

@@ -13,14 +13,14 @@ from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import StoreOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.formatting import MISSING, printable
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.formatting import MISSING, printable
+from softwalltime.core.text_table import TextColumn, TextTable
 from softwalltime.service.protocol import NoAnswerError
-from softwalltime.text_table import TextColumn, TextTable
 
 if TYPE_CHECKING:
+    from softwalltime.core.settings import Settings
     from softwalltime.service.status import Status
-    from softwalltime.settings import Settings
 
 SHOWN = 10
 """Rows of each list."""

@@ -12,10 +12,10 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.sources import load_columns, problems
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.training.defaults import EPOCHS, JOBS, SEED
-from softwalltime.written import require_folder, write_text
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.written import require_folder, write_text
+from softwalltime.measure.training.defaults import EPOCHS, JOBS, SEED
 
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
@@ -113,10 +113,10 @@ def train(options: TrainOptions) -> Result[TrainDocument]:
       softwalltime train *.swf.gz --leave-out KTH --output without-kth.json
       softwalltime replay KTH-SP2.swf.gz --predictors calibrated:weights=without-kth.json
     """
-    from softwalltime.predictors.learned.network import dump
-    from softwalltime.replay.workload import Workload
-    from softwalltime.training.examples import Examples
-    from softwalltime.training.weights import drawn, fit, require_torch
+    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.measure.training.examples import Examples
+    from softwalltime.measure.training.weights import drawn, fit, require_torch
+    from softwalltime.predict.predictors.learned.network import dump
 
     # Fail before minutes of training.
     trained = options.trained()
@@ -127,7 +127,7 @@ def train(options: TrainOptions) -> Result[TrainDocument]:
         columns, tally = load_columns((source,), options.settings, selection=options.selection)
         examples[source] = drawn(Path(source).name, Workload(columns), options.jobs, options.seed, progress_bar)
         tallies.append(tally)
-    from softwalltime.training.model import Attention, mean_parts
+    from softwalltime.measure.training.model import Attention, mean_parts
 
     joined = Examples.joined([examples[source] for source in trained])
     model = fit(joined, options.epochs, options.seed, progress_bar)

@@ -13,21 +13,21 @@ from softwalltime.cli.options import named_specs
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.cli.tune_options import TuneOptions
-from softwalltime.errors import SourceError
-from softwalltime.policy.presets import HALF
-from softwalltime.written import write_text
+from softwalltime.core.errors import SourceError
+from softwalltime.core.written import write_text
+from softwalltime.predict.policy.presets import HALF
 
 if TYPE_CHECKING:
     from softwalltime.cli.tune_order import OrderDocument
     from softwalltime.cli.tune_text import SimulatedCandidates
-    from softwalltime.replay.job_columns import JobColumns
-    from softwalltime.replay.sweep.trials import Trial
-    from softwalltime.replay.workload import Workload
+    from softwalltime.measure.replay.job_columns import JobColumns
+    from softwalltime.measure.replay.sweep.trials import Trial
+    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.measure.tuning.choice import Chosen, Split
+    from softwalltime.measure.tuning.site_weights import SiteWeights
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.tune_document import TuneDocument
-    from softwalltime.tuning.choice import Chosen, Split
-    from softwalltime.tuning.site_weights import SiteWeights
 
 
 @command({"": "a predictor", "--order": "an order and part of the log"})
@@ -65,14 +65,14 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
 
 def _choose_predictor(options: TuneOptions) -> Result["TuneDocument"]:
     from softwalltime.cli.tune_text import print_tuning
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.sweep.grid import expand_all
-    from softwalltime.replay.workload import Workload
+    from softwalltime.measure.replay.sweep.grid import expand_all
+    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.measure.simulation.differences import means
+    from softwalltime.measure.tuning.choice import candidates, choose, front
+    from softwalltime.measure.tuning.own_weights import with_both
+    from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.reports.simulation_document import Advice
     from softwalltime.reports.tune_document import TuneDocument
-    from softwalltime.simulation.differences import means
-    from softwalltime.tuning.choice import candidates, choose, front
-    from softwalltime.tuning.own_weights import with_both
 
     wanted = named_specs(options.listed, options.single)
     # Each one is made once, so that a wrong one fails before minutes of reading.
@@ -113,9 +113,9 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
 
     :raises SourceError: if the log is too short.
     """
-    from softwalltime.tuning.choice import WARM_UP, split_at
-    from softwalltime.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
-    from softwalltime.tuning.site_weights import WARM_UP as TRAINED
+    from softwalltime.measure.tuning.choice import WARM_UP, split_at
+    from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
+    from softwalltime.measure.tuning.site_weights import WARM_UP as TRAINED
 
     training = options.training.wanted
     split = split_at(workload, options.split, TRAINED if training else WARM_UP)
@@ -133,12 +133,12 @@ def _tried(
     options: TuneOptions, jobs: "JobColumns", specs: list[str], split: "Split", *, train: bool
 ) -> "tuple[dict[str, Trial], SiteWeights | None]":
     """Return the trials of all predictors by specification, and the weights that were trained."""
-    from softwalltime.predictors.registry import BASELINE
-    from softwalltime.replay.sweep.kept_lines import KeptLines
-    from softwalltime.replay.sweep.snapshot import take
-    from softwalltime.replay.sweep.trials import UNLIMITED, TrialTask, run_trials, saved_trials
-    from softwalltime.replay.sweep.workers import local_workers
-    from softwalltime.tuning.own_weights import joined, with_own_weights
+    from softwalltime.measure.replay.sweep.jobs_file import take
+    from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+    from softwalltime.measure.replay.sweep.trials import UNLIMITED, TrialTask, run_trials, saved_trials
+    from softwalltime.measure.replay.sweep.workers import local_workers
+    from softwalltime.measure.tuning.own_weights import joined, with_own_weights
+    from softwalltime.predict.predictors.registry import BASELINE
 
     with ExitStack() as stack:
         weights = stack.enter_context(_trained(options, jobs, split)) if train else None
@@ -170,7 +170,7 @@ def _trained(options: TuneOptions, jobs: "JobColumns", split: "Split") -> "Itera
 
     :raises UsageError: if a further log is one of the same site.
     """
-    from softwalltime.tuning.site_weights import TrainingLogs, require_other_site, trained
+    from softwalltime.measure.tuning.site_weights import TrainingLogs, require_other_site, trained
 
     named = [(" ".join(Path(source).name for source in options.sources), jobs)]
     for log in options.training.logs:
@@ -188,10 +188,10 @@ def _simulated(
 ) -> "SimulatedCandidates":
     """Simulate the common candidates and those with the chosen predictors on the newest jobs."""
     from softwalltime.cli.tune_text import SimulatedCandidates
+    from softwalltime.measure.tuning.own_weights import is_calibrated, weights_of, with_weights
     from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
     from softwalltime.reports.recommendation import recommend_on, unsimulated
     from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare, simulate_candidates
-    from softwalltime.tuning.own_weights import is_calibrated, weights_of, with_weights
 
     baseline, teaching = options.site.baseline(options.minimum), options.settings().teaching
     simulation = SimulationOptions(
@@ -216,7 +216,7 @@ def _simulated(
 def _write(file: Path, chosen: "Chosen", found: "Recommendation", output: Output) -> None:
     """Write the recommended policy, or else the chosen predictor, in mode shadow."""
     from softwalltime.deployment.settings_file import read, with_values
-    from softwalltime.policy.site import site_policy
+    from softwalltime.predict.policy.site import site_policy
     from softwalltime.reports.recommendation import policy_values
 
     # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.

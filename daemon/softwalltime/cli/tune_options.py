@@ -23,8 +23,8 @@ from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
 from softwalltime.cli.sources import STORE
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.written import require_folder
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.written import require_folder
 
 SEEDS = tuple(range(31, 36))
 """Shaken workloads to simulate."""
@@ -58,8 +58,8 @@ class TrainingOptions:
             if self.logs or self.file is not None:
                 raise UsageError(f"{'--train-with' if self.logs else '--weights'} needs --train")
             return
-        from softwalltime.replay.sweep.kept_lines import KeptLines
-        from softwalltime.training.weights import require_torch
+        from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+        from softwalltime.measure.training.weights import require_torch
 
         require_torch()
         again = {os.path.realpath(source) for source in sources} & {os.path.realpath(log) for log in self.logs}

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from softwalltime.cli.advice import print_advice, write_plan
 from softwalltime.cli.command import Result
 from softwalltime.cli.output import Output, progress_bar
+from softwalltime.cli.recommendation_output import print_advice, write_plan
 from softwalltime.cli.sources import load_columns, problems
-from softwalltime.errors import SourceError
-from softwalltime.formatting import day
-from softwalltime.replay.workload import Workload
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import day
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
 from softwalltime.reports.order_search import OrderTrial, parts_of, recommend_order, rule_of_thumb, search_order
@@ -28,8 +30,6 @@ from softwalltime.reports.simulation import (
     simulate_candidates,
 )
 from softwalltime.reports.simulation_document import Advice, change_cell
-from softwalltime.simulation.differences import Interval
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
     from softwalltime.cli.tune_options import TuneOptions

@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
-from softwalltime.cli.advice import print_advice
 from softwalltime.cli.output import Output
-from softwalltime.formatting import day, percent
-from softwalltime.predictors.registry import BASELINE
-from softwalltime.replay.sweep.trials import Trial
+from softwalltime.cli.recommendation_output import print_advice
+from softwalltime.core.formatting import day, percent
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.measure.replay.sweep.trials import Trial
+from softwalltime.measure.simulation.differences import differences, relative_changes
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.tuning.choice import Chosen
+from softwalltime.measure.tuning.own_weights import weights_of
+from softwalltime.measure.tuning.site_weights import SiteWeights
+from softwalltime.predict.predictors.registry import BASELINE
 from softwalltime.reports.recommendation import Recommendation
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import SimulationInput, SimulationSkipped
@@ -18,12 +24,6 @@ from softwalltime.reports.simulation_document import (
     unscored_line,
 )
 from softwalltime.reports.tune_document import TuneDocument
-from softwalltime.simulation.differences import differences, relative_changes
-from softwalltime.simulation.metrics import Metrics
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.tuning.choice import Chosen
-from softwalltime.tuning.own_weights import weights_of
-from softwalltime.tuning.site_weights import SiteWeights
 
 _TRIALS_LEGEND = """\
 A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.

@@ -13,13 +13,13 @@ from softwalltime.cli.options import OPTIONAL_SOURCES, LazySettings, StoreOption
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import STORE, load_columns, problems
-from softwalltime.errors import SourceError
-from softwalltime.formatting import day, duration
-from softwalltime.jobs import SubmissionDecisions
-from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import day, duration
+from softwalltime.core.jobs import SubmissionDecisions
+from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from softwalltime.policy.plan_file import Plan
+    from softwalltime.predict.policy.plan_file import Plan
     from softwalltime.reports.verification import VerifyDocument
 
 COLUMNS = (
@@ -68,7 +68,7 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
       softwalltime verify plan.toml
       softwalltime verify plan.toml /var/spool/pbs/server_priv/accounting --change-date 2026-10-01
     """
-    from softwalltime.policy.plan_file import read_plan
+    from softwalltime.predict.policy.plan_file import read_plan
     from softwalltime.reports.verification import verify as verified
 
     plan, since = read_plan(options.file), None

@@ -14,7 +14,7 @@ from softwalltime.cli.options import server_name
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.cli.sources import problems
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 
 
 @options
@@ -71,7 +71,7 @@ def generate(options: GenerateOptions) -> None:
     Example:
       softwalltime generate accounting-demo --jobs 10000 --seed 1
     """
-    from softwalltime.workloads.synthetic import generate as generate_jobs
+    from softwalltime.measure.workloads.synthetic import generate as generate_jobs
 
     jobs = generate_jobs(options.jobs, seed=options.seed, users=options.users, processors=options.processors)
     files, records = write_logs(jobs, options.folder, UTC)

@@ -13,18 +13,18 @@ from typing import Any
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import BaseModel, ValidationError
 
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.settings import Settings, settings_from
+from softwalltime.core.validation import Place, problems, written
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import problems_in
 from softwalltime.deployment.finding import ConfigProblem
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.live.options import LiveOptions, inert, read_policy
-from softwalltime.policy.presets import guard_of, resolved
-from softwalltime.policy.presets import unused as unused_keys
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.presets import guard_of, resolved
+from softwalltime.predict.policy.presets import unused as unused_keys
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import StartOptions
-from softwalltime.settings import Settings, settings_from
+from softwalltime.service.live.live_options import LiveOptions, inert, read_policy
 from softwalltime.store.connections import parse_dsn
-from softwalltime.validation import Place, problems, written
 
 PREFIX = "SOFTWALLTIME_"
 TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions, "starts": StartOptions}

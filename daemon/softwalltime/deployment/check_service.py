@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from softwalltime.accounting.values import clock
+from softwalltime.accounting.conversions import clock
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.status import OK, Status
-from softwalltime.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
+from softwalltime.service.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
 BEHIND = 60.0

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from softwalltime import resources
-from softwalltime.errors import UsageError
-from softwalltime.validation import Place, problems
-from softwalltime.validation import written as written_place
+from softwalltime.core import resources
+from softwalltime.core.errors import UsageError
+from softwalltime.core.validation import Place, problems
+from softwalltime.core.validation import written as written_place
 
 Values = dict[str, Any]
 _BUILT_IN = re.compile(

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from softwalltime import __version__
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 from softwalltime.deployment import check_service, configuration, preset_setup, probes
 from softwalltime.deployment import hook as hooks
 from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
@@ -18,13 +20,11 @@ from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import inert, read_policy, reads_promises, without_live
-from softwalltime.policy.site import SitePolicy
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
+from softwalltime.service.live.live_options import inert, read_policy, reads_promises, without_live
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import OK
-from softwalltime.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 
 TRIAL_WALLTIME = 86400
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"

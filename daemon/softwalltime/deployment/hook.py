@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from softwalltime import resources
+from softwalltime.core import resources
+from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.qmgr import PbsError, Qmgr
-from softwalltime.errors import UsageError
 
 NAME = "softwalltime"
 SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"

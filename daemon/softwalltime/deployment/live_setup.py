@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from softwalltime.core.settings import Settings, service_user
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
 from softwalltime.deployment.qmgr import QmgrObject
-from softwalltime.live.options import LiveOptions
-from softwalltime.settings import Settings, service_user
+from softwalltime.service.live.live_options import LiveOptions
 
 UNIT: Final = "softwalltime-live.socket"
 SOCKET = Path("/run/softwalltime-live.sock")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from softwalltime.settings import settings_files
+from softwalltime.core.settings import settings_files
 
 ROOT = 0
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from softwalltime.core.settings import Settings
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
 from softwalltime.deployment.scheduler_setup import (
     Change,
@@ -19,10 +20,9 @@ from softwalltime.deployment.scheduler_setup import (
     Switch,
     unreadable,
 )
-from softwalltime.live.agent import START_RESOURCE
-from softwalltime.policy.presets import PRESETS, RECOMMENDED
-from softwalltime.policy.site import KEEP, WALLTIME, Rule, SitePolicy
-from softwalltime.settings import Settings
+from softwalltime.predict.policy.presets import PRESETS, RECOMMENDED
+from softwalltime.predict.policy.site import KEEP, WALLTIME, Rule, SitePolicy
+from softwalltime.service.live.agent import START_RESOURCE
 
 SETUPS = ("safe", "balanced", "order")
 """Presets for which PBS can be set up."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.log_file import opened
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.connection import PbsConnection
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.settings import Settings
+from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import Status, StatusError
-from softwalltime.settings import Settings
 from softwalltime.store.logs import HEAD_BYTES, LogDigest
 
 PINGS = 9
@@ -71,7 +71,7 @@ def probe_store(settings: Settings, user: str) -> StoreProbe:
 
 def _store(settings: Settings) -> list[Any]:
     from softwalltime.store.connections import clock
-    from softwalltime.store.history import newest_job
+    from softwalltime.store.learning_jobs import newest_job
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.pbs_conf import USUAL, conf_file, read_conf
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
 
 TIMEOUT = 20.0
 """Seconds that a command of PBS may take; while its hooks run, the server does not answer."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from softwalltime.core.errors import SourceError
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others
-from softwalltime.errors import SourceError
 
 LOCK = "sched.lock"
 """File beside sched_config with the process id of the scheduler."""

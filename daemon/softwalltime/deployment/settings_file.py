@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softwalltime.errors import SourceError, UsageError
-from softwalltime.policy.plan_file import toml_value
-from softwalltime.settings import SYSTEM_FILE, settings_files
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.settings import SYSTEM_FILE, settings_files
+from softwalltime.predict.policy.plan_file import toml_value
 
 Tables = Mapping[str, Mapping[str, object]]
 """Values to set by table and key: texts, numbers, true or false."""

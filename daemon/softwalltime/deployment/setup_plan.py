@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.deployment import sched_config
-from softwalltime.deployment.files import read_state, write_state
+from softwalltime.deployment.hook_folder import read_state, write_state
 from softwalltime.deployment.qmgr import PbsError, Qmgr
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, Requirement, definition
-from softwalltime.errors import SourceError, UsageError
 
 BACK = "as it was before softwalltime"
 STAYS = (

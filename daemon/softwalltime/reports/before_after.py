@@ -22,19 +22,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softwalltime.formatting import DAY, day, duration
-from softwalltime.jobs import SubmissionDecisions
-from softwalltime.policy.plan_file import Plan, Promised
-from softwalltime.policy.presets import PRESETS
-from softwalltime.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
-from softwalltime.replay.job_columns import JobColumns
-from softwalltime.replay.workload import Workload
+from softwalltime.core.formatting import DAY, day, duration
+from softwalltime.core.jobs import SubmissionDecisions
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.differences import Interval, student
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import policy_of
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.predict.policy.plan_file import Plan, Promised
+from softwalltime.predict.policy.presets import PRESETS
+from softwalltime.predict.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
 from softwalltime.reports.likeness import both_waits
-from softwalltime.simulation.differences import Interval, student
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import jobs_of
-from softwalltime.simulation.policies import policy_of
 
 _IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
 

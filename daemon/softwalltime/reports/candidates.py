@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from softwalltime.policy.clamp import MINIMUM
-from softwalltime.policy.plan_file import Plan
-from softwalltime.policy.power_order import EXPANSION_FACTOR
-from softwalltime.policy.presets import HALF, HOUR, PRESETS, PresetName
-from softwalltime.policy.site import WALLTIME
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.plan_file import Plan
+from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
+from softwalltime.predict.policy.presets import HALF, HOUR, PRESETS, PresetName
+from softwalltime.predict.policy.site import WALLTIME
 
 RESOURCE = "predicted"
 """Name of the ordering value in the simulator's formulas."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from softwalltime.formatting import duration, percent
+from softwalltime.core.formatting import duration, percent
+from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
-from softwalltime.simulation.differences import Interval
 
 _NEARLY = 0.9
 """Share of the most processors in use above which the usual number is not worth a word."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.formatting import printable
-from softwalltime.jobs import DEFAULT_PROJECT
-from softwalltime.replay.workload import Workload
+from softwalltime.core.formatting import printable
+from softwalltime.core.jobs import DEFAULT_PROJECT
+from softwalltime.measure.replay.workload import Workload
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]

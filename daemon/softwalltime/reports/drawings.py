@@ -17,7 +17,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from softwalltime.formatting import DAY, day, exact_percent, percent, plural
+from softwalltime.core.formatting import DAY, day, exact_percent, percent, plural
 from softwalltime.reports.groups import BINS, MIN_POINT_JOBS, Walltimes, WeekRate
 from softwalltime.reports.recommendation import change
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures

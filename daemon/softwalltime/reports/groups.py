@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.formatting import DAY
-from softwalltime.replay.metrics import Errors, means_by_code
+from softwalltime.core.formatting import DAY
+from softwalltime.measure.replay.accuracy_metrics import Errors, means_by_code
+from softwalltime.measure.simulation.simulated_jobs import Floats
 from softwalltime.reports.columns import Columns, Names
-from softwalltime.simulation.jobs import Floats
 
 LEAST_JOBS = 10
 """A mean over fewer jobs says nothing about a user, a project or a queue."""

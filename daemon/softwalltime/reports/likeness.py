@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from softwalltime.formatting import DAY, day, duration, percent, plural
-from softwalltime.simulation.engine import simulate
-from softwalltime.simulation.jobs import Floats, Integers, Jobs
-from softwalltime.simulation.policies import SchedulerPolicy
+from softwalltime.core.formatting import DAY, day, duration, percent, plural
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 
 WEEK_S = 7 * DAY
 MIN_WEEKS = 4

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
-from softwalltime.formatting import DAY, duration, exact_percent
-from softwalltime.policy.power_order import PowerOrder
-from softwalltime.policy.presets import HOUR
-from softwalltime.policy.site import WALLTIME
+from softwalltime.core.formatting import DAY, duration, exact_percent
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.predict.policy.power_order import PowerOrder
+from softwalltime.predict.policy.presets import HOUR
+from softwalltime.predict.policy.site import WALLTIME
 from softwalltime.reports.candidates import RESOURCE, WITHOUT_LIVE, Baseline, Candidate, preset_policy
 from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.recommendation import (
@@ -34,7 +35,6 @@ from softwalltime.reports.recommendation import (
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
 from softwalltime.reports.waits_by_class import members_of
-from softwalltime.simulation.differences import Interval
 
 FINALISTS = 3
 """Orders that are simulated on the middle part."""

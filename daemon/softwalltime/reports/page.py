@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from softwalltime import __version__, formatting
-from softwalltime.policy.presets import HOUR, UNDO
+from softwalltime import __version__
+from softwalltime.core import formatting
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.measure.simulation.shaking import MIN_USERS
+from softwalltime.predict.policy.presets import HOUR, UNDO
 from softwalltime.reports import groups, likeness, recommendation, waits_by_class
 from softwalltime.reports.cautions import shorter_classes
 from softwalltime.reports.drawings import (
@@ -17,10 +20,8 @@ from softwalltime.reports.drawings import (
     draw_r_distribution,
     draw_rates_by_week,
 )
-from softwalltime.reports.report import Report
+from softwalltime.reports.report_figures import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
-from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.shaking import MIN_USERS
 
 TOP = 10
 """Number of users in the table of deteriorations."""

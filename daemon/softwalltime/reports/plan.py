@@ -4,7 +4,8 @@ from datetime import datetime
 from typing import Any
 
 from softwalltime import __version__
-from softwalltime.policy.plan_file import (
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.predict.policy.plan_file import (
     Plan,
     PlannedLive,
     PlannedPbs,
@@ -17,7 +18,6 @@ from softwalltime.policy.plan_file import (
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.recommendation import Recommendation, policy_values
 from softwalltime.reports.simulation import SimulationFigures
-from softwalltime.simulation.differences import Interval
 
 _KINDS = ("runtime", "size", "queue")
 """Classes that are recorded and whose names identify nobody."""

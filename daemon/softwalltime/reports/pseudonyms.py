@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from softwalltime.errors import SourceError
+from softwalltime.core.errors import SourceError
 
 SHORTEST_KEY, LONGEST_KEY = 16, 1024
 """Bytes of a key."""

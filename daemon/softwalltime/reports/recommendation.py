@@ -18,14 +18,14 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from softwalltime.formatting import DAY, duration, exact_percent, percent, plural
-from softwalltime.policy.presets import HALF, UNDO
+from softwalltime.core.formatting import DAY, duration, exact_percent, percent, plural
+from softwalltime.measure.simulation.differences import Interval, interval
+from softwalltime.measure.simulation.shaking import FEW_USERS
+from softwalltime.predict.policy.presets import HALF, UNDO
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import longer_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
-from softwalltime.simulation.differences import Interval, interval
-from softwalltime.simulation.shaking import FEW_USERS
 
 _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
 

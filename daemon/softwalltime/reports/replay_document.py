@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.replay.metrics import Scores
-from softwalltime.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.measure.replay.accuracy_metrics import Scores
 
 _SCORES = [field.name for field in fields(Scores)]
 

@@ -1,6 +1,6 @@
 """What settings would have done to waits: simulated on the site's own jobs, compared over shaken workloads.
 
-A single schedule is chaotic (:mod:`softwalltime.simulation.shaking`), so every change is a mean over pairs of schedules
+A single schedule depends on chance, so every change is a mean over pairs of schedules
 of the same shaken workload, with a 95% confidence interval.
 """
 
@@ -8,8 +8,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softwalltime.progress import ShowProgress, no_progress
-from softwalltime.replay.workload import Workload
+from softwalltime.core.progress import ShowProgress, no_progress
+from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import (
+    Experiment,
+    Results,
+    RunOptions,
+    SimulationPlan,
+    SimulationResult,
+    run_simulations,
+)
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.simulation.shaking import suitable_shake
+from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
@@ -22,20 +36,6 @@ from softwalltime.reports.waits_by_class import (
     compare_classes,
     members_of,
 )
-from softwalltime.simulation.differences import Interval, interval, means, relative_changes
-from softwalltime.simulation.jobs import NO_PROCESSORS, Jobs, jobs_of
-from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import (
-    Experiment,
-    Results,
-    RunOptions,
-    SimulationPlan,
-    SimulationResult,
-    run_simulations,
-)
-from softwalltime.simulation.shaking import suitable_shake
-from softwalltime.states import TEACHING, State
 
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
@@ -119,7 +119,7 @@ class SimulationFigures:
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
-    (:func:`softwalltime.simulation.shaking.shaken`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
+    (:mod:`softwalltime.measure.simulation.shaking`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
     ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
     ``scheduler`` is what the site runs, ``remarks``: what of it is not simulated.
     """

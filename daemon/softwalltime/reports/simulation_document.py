@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.formatting import MISSING, duration, number, percent, printable
+from softwalltime.core.formatting import MISSING, duration, number, percent, printable
+from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
+from softwalltime.measure.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import Results, SimulationPlan
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.simulation.shaking import FEW_USERS, few_users
+from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.recommendation import Recommendation
-from softwalltime.simulation.differences import RELATIVE, Interval, differences, means, relative_changes
-from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.metrics import Metrics
-from softwalltime.simulation.policies import SchedulerPolicy
-from softwalltime.simulation.runs import Results, SimulationPlan
-from softwalltime.simulation.shaking import FEW_USERS, few_users
-from softwalltime.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
 
 Classes = dict[str, dict[str, dict[str, Metrics]]]
 """Metrics by kind of class, policy and class."""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
-from softwalltime.replay.metrics import Scores
-from softwalltime.replay.sweep.trials import Trial
+from softwalltime.measure.replay.accuracy_metrics import Scores
+from softwalltime.measure.replay.sweep.trials import Trial
+from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.tuning.choice import Chosen, Split
+from softwalltime.measure.tuning.site_weights import SiteWeights
 from softwalltime.reports.simulation_document import Advice
-from softwalltime.simulation.metrics import Metrics
-from softwalltime.tuning.choice import Chosen, Split
-from softwalltime.tuning.site_weights import SiteWeights
 
 PARTS = ("before", "after")
 """Parts of the log in the columns of CSV."""

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softwalltime.formatting import DAY, day, duration, percent, plural
-from softwalltime.jobs import SubmissionDecisions
-from softwalltime.policy.plan_file import Plan, PromisedClass
-from softwalltime.policy.presets import UNDO
-from softwalltime.replay.job_columns import JobColumns
+from softwalltime.core.formatting import DAY, day, duration, percent, plural
+from softwalltime.core.jobs import SubmissionDecisions
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.simulation.differences import Interval
+from softwalltime.measure.simulation.schedule_metrics import runtime_class, size_class
+from softwalltime.predict.policy.plan_file import Plan, PromisedClass
+from softwalltime.predict.policy.presets import UNDO
 from softwalltime.reports.before_after import (
     LEAST_DAYS,
     LEAST_JOBS,
@@ -29,8 +31,6 @@ from softwalltime.reports.before_after import (
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
 from softwalltime.reports.waits_by_class import NOTABLE, SMALL
-from softwalltime.simulation.differences import Interval
-from softwalltime.simulation.metrics import runtime_class, size_class
 
 
 @dataclass(frozen=True, slots=True)

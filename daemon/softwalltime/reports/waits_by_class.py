@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from softwalltime.formatting import printable
+from softwalltime.core.formatting import printable
+from softwalltime.measure.simulation.differences import Interval, differences, interval, means, relative_changes
+from softwalltime.measure.simulation.names import CLASSES
+from softwalltime.measure.simulation.schedule_metrics import NAMELESS, OTHERS, Metrics, classes
+from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
-from softwalltime.simulation.differences import Interval, differences, interval, means, relative_changes
-from softwalltime.simulation.jobs import Jobs
-from softwalltime.simulation.metrics import NAMELESS, OTHERS, Metrics, classes
-from softwalltime.simulation.names import CLASSES
 
 KINDS = CLASSES
 """What makes the classes."""

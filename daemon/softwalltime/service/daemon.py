@@ -18,12 +18,13 @@ from functools import partial
 from types import FrameType
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.live.options import LiveOptions, live_options, read_policy, without_live
-from softwalltime.policy.presets import unused
-from softwalltime.policy.site import SitePolicy
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.settings import Settings
+from softwalltime.predict.policy.presets import unused
+from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.follow import Follower
 from softwalltime.service.forecast_thread import ForecastThread, start_options
+from softwalltime.service.live.live_options import LiveOptions, live_options, read_policy, without_live
 from softwalltime.service.live_thread import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
@@ -32,7 +33,6 @@ from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
 from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
-from softwalltime.settings import Settings
 from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.opening import open_store
 

@@ -18,14 +18,14 @@ from threading import Event
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.files import log_files
+from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.tally import Tally
-from softwalltime.errors import SoftwalltimeError, SourceError
+from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.states import State
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import KnownPositions
-from softwalltime.states import State
-from softwalltime.store.history import set_teaching
-from softwalltime.store.jobs import vacuum_analyze
+from softwalltime.store.completed_jobs import vacuum_analyze
+from softwalltime.store.learning_jobs import set_teaching
 
 INTERVAL = 0.5
 """Seconds between two polls."""

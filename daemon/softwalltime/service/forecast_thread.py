@@ -14,10 +14,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from softwalltime.core.settings import Settings
+from softwalltime.core.validation import validate
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.status import StartsStatus
-from softwalltime.settings import Settings
-from softwalltime.validation import validate
 
 LONGEST_PAUSE = 600.0
 """Seconds between two starts of a process that ends, at most."""

@@ -14,9 +14,9 @@ from threading import Thread
 
 from sqlalchemy import Connection, Engine
 
-from softwalltime.accounting.changes import Changes
+from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.jobs import CompletedJob
 from softwalltime.service.reading import (
     KnownPositions,
     ParsedBlock,
@@ -25,10 +25,10 @@ from softwalltime.service.reading import (
     new_blocks,
     parsed_blocks,
 )
+from softwalltime.store.completed_jobs import PreparedJobs, add_interrupted, add_prepared_jobs
 from softwalltime.store.connections import lock
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
-from softwalltime.store.history import last_id
-from softwalltime.store.jobs import PreparedJobs, add_interrupted, add_prepared_jobs
+from softwalltime.store.learning_jobs import last_id
 from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
 
 BATCH = 10_000

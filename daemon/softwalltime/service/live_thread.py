@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import IflError
-from softwalltime.live.options import LiveOptions, without_live
+from softwalltime.core.jobs import DecisionRecord
 from softwalltime.service.background import BackgroundThread
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import IflError
+from softwalltime.service.live.live_options import LiveOptions, without_live
 from softwalltime.service.live_values import LiveCounts, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore

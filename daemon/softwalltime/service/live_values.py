@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from softwalltime.jobs import DecisionRecord, Submission
-from softwalltime.live.agent import ORDERING_RESOURCE
-from softwalltime.live.alters import LiveChange, Revise, longest_cycle, plan_changes, within_budget
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
-from softwalltime.live.options import LiveOptions
-from softwalltime.live.watch import ServerJob, ServerJobs
-from softwalltime.policy.decide import Decision
-from softwalltime.policy.power_order import PROMISED
+from softwalltime.core.jobs import DecisionRecord, Submission
+from softwalltime.predict.policy.decide import Decision
+from softwalltime.predict.policy.power_order import PROMISED
+from softwalltime.service.live.agent import ORDERING_RESOURCE
+from softwalltime.service.live.alters import LiveChange, Revise, longest_cycle, plan_changes, within_budget
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJob, ServerJobs
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 
@@ -123,7 +123,7 @@ class LiveValues:
 
     def _planned_starts(self, now: int, arrivals: Mapping[str, int], jobs: Collection[str]) -> Mapping[str, int]:
         try:
-            from softwalltime.forecast.queue_model import planned_starts
+            from softwalltime.measure.forecast.queue_model import planned_starts
             from softwalltime.service.snapshot_source import SnapshotSource
         except ImportError:
             # Without numpy; the status says so (live.options.inert).

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from softwalltime.jobs import CompletedJob, CurrentJob, DecisionRecord, Submission, whole_array
+from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord, Submission, whole_array
+from softwalltime.store.completed_jobs import add_scripts
 from softwalltime.store.current import read_unknown
-from softwalltime.store.jobs import add_scripts
 
 MAX_WAITING_SUBMISSIONS = 10_000
 """Submissions that wait for their ids."""

@@ -9,15 +9,15 @@ from heapq import heappop, heappush
 from threading import Lock
 from time import time
 
-from softwalltime.drive import PredictorDriver, PredictorErrors
-from softwalltime.events import Altered, Deleted, Ended, Event, Kind, Started, Submitted
-from softwalltime.jobs import CompletedJob, CurrentJob, NoPrediction, Prediction, Submission
-from softwalltime.policy.decide import Decision, decide
-from softwalltime.policy.site import SitePolicy
-from softwalltime.predictors.registry import make
-from softwalltime.reasons import Reason
+from softwalltime.core.events import Altered, Deleted, Ended, Event, Kind, Started, Submitted
+from softwalltime.core.jobs import CompletedJob, CurrentJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.core.states import TEACHING, State
+from softwalltime.predict.drive import PredictorDriver, PredictorErrors
+from softwalltime.predict.policy.decide import Decision, decide
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.predict.predictors.registry import make
 from softwalltime.service.protocol import ProtocolError, Request
-from softwalltime.states import TEACHING, State
 
 KINDS = {
     "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,

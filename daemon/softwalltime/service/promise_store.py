@@ -12,7 +12,7 @@ from time import monotonic
 
 from sqlalchemy import Engine
 
-from softwalltime.promises import LatestStart, Promise
+from softwalltime.core.promises import LatestStart, Promise
 from softwalltime.store.connections import rejects_data
 from softwalltime.store.promises import (
     GuardState,

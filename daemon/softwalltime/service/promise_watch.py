@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from softwalltime.live.alters import KeptPlaces
-from softwalltime.live.options import LiveOptions
-from softwalltime.live.watch import ServerJob
-from softwalltime.policy.promise_ledger import HELD, LatestStarts, PromiseLedger, QueuedJob, terms_of
-from softwalltime.policy.site import SitePolicy
-from softwalltime.promises import Outcome, Promise
+from softwalltime.core.promises import Outcome, Promise
+from softwalltime.predict.policy.promise_ledger import HELD, LatestStarts, PromiseLedger, QueuedJob, terms_of
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.alters import KeptPlaces
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJob
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.promises import GuardState, host_of
 

@@ -11,9 +11,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softwalltime.accounting.values import size
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
+from softwalltime.accounting.conversions import size
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
 VERSION = 1
 LONGEST = 65536
@@ -64,7 +64,7 @@ class Request(NamedTuple):
 
     ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
     ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
-    :class:`softwalltime.jobs.DecisionRecord`; ``keep``: the client will send another request on this connection.
+    :class:`softwalltime.core.jobs.DecisionRecord`; ``keep``: the client will send another request on this connection.
     """
 
     operation: str

@@ -21,17 +21,17 @@ from threading import Event, Thread
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.changes import Changes
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.files import BLOCK, Block, PartialLine, log_day
+from softwalltime.accounting.daily_files import BLOCK, Block, PartialLine, log_day
 from softwalltime.accounting.log_file import Contents, OpenFile, opened
+from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.tally import Malformed, Tally
-from softwalltime.errors import SourceError
-from softwalltime.jobs import CompletedJob
+from softwalltime.core.errors import SourceError
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.store.completed_jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, MalformedLine, Position, read_positions
 
 _LONGEST_HOST = 255

@@ -16,8 +16,8 @@ from threading import Event
 
 from sqlalchemy import Engine, text
 
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import DecisionRecord
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.jobs import DecisionRecord
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.new_submissions import NewSubmissions
 from softwalltime.service.promise_store import PromiseStore

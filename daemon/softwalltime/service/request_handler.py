@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from time import perf_counter
 
-from softwalltime.jobs import DecisionRecord
-from softwalltime.policy.decide import Decision
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.predict.policy.decide import Decision
 from softwalltime.service.new_submissions import RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import (

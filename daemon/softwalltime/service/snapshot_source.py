@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.accounting.attributes import NAMES, converted
-from softwalltime.accounting.values import duration, epoch
-from softwalltime.forecast.pbs_state import SnapshotReader, sched_config
-from softwalltime.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
-from softwalltime.live.agent import START_RESOURCE
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import Attributes
-from softwalltime.live.watch import OWNER, PENDING, Extra, JobWatcher
+from softwalltime.accounting.conversions import duration, epoch
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, sched_config
+from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
+from softwalltime.service.live.agent import START_RESOURCE
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import Attributes
+from softwalltime.service.live.watch import OWNER, PENDING, Extra, JobWatcher
 
 STATE = ("job_state", "mtime", "estimated")
 """Attributes that are read of every job at each look."""

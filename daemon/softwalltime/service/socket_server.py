@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from softwalltime.errors import SoftwalltimeError
+from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.service.protocol import LONGEST
 
 BACKLOG = 512

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
-from softwalltime.forecast.queue_model import ModelledQueue
-from softwalltime.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.forecast.snapshot import ServerSnapshot
-from softwalltime.forecast.what_if import distributions_of, sooner_by
-from softwalltime.shorter_walltimes import LEAST_JOBS, shorter_walltime
-from softwalltime.store.own_jobs import read_requests
+from softwalltime.core.shorter_walltimes import LEAST_JOBS, shorter_walltime
+from softwalltime.measure.forecast.queue_model import ModelledQueue
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.snapshot import ServerSnapshot
+from softwalltime.measure.forecast.what_if import distributions_of, sooner_by
+from softwalltime.store.own_jobs_rows import read_requests
 
 SHARE = 0.1
 """Share of the time between two forecasts that may be spent on this, at most."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from softwalltime.extras import what_to_install
+from softwalltime.core.extras import what_to_install
 from softwalltime.service.status import StartsStatus
 
 OUT_OF_MEMORY = 800

@@ -21,32 +21,30 @@ from typing import Any
 from sqlalchemy import Engine
 
 from softwalltime.accounting.attributes import converted
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.forecast.defaults import PREDICTOR
-from softwalltime.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.forecast.learning import ForecastLearning, needed, server_of
-from softwalltime.forecast.past_errors import OF_JOB
-from softwalltime.forecast.queue_model import ModelledQueue, limit, model_of
-from softwalltime.forecast.runtimes import RuntimeModel
-from softwalltime.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
-from softwalltime.forecast.snapshot import DELAYED, ServerSnapshot
-from softwalltime.live.agent import START_RESOURCE
-from softwalltime.live.connection import PbsConnection
-from softwalltime.live.ifl import NO_JOB, REFUSED, IflError
-from softwalltime.live.options import live_options
-from softwalltime.pbs_conf import home_of
-from softwalltime.policy.site import WALLTIME, site_policy
-from softwalltime.predictors.registry import make
-from softwalltime.quantiles import quantile
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.pbs_conf import home_of
+from softwalltime.core.quantiles import quantile
+from softwalltime.core.settings import Settings
+from softwalltime.measure.forecast.defaults import PREDICTOR
+from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
+from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
+from softwalltime.measure.forecast.past_errors import OF_JOB
+from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeModel
+from softwalltime.measure.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
+from softwalltime.predict.policy.site import WALLTIME, site_policy
+from softwalltime.predict.predictors.registry import make
 from softwalltime.service.forecast_thread import StartOptions, start_options
+from softwalltime.service.live.agent import START_RESOURCE
+from softwalltime.service.live.connection import PbsConnection
+from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
+from softwalltime.service.live.live_options import live_options
 from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
-from softwalltime.settings import Settings
-from softwalltime.store.history import last_ended_since, last_id, read_history, read_new
-from softwalltime.store.opening import open_store
-from softwalltime.store.start_times import (
+from softwalltime.store.forecast_rows import (
     ExpectedRuntime,
     JudgedStart,
     StoredStart,
@@ -59,6 +57,8 @@ from softwalltime.store.start_times import (
     start_quality,
     withdraw_starts,
 )
+from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
+from softwalltime.store.opening import open_store
 
 LOWEST = 19
 """Niceness of the process."""

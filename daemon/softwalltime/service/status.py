@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from softwalltime.drive import PredictorFailure
-from softwalltime.errors import SoftwalltimeError
-from softwalltime.jobs import DecisionRecord
+from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.predict.drive import PredictorFailure
 from softwalltime.store.quality import Quality, StartQuality, WaitOfSize
 
 OK = "ok"
@@ -174,7 +174,7 @@ class Status:
     """Seconds, by the monotonic clock."""
 
     policy: Mapping[str, Any]
-    """:class:`softwalltime.policy.site.SitePolicy` as JSON."""
+    """:class:`softwalltime.predict.policy.site.SitePolicy` as JSON."""
     settings: str
     """``ok``, or why the settings were refused at the last reload."""
     ready: bool

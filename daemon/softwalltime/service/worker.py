@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from softwalltime.errors import SoftwalltimeError, SourceError
-from softwalltime.events import Event as JobEvent
-from softwalltime.predictors.base import History
+from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.events import Event as JobEvent
+from softwalltime.predict.predictors.base import History
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
 from softwalltime.service.prediction_service import JobEvents, PredictionService
@@ -28,7 +28,7 @@ from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
-from softwalltime.store.history import last_ended_since, last_id, read_history, read_new, set_teaching
+from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new, set_teaching
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.retention import RefusalReason, RetentionRun
 

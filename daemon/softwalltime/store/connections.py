@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, extract, func, 
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 
-from softwalltime.errors import StoreError, UsageError
+from softwalltime.core.errors import StoreError, UsageError
 from softwalltime.store.queries import query
 from softwalltime.store.tables import write_lock
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from softwalltime.jobs import (
+from softwalltime.core.jobs import (
     OF_SUBMISSION,
     UNSET,
     Alter,
@@ -16,9 +16,9 @@ from softwalltime.jobs import (
     submission_values,
     whole_array,
 )
+from softwalltime.store.completed_jobs import of_jobs, script, submission_names
 from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.jobs import of_jobs, script, submission_names
 from softwalltime.store.queries import query
 from softwalltime.store.tables import current_jobs, job_scripts
 

@@ -17,7 +17,7 @@ from sqlalchemy import Column, Connection, MetaData, Table
 from sqlalchemy.schema import SetColumnComment
 from sqlalchemy.types import NullType
 
-from softwalltime import resources
+from softwalltime.core import resources
 from softwalltime.store.connections import run_script
 from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA

@@ -9,7 +9,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Executable, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from softwalltime.errors import StoreError
+from softwalltime.core.errors import StoreError
 from softwalltime.store.connections import lock
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.tables import log_positions, malformed_dropped, malformed_lines

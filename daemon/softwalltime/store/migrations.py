@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateSchema
 
-from softwalltime import resources
-from softwalltime.errors import StoreError, UsageError
+from softwalltime.core import resources
+from softwalltime.core.errors import StoreError, UsageError
 from softwalltime.store.connections import blockers_named, run_script
 from softwalltime.store.definitions import (
     install_functions,

@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager, nullcontext
 
 from sqlalchemy import Engine
 
-from softwalltime.errors import SourceError
-from softwalltime.settings import Settings, service_user
+from softwalltime.core.errors import SourceError
+from softwalltime.core.settings import Settings, service_user
 from softwalltime.store.connections import StatementMonitor, connect
-from softwalltime.store.embedded.server import embedded_postgres, has_data
+from softwalltime.store.embedded.postgres_process import embedded_postgres, has_data
 from softwalltime.store.migrations import require_head, upgrade
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, and_, func, or_, select
 
-from softwalltime.formatting import DAY
-from softwalltime.jobs import DecisionRecord, SubmissionDecisions
+from softwalltime.core.formatting import DAY
+from softwalltime.core.jobs import DecisionRecord, SubmissionDecisions
+from softwalltime.store.completed_jobs import add_scripts, stream
 from softwalltime.store.connections import driver_connection
 from softwalltime.store.encoding import NULL, CopyTexts
-from softwalltime.store.jobs import add_scripts, stream
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from softwalltime.promises import LatestStart, Outcome, Promise
+from softwalltime.core.promises import LatestStart, Outcome, Promise
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.queries import query
 

@@ -10,7 +10,7 @@ from functools import cache
 
 from sqlalchemy import TextClause, text
 
-from softwalltime import resources
+from softwalltime.core import resources
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _DESCRIPTION = re.compile(r"\A\s*((?:--.*\n)+)")

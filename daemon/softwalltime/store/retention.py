@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, delete
 
-from softwalltime.formatting import plural
+from softwalltime.core.formatting import plural
 from softwalltime.store.connections import lock
 from softwalltime.store.daily import DAILY, monthly_scores
 from softwalltime.store.queries import query

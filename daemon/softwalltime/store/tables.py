@@ -23,8 +23,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ENUM
 from sqlalchemy.types import TypeEngine
 
-from softwalltime.reasons import Reason
-from softwalltime.states import State
+from softwalltime.core.reasons import Reason
+from softwalltime.core.states import State
 
 SCHEMA = "softwalltime"
 

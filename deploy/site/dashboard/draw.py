@@ -30,13 +30,13 @@ from tests.deploy.dashboard import DASHBOARD
 from tests.store.monitored import NOW, asked, fresh, lately, store
 
 from softwalltime.accounting.writer import end_record
-from softwalltime.jobs import CompletedJob
-from softwalltime.replay.workload import Workload
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.connections import connect
-from softwalltime.store.embedded.server import embedded_postgres
+from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
-from softwalltime.workloads.synthetic import generate
 
 HERE: Final = Path(__file__).parent
 BUILD: Final = Path("build/dashboard").absolute()

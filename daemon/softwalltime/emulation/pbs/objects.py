@@ -8,9 +8,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
-from softwalltime.emulation.pbs import tables, values
-from softwalltime.emulation.pbs.events import Attributes, Event, Site
-from softwalltime.emulation.pbs.values import (
+from softwalltime.emulation.pbs import attribute_types, value_types
+from softwalltime.emulation.pbs.pbs_events import Attributes, Event, Site
+from softwalltime.emulation.pbs.value_types import (
     BadAttributeValueError,
     BadAttributeValueTypeError,
     BadResourceValueTypeError,
@@ -43,7 +43,7 @@ class HookRun:
 
 @lru_cache(maxsize=8)
 def _resources(own: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return MappingProxyType({**tables.RESOURCES, **dict(own)})
+    return MappingProxyType({**attribute_types.RESOURCES, **dict(own)})
 
 
 def resources_of(site: Site) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class PbsObject:
         elif kind == "server":
             value = Server(state["_run"], state["_run"].event.site.host, state["_run"].event.site.server)
         else:
-            value = values.loaded(kind, raw)
+            value = value_types.loaded(kind, raw)
         state[name] = value
         return value
 
@@ -111,7 +111,7 @@ class PbsObject:
             if value is not None and not isinstance(value, Queue):
                 raise BadAttributeValueTypeError(f"value for class <_job> attribute <{name}> must be a queue")
             return value
-        return values.assigned(
+        return value_types.assigned(
             kind, value, lambda why: BadAttributeValueTypeError(f"value for class <_job> attribute <{name}> {why}")
         )
 
@@ -152,7 +152,7 @@ class ResourceList:
         known = state["_values"]
         if name not in known:
             raw = state["_resources"].get(name)
-            known[name] = None if raw is None else raw if state["_texts"] else values.loaded(kind, raw)
+            known[name] = None if raw is None else raw if state["_texts"] else value_types.loaded(kind, raw)
         return known[name]
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -172,8 +172,8 @@ class ResourceList:
         if state["_attribute"] not in ("Resource_List", "estimated"):
             raise BadAttributeValueError(f"job attribute '{state['_attribute']}' is readonly")
         if run.event.name == "runjob" and state["_attribute"] != "Resource_List":
-            raise AssertionError(f"Can only set job's {tables.JOB_SETTABLE_AT_START} under RUNJOB event")
-        state["_values"][name] = state["_changes"][name] = values.assigned(
+            raise AssertionError(f"Can only set job's {attribute_types.JOB_SETTABLE_AT_START} under RUNJOB event")
+        state["_values"][name] = state["_changes"][name] = value_types.assigned(
             kind,
             value,
             lambda why: BadResourceValueTypeError(f"value for class <pbs_resource> attribute <{name}> {why}"),
@@ -190,15 +190,15 @@ class ResourceList:
 
     def __str__(self) -> str:
         if self.__dict__["_lazy"]:
-            return values.resource_list(self.__dict__["_resources"].items())
-        return values.resource_list((name, getattr(self, name)) for name in self.keys())
+            return value_types.resource_list(self.__dict__["_resources"].items())
+        return value_types.resource_list((name, getattr(self, name)) for name in self.keys())
 
 
 class Queue(PbsObject):
     """A queue, which a hook may only read."""
 
     _class = "queue"
-    _table = tables.QUEUE
+    _table = attribute_types.QUEUE
     _own = frozenset({"name"})
 
     @property
@@ -214,7 +214,7 @@ class Server(PbsObject):
     """The server, which a hook may only read."""
 
     _class = "server"
-    _table = tables.SERVER
+    _table = attribute_types.SERVER
     _own = frozenset({"name"})
 
     @property
@@ -253,7 +253,7 @@ class Job(PbsObject):
     """A job, or a request about one."""
 
     _class = "job"
-    _table = tables.JOB
+    _table = attribute_types.JOB
     _own = frozenset({"id", "failed_mom_list", "succeeded_mom_list", "_connect_server"})
     failed_mom_list = None
     succeeded_mom_list = None
@@ -281,9 +281,9 @@ class Job(PbsObject):
         if name == "Variable_List":
             raise BadAttributeValueError("attribute 'Variable_List' cannot be directly set.")
         if event == "runjob":
-            if name not in tables.JOB_SETTABLE_AT_START:
+            if name not in attribute_types.JOB_SETTABLE_AT_START:
                 raise AssertionError(
-                    f"Can only set job's {tables.JOB_SETTABLE_AT_START} under RUNJOB event - got {name}"
+                    f"Can only set job's {attribute_types.JOB_SETTABLE_AT_START} under RUNJOB event - got {name}"
                 )
             if name == "Resource_List":
                 raise BadAttributeValueTypeError(
@@ -296,7 +296,7 @@ class Job(PbsObject):
             raise LookupError(f"job attribute '{name}' not found")
         if name in ("Resource_List", "estimated"):
             raise AssertionError(f"can't set the head resource '{name}' directly")
-        if name not in tables.JOB_SETTABLE or (name == "queue" and event != "queuejob"):
+        if name not in attribute_types.JOB_SETTABLE or (name == "queue" and event != "queuejob"):
             raise BadAttributeValueError(f"job attribute '{name}' is readonly")
 
 
@@ -318,7 +318,7 @@ class EventObject:
         self.__dict__.update(
             _run=run,
             _param=parameters,
-            type=tables.CONSTANTS[event.name.upper()],
+            type=attribute_types.CONSTANTS[event.name.upper()],
             hook_name=event.hook_name,
             hook_type=event.hook_type,
             requestor=event.requestor,

@@ -14,16 +14,16 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.emulation.pbs.hook import HookScript, restart_interpreter
-from softwalltime.emulation.through_hooks.daemon import Daemon, LogWriter, OpenPostgres
-from softwalltime.emulation.through_hooks.server import TIMEOUTS, EmulatedServer
+from softwalltime.core.errors import SourceError
+from softwalltime.core.states import State
+from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
+from softwalltime.emulation.through_hooks.daemon_process import Daemon, LogWriter, OpenPostgres
+from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.timeline import Timeline
-from softwalltime.errors import SourceError
-from softwalltime.policy.clamp import MINIMUM
-from softwalltime.policy.site import WALLTIME
-from softwalltime.replay.fast_replay import ReplayResult
-from softwalltime.replay.workload import Workload
-from softwalltime.states import State
+from softwalltime.measure.replay.fast_replay import ReplayResult
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.site import WALLTIME
 
 PORTION = 10_000
 """Jobs whose ends are written to the log at one time, ahead of virtual time."""

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from softwalltime.accounting import pbs_records
+from softwalltime.accounting.conversions import epoch
+from softwalltime.accounting.daily_files import blocks
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.files import blocks
 from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.recognition import is_trace
-from softwalltime.accounting.values import epoch
 from softwalltime.accounting.writer import as_pbs
-from softwalltime.emulation.pbs.events import Site
-from softwalltime.errors import RecordError, SourceError
-from softwalltime.events import Kind
-from softwalltime.jobs import DEFAULT_PROJECT, CompletedJob, Submission
-from softwalltime.replay.workload import Workload
+from softwalltime.core.errors import RecordError, SourceError
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import DEFAULT_PROJECT, CompletedJob, Submission
+from softwalltime.emulation.pbs.pbs_events import Site
+from softwalltime.measure.replay.workload import Workload
 
 HOST = "replay"
 ORDERING = "predicted"

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from softwalltime.errors import StoreError
-from softwalltime.settings import SYSTEM_FILE, hidden_file
+from softwalltime.core.errors import StoreError
+from softwalltime.core.settings import SYSTEM_FILE, hidden_file
 
 MAJOR = 18
 

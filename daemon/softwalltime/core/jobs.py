@@ -1,0 +1,358 @@
+"""The data that everything else passes around: jobs as submitted, jobs as they ended, predictions.
+
+All values are plain and final: seconds are ``int``, points in time are epoch seconds, sizes are bytes,
+a text that was not recorded is ``""``, a number that was not recorded is ``None``.  Whatever reads the outside
+world (an accounting log, a trace, a hook, the store) builds these, so nothing past it has to check again.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, make_dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+from softwalltime.core.quantiles import quantile
+from softwalltime.core.reasons import Reason, missing_jobs, sentence
+from softwalltime.core.states import State, state_of
+
+DEFAULT_PROJECT = "_pbs_project_default"
+"""PBS's name for the project of a job without one, also in the accounting log."""
+
+MAX_WALLTIME = 5 * 365 * 86400
+"""Maximum walltime in seconds: PBS plans a job without a walltime for five years.  Longer requests count as this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Attributes of a job at its submission: all that a predictor may use.
+
+    ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
+    default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
+    ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
+
+    ``script`` is a digest of what the job executes, known only where the hook has recorded it
+    (:func:`.service.protocol.script_digest`).
+    """
+
+    job_id: str
+    user: str
+    submitted: int
+    walltime: int | None
+    group: str = ""
+    project: str = ""
+    account: str = ""
+    job_name: str = ""
+    queue: str = ""
+    min_walltime: int | None = None
+    max_walltime: int | None = None
+    ncpus: int | None = None
+    nodect: int | None = None
+    ngpus: int | None = None
+    mem: int | None = None
+    select: str = ""
+    place: str = ""
+    interactive: bool | None = None
+    script: str = ""
+
+    @property
+    def shrink_to_fit(self) -> bool:
+        """Whether the scheduler may shorten the job's walltime; PBS allows no soft walltime on such jobs."""
+        return self.min_walltime is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedJob:
+    """A job that ended: its submission, runtime and exit status.
+
+    ``runtime`` is how long it ran in seconds: ``resources_used.walltime``, else ``end - start``.  It is 0 for a job
+    that died at once and may exceed the walltime, because PBS kills late.  ``start`` is ``None`` for a job that
+    never started.  ``run_count`` is how often the job was started, ``None`` where the log does not say.
+    """
+
+    submission: Submission
+    server: str
+    start: int | None
+    end: int
+    runtime: int
+    qtime: int | None = None
+    etime: int | None = None
+    soft_walltime: int | None = None
+    exit_status: int | None = None
+    run_count: int | None = None
+    cput: int | None = None
+    mem_used: int | None = None
+
+    @property
+    def ran(self) -> bool:
+        return self.runtime > 0
+
+    @property
+    def state(self) -> State:
+        return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
+
+    @property
+    def scored(self) -> bool:
+        """Whether a prediction for this job can be judged: it ran, and there was a walltime to improve on."""
+        return self.runtime > 0 and (self.submission.walltime or 0) > 0
+
+
+class FieldKind(Enum):
+    """How a field's value is written in a PBS record."""
+
+    TEXT = "text"
+    TRUTH = "truth value"
+    TIME = "epoch seconds"
+    DURATION = "HH:MM:SS"
+    WALLTIME = "HH:MM:SS, at most MAX_WALLTIME"
+    COUNT = "whole number"
+    SIZE = "bytes with a unit"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a job: its name here, its column in the store, and its name and kind in a PBS record.
+
+    ``pbs`` is empty where no field of the record's message has the value.  A record whose value of a ``required`` field
+    cannot be read is malformed; any other value is left out.
+    """
+
+    name: str
+    column: str
+    pbs: str = ""
+    kind: FieldKind = FieldKind.TEXT
+    required: bool = False
+
+
+FIELDS = (
+    Field("job_id", "job_id"),
+    Field("user", "user_name", "user"),
+    Field("submitted", "ctime", "ctime", FieldKind.TIME, required=True),
+    Field("walltime", "walltime", "Resource_List.walltime", FieldKind.WALLTIME, required=True),
+    Field("group", "group_name", "group"),
+    Field("project", "project", "project"),
+    Field("account", "account", "account"),
+    Field("job_name", "job_name", "jobname"),
+    Field("queue", "queue", "queue"),
+    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", FieldKind.WALLTIME),
+    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", FieldKind.WALLTIME),
+    Field("ncpus", "ncpus", "Resource_List.ncpus", FieldKind.COUNT),
+    Field("nodect", "nodect", "Resource_List.nodect", FieldKind.COUNT),
+    Field("ngpus", "ngpus", "Resource_List.ngpus", FieldKind.COUNT),
+    Field("mem", "mem", "Resource_List.mem", FieldKind.SIZE),
+    Field("select", "select_spec", "Resource_List.select"),
+    Field("place", "place", "Resource_List.place"),
+    Field("interactive", "interactive", "interactive", FieldKind.TRUTH),
+    Field("script", "script"),
+    Field("server", "server"),
+    Field("start", "start_time", "start", FieldKind.TIME, required=True),
+    Field("end", "end_time", "end", FieldKind.TIME, required=True),
+    Field("runtime", "runtime", "resources_used.walltime", FieldKind.DURATION, required=True),
+    Field("qtime", "qtime", "qtime", FieldKind.TIME),
+    Field("etime", "etime", "etime", FieldKind.TIME),
+    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", FieldKind.WALLTIME),
+    Field("exit_status", "exit_status", "Exit_status", FieldKind.COUNT),
+    Field("run_count", "run_count", "run_count", FieldKind.COUNT),
+    Field("cput", "cput", "resources_used.cput", FieldKind.DURATION),
+    Field("mem_used", "mem_used", "resources_used.mem", FieldKind.SIZE),
+)
+"""Fields of a completed job in the order of its values: parser, store and protocol take theirs from here."""
+
+Values = tuple[Any, ...]
+"""A completed job as a tuple: the values of its submission's fields, then its own.
+
+For millions of jobs on their way from a log to the store, since a tuple is made in a tenth of the time.
+"""
+OF_SUBMISSION = len(fields(Submission))
+"""Number of the fields of a submission."""
+
+# A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These
+# have the same fields and are not frozen; an object of theirs becomes a job once it is complete.
+_OpenSubmission = make_dataclass("_OpenSubmission", [field.name for field in fields(Submission)], slots=True)
+_OpenJob = make_dataclass("_OpenJob", [field.name for field in fields(CompletedJob)], slots=True)
+
+
+def submission_of(*values: Any) -> Submission:
+    submission: Submission = _OpenSubmission(*values)
+    submission.__class__ = Submission
+    return submission
+
+
+def job_of(values: Sequence[Any]) -> CompletedJob:
+    job: CompletedJob = _OpenJob(submission_of(*values[:OF_SUBMISSION]), *values[OF_SUBMISSION:])
+    job.__class__ = CompletedJob
+    return job
+
+
+def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
+    submissions = list(map(_OpenSubmission, *columns[:OF_SUBMISSION]))
+    for submission in submissions:
+        submission.__class__ = Submission
+    jobs: list[CompletedJob] = list(map(_OpenJob, submissions, *columns[OF_SUBMISSION:]))
+    for job in jobs:
+        job.__class__ = CompletedJob
+    return jobs
+
+
+def values_of(job: CompletedJob) -> Values:
+    return (*_of(job.submission), *_of(job)[1:])
+
+
+_INDEX = re.compile(r"\[[0-9]+\]")
+
+
+def whole_array(job_id: str) -> str:
+    """Return the id of a subjob's array, and of another job its own.
+
+    >>> whole_array("3[1].srv"), whole_array("7.srv")
+    ('3[].srv', '7.srv')
+    """
+    return _INDEX.sub("[]", job_id, 1) if "[" in job_id else job_id
+
+
+def submission_values(submission: Submission) -> Values:
+    return _of(submission)
+
+
+def _of(data: Submission | CompletedJob) -> Values:
+    return tuple([getattr(data, name) for name in data.__slots__])
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentJob:
+    """A job that waits or runs: its submission with all alters since, and how far it has come.
+
+    ``start`` is ``None`` while it waits; ``etime`` is ``None`` while it may not run yet, being held for instance.
+    ``recorded_at`` is when it was queued, started or requeued by the record that says so; ``None``: it does not say.
+    """
+
+    submission: Submission
+    server: str
+    start: int | None
+    qtime: int | None = None
+    etime: int | None = None
+    soft_walltime: int | None = None
+    recorded_at: int | None = None
+
+
+UNSET = -1
+"""An :class:`Alter`'s value where the alter took away what the job had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """Values that an alter set for a waiting or running job, in seconds; ``None`` if unchanged."""
+
+    job_id: str
+    server: str
+    walltime: int | None
+    soft_walltime: int | None
+
+
+class Prediction(NamedTuple):
+    """A predicted runtime in seconds, before rounding and clamping, and its basis.
+
+    The basis is kept as a template and its values, because predictions are made far more often than read.  A named
+    tuple and no frozen dataclass: it is made in a quarter of the time, and one is made for every job of a replay.
+
+    Of a predictor that knows more than one number the prediction is a distribution: that of ``sample``, ascending,
+    times ``scale`` seconds.  The sample may belong to the predictor and is valid until it learns the next job.
+    """
+
+    seconds: float
+    template: str
+    values: tuple[object, ...] = ()
+    sample: Sequence[float] = ()
+    scale: float = 1.0
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether :meth:`quantile` and :attr:`mean` add to the one number."""
+        return len(self.sample) > 0
+
+    def quantile(self, q: float) -> float:
+        """The runtime in seconds that the job keeps to with probability q; the one number if that is all there is."""
+        return quantile(self.sample, q) * self.scale if self.sample else self.seconds
+
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        sample, scale = self.sample, self.scale
+        return [quantile(sample, q) * scale for q in shares] if sample else [self.seconds] * len(shares)
+
+    @property
+    def mean(self) -> float:
+        """The expected runtime in seconds; the one number if that is all there is."""
+        return sum(self.sample) / len(self.sample) * self.scale if self.sample else self.seconds
+
+    @property
+    def basis(self) -> str:
+        return self.template.format(*self.values)
+
+
+make_prediction: Callable[[tuple[float, str, tuple[object, ...], Sequence[float], float]], Prediction]
+make_prediction = partial(tuple.__new__, Prediction)
+"""Return the prediction with all of these values, in a third of the time of ``Prediction``: for millions of jobs."""
+
+
+class NoPrediction(NamedTuple):
+    """No prediction, the reason and the reason's values; usually too little is known of the user.
+
+    A predictor of another package whose reason is not in :class:`Reason` gives ``Reason.OTHER`` and its own sentence.
+    """
+
+    reason: Reason
+    values: tuple[object, ...] = ()
+
+    @property
+    def basis(self) -> str:
+        return sentence(self.reason, self.values)
+
+    @property
+    def missing(self) -> int | None:
+        """How many more completed jobs a prediction needs, at least; ``None`` where the reason is another one."""
+        return missing_jobs(self.reason, self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """The prediction for one request of the hook, the answer, and the reason; stored as one row.
+
+    ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
+    ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the response sets it), ``late`` (the
+    hook was gone when the answer was sent), ``shadow`` (it would have been set) or ``none``.  ``took`` is how long the
+    answer took in microseconds.  Of the hook's side is known what it says of the time before: ``timeouts`` in a row,
+    and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
+    ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
+    at its start it is what PBS planned with while it waited.  ``ordering`` is the value for ``job_sort_formula`` in
+    seconds, ``None`` where the policy has none.
+    """
+
+    at: int
+    event: str
+    submission: Submission
+    mode: str
+    predictor: str
+    predicted: float | None
+    soft_walltime: int | None
+    action: str
+    basis: str
+    took: int = 0
+    timeouts: int = 0
+    exchange_before: int | None = None
+    reason: Reason = Reason.PREDICTED
+    had: int | None = None
+    ordering: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionDecisions:
+    """The decisions on one user's submissions of one day that are alike.
+
+    ``day`` is its midnight UTC in epoch seconds.  ``ordered``: they have a value for ``job_sort_formula``.
+    """
+
+    day: int
+    user: str
+    mode: str
+    predictor: str
+    ordered: bool
+    count: int

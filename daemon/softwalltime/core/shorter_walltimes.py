@@ -1,0 +1,65 @@
+"""The shorter walltime that would have been enough for past jobs with one walltime, if there is one."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from softwalltime.core.formatting import DAY, HOUR, MINUTE
+
+LEAST_JOBS = 20
+"""Jobs with one walltime that a user needs for advice about it."""
+QUANTILE, MARGIN = 0.99, 1.2
+"""The suggestion is this quantile of the runtimes, times this margin, rounded up to a usual walltime."""
+MOST = 0.75
+"""Share of the walltime up to which a suggestion is worth giving."""
+FITS = "fits"
+"""Reason for no suggestion: the jobs need most of the walltime."""
+MOST_KILLED = 0.02
+"""Share of the newer half of the jobs that may run longer than a suggestion made from the older half."""
+USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) + tuple(
+    hours * HOUR for hours in (2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
+)
+"""Walltimes to suggest, in seconds; then whole days."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShorterWalltime:
+    """What can be suggested in place of a walltime.
+
+    ``seconds`` is ``None`` where nothing is, with the ``reason``.  ``killed`` is the share of the newer half of the
+    jobs that ran longer than a suggestion made from the older half.
+    """
+
+    seconds: int | None
+    reason: str = ""
+    killed: float = 0.0
+
+
+def shorter_walltime(walltime: int, runtimes: Sequence[int]) -> ShorterWalltime:
+    """Return the shorter walltime for jobs that requested this one.
+
+    :param walltime: in seconds.
+    :param runtimes: of the jobs with this walltime, in seconds, in order of submission.
+    """
+    jobs = len(runtimes)
+    if jobs < LEAST_JOBS:
+        return ShorterWalltime(None, f"fewer than {LEAST_JOBS} jobs")
+    found = suggest(runtimes)
+    if found > MOST * walltime:
+        return ShorterWalltime(None, FITS)
+    older, newer = suggest(runtimes[: jobs // 2]), runtimes[jobs // 2 :]
+    killed = sum(runtime > older for runtime in newer) / len(newer)
+    if killed > MOST_KILLED:
+        return ShorterWalltime(None, "runtimes change too much", killed)
+    return ShorterWalltime(found, "", killed)
+
+
+def suggest(runtimes: Sequence[int]) -> int:
+    """Return the usual walltime, in seconds, that is enough for these runtimes with a margin.
+
+    >>> suggest([100, 200, 3000]), suggest([40 * 3600]), suggest([1])
+    (3600, 172800, 300)
+    """
+    ascending = sorted(runtimes)
+    needed = MARGIN * ascending[math.ceil(QUANTILE * (len(ascending) - 1))]
+    return next((usual for usual in USUAL if usual >= needed), DAY * math.ceil(needed / DAY))

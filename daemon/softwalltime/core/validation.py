@@ -1,0 +1,72 @@
+"""What is wrong with a value of the settings: pydantic's errors in the words of all commands."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from softwalltime.core.errors import UsageError, meant
+
+Place = tuple[str | int, ...]
+"""Keys and positions that lead to a value: ``("policy", "rules", 0, "queue")``."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], table: str, values: Mapping[str, object]) -> M:
+    """Return a table of the settings.
+
+    :raises UsageError: names the first wrong key, and what is wrong with its value.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        place, reason = next(problems(error, model))
+        raise UsageError(f"{written((table, *place))}: {reason}") from error
+
+
+def problems(error: ValidationError, model: type[BaseModel], secret: str | None = None) -> Iterator[tuple[Place, str]]:
+    """Yield the place of each error, and what is wrong there.
+
+    :param secret: a key whose values are not repeated.
+    """
+    for problem in error.errors():
+        place = tuple(problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            yield place, f"unknown key; {hint(str(place[-1]), _known(model, place[:-1]))}"
+            continue
+        reason = plain(problem["msg"])
+        yield place, reason if secret in place or not place else f"{reason} ({str(problem['input'])[:60]!r})"
+
+
+def plain(message: str) -> str:
+    """Return a message of pydantic without its words about types."""
+    return message.removeprefix("Value error, ").removeprefix("Input ").replace(" for <class 'pathlib.Path'>", "")
+
+
+def hint(key: str, known: Iterable[str]) -> str:
+    """Return which of the known keys may be meant, else all of them."""
+    known = list(known)
+    return meant(key, known) or f"there are {', '.join(known)}"
+
+
+def written(place: Place) -> str:
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _known(model: type[BaseModel], place: Place) -> Iterable[str]:
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            model = next(_models(model.model_fields[part].annotation), model)
+    return model.model_fields
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models inside an annotation, as in ``tuple[Rule, ...]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -1,0 +1,79 @@
+"""Write files as a whole: under another name first, so an interrupted command leaves the earlier file as it was."""
+
+import csv
+import io
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import csv_cell
+
+
+@contextmanager
+def replaced(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a file to write to; at the end it replaces the one at ``path``, after an error it is removed.
+
+    The other name cannot be guessed, and the file must not exist: in a folder of another user there may be links that
+    lead anywhere.  Root does not follow such a link at ``path`` either.
+
+    :param mode: of the new file, before the umask.
+    :raises SourceError: if the file cannot be written.
+    """
+    try:
+        if os.geteuid() == 0 and path.is_symlink() and path.lstat().st_uid != 0:
+            raise SourceError(f"{path}: root does not follow this link of another user: name another file")
+        target = path.resolve()
+        # A FIFO or device is written directly.
+        direct = target.exists() and not target.is_file()
+        unfinished = target if direct else target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        with open(
+            unfinished, "wb" if direct else "xb", opener=lambda name, flags: os.open(name, flags, mode)
+        ) as stream:
+            if direct:
+                yield stream
+                return
+            try:
+                yield stream
+                stream.close()
+                unfinished.replace(target)
+            finally:
+                unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def write_text(path: Path, text: str, errors: str = "strict") -> None:
+    """Write a text in UTF-8.
+
+    :param errors: what is done about characters that it does not have, as for ``str.encode``.
+    :raises SourceError: if the file cannot be written.
+    """
+    with replaced(path) as stream:
+        stream.write(text.encode("utf-8", errors))
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write rows as CSV; ``None`` is empty.
+
+    :raises SourceError: if the file cannot be written.
+    """
+    with (
+        replaced(path) as stream,
+        io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="") as text,
+    ):
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([csv_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+
+
+def require_folder(file: Path) -> None:
+    """Refuse a file in whose folder nothing can be written, before minutes of work.
+
+    :raises SourceError: names the file.
+    """
+    if not os.access(file.parent, os.W_OK):
+        raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")

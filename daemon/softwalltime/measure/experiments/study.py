@@ -1,0 +1,145 @@
+"""Input of all experiments: the jobs of one trace, the machine, the seeds, the processes, and estimates by replay."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.errors import OptionError, SourceError, UsageError
+from softwalltime.core.formatting import plural
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.progress import ShowProgress, no_progress
+from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
+from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.predictors.registry import BASELINE, make
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One trace and how it is to be simulated.
+
+    ``completed`` are its records, ``jobs`` those that a machine with so many ``processors`` can run.  ``shake`` is
+    empty for the recorded workload; with it, there is one shaken workload for each seed.  ``minimum`` is the least
+    estimate in seconds.  ``processes`` is the number of processes, ``None`` for one a core.
+    """
+
+    source: str
+    completed: tuple[CompletedJob, ...]
+    jobs: Jobs
+    refused: int
+    processors: int
+    shake: str = ""
+    seeds: tuple[int, ...] = (0,)
+    minimum: int = MINIMUM
+    processes: int | None = 1
+    teaching: tuple[State, ...] = tuple(sorted(TEACHING))
+    bar: ShowProgress = field(default=no_progress, compare=False)
+
+    @property
+    def workload(self) -> Workload:
+        return Workload(self.completed, teaching=self.teaching)
+
+    def settings(self) -> dict[str, object]:
+        if not self.shake:
+            return {"workload": "as recorded"}
+        return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}
+
+
+def study_of(
+    source: str, completed: Iterable[CompletedJob], processors: int | None = None, limit: int | None = None,
+    months: Sequence[int] = (), seeds: Sequence[int] = (), processes: int | None = 1,
+    teaching: Iterable[State] = TEACHING, bar: ShowProgress = no_progress,
+) -> Study:  # fmt: skip
+    """The study of a trace.
+
+    :param processors: size of the machine; by default the most in use at one time.
+    :param limit: only the first so many jobs, in order of submission, of those months.
+    :param months: calendar months of the trace (UTC) to use, counted from 1; all by default.
+    :param seeds: a workload shaken by weeks for each; the recorded one if there are none.
+    Jobs without a walltime are left out, as the papers do.
+
+    :raises SourceError: if no job can be simulated.
+    """
+    records = sorted(completed, key=lambda job: job.submission.submitted)
+    if months and records:
+        labels = months_of([job.submission.submitted for job in records]).tolist()
+        names = list(dict.fromkeys(labels))
+        for month in months:
+            if not 1 <= month <= len(names):
+                raise UsageError(f"{source} spans {plural(len(names), 'month')}: there is no month {month}")
+        wanted = {names[month - 1] for month in months}
+        records = [job for job, label in zip(records, labels, strict=True) if label in wanted]
+    records = records[:limit]
+    jobs = jobs_of(records, tuple(teaching), limited_only=True)
+    if not len(jobs):
+        raise SourceError(f"no job in {source} has a runtime, a walltime and processors")
+    size = processors or jobs.peak()
+    jobs, refused = jobs.that_fit(size)
+    if not len(jobs):
+        raise UsageError(f"every job of {source} is larger than {plural(size, 'processor')}: correct --processors")
+    return Study(
+        source, tuple(records), jobs, refused, size, "week" if seeds else "", tuple(seeds) or (0,),
+        processes=processes, teaching=tuple(sorted(teaching)), bar=bar,
+    )  # fmt: skip
+
+
+def available(specs: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the predictors that can be used here, and the reason for each of the others: a missing package."""
+    usable: list[str] = []
+    missing: dict[str, str] = {}
+    for spec in specs:
+        try:
+            make(spec)
+        except OptionError as error:
+            missing[spec] = str(error)
+        else:
+            usable.append(spec)
+    return usable, missing
+
+
+def months_of(times: Sequence[int]) -> NDArray[np.str_]:
+    """The calendar months (UTC) of times in epoch seconds, which compare as they follow each other.
+
+    >>> months_of([1_700_000_000]).tolist()
+    ['2023-11']
+    """
+    months: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
+    return months
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredJobs:
+    """The scored jobs of a workload, in order of submission.
+
+    ``runtime`` is capped at the ``walltime``, ``recorded`` is not; ``estimate`` by predictor is the soft walltime, or
+    the walltime where there is none.  ``index`` is each job's place in the workload.
+    """
+
+    workload: Workload
+    index: Integers
+    walltime: Integers
+    runtime: Integers
+    recorded: Integers
+    estimate: dict[str, Integers]
+
+    def errors(self, spec: str) -> Integers:
+        """Estimate minus runtime of each job, in seconds: negative where underestimated."""
+        return self.estimate[spec] - self.runtime
+
+
+def estimates(study: Study, specs: list[str]) -> ScoredJobs:
+    """Replay the trace through each predictor; ``request``, the walltime, comes first."""
+    workload = study.workload
+    index = np.flatnonzero(workload.scored)
+    walltime = workload.walltime[index]
+    predicted = {BASELINE: walltime}
+    with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
+        for spec in specs:
+            soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
+            predicted[spec] = np.where(soft < 0, walltime, soft)
+    recorded = workload.runtime[index]
+    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)

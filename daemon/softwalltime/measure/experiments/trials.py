@@ -1,0 +1,218 @@
+"""Many simulations of one study, on all processes: the papers' figures of each schedule, and their paired changes."""
+
+import math
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.states import State
+from softwalltime.measure.experiments.study import Study, months_of
+from softwalltime.measure.replay.accuracy_metrics import accuracies
+from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.workers import local_workers
+from softwalltime.measure.simulation.differences import Interval, interval
+from softwalltime.measure.simulation.engine import ScheduleOutcome
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.runs import run
+from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns, measure, waits
+from softwalltime.measure.simulation.shaking import shaken
+from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
+
+Count = Callable[[Jobs], NDArray[np.bool_]]
+"""Says which jobs of a whole workload are measured; a function of a module, because other processes must find it."""
+Figures = dict[str, float | None]
+"""By name; ``None`` where no job gives one."""
+
+WHOLE = "all"
+"""The part that is the whole workload."""
+MIN_MONTH_JOBS = 50
+"""A month with fewer jobs is no part: its means would say nothing."""
+_MAX_JOBS_IN_PROCESS = 20_000
+"""Simulated jobs up to which this process does the work: starting others takes longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPart:
+    """A piece of a workload that is simulated by itself; ``counted`` leaves out the jobs of the warm-up."""
+
+    name: str
+    jobs: Jobs
+    counted: NDArray[np.bool_]
+
+
+def every_job(jobs: Jobs) -> NDArray[np.bool_]:
+    return np.ones(len(jobs), np.bool_)
+
+
+def month_names(jobs: Jobs) -> list[str]:
+    """The calendar months (UTC) of a workload that are simulated by themselves.
+
+    The first one is only a warm-up for the second.  A workload of one month is not split.
+    """
+    names, counts = np.unique(months_of(jobs.submitted), return_counts=True)
+    chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= MIN_MONTH_JOBS]
+    return chosen or [WHOLE]
+
+
+def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
+    """The whole workload, or one month after the month before it, which fills the machine and teaches."""
+    if name == WHOLE:
+        return WorkloadPart(WHOLE, jobs, count(jobs))
+    labels = months_of(jobs.submitted)
+    counted = labels == name
+    before = labels[labels < name]
+    chosen = np.flatnonzero(counted | (labels == before[-1]) if len(before) else counted)
+    return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
+
+
+def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int, policy: SchedulerPolicy) -> Figures:
+    """The figures of :class:`~softwalltime.measure.simulation.schedule_metrics.Metrics` over the counted jobs.
+
+    ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
+    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    """
+    jobs, counted = part.jobs, part.counted
+    metrics = measure(jobs, outcome, processors, None, counted)
+    figures: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
+    count = int(counted.sum())
+    figures["jobs"] = float(count)
+    if not count:
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+    wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
+    estimate = outcome.waiting[counted]
+    figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
+    figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
+    priority = _priorities(jobs, outcome, policy)[counted]
+    total = float(priority.sum())
+    figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
+    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
+    figures["underestimated"] = float((estimate < run).mean())
+    return figures
+
+
+def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -> Floats:
+    """Each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
+    wait = waits(jobs, outcome).astype(np.float64)
+    if policy.order != "wfp":
+        return wait
+    relative = wait / np.array(jobs.walltime, np.float64)
+    priorities: Floats = relative * relative * relative * np.array(jobs.processors, np.float64)
+    return priorities
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """The figures of each policy on each part of each workload: ``found[policy name][part, seed]``."""
+
+    found: dict[str, dict[tuple[str, int], Figures]]
+
+    @property
+    def parts(self) -> list[str]:
+        return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
+
+    def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:
+        """The mean of a figure over parts and seeds, or over the seeds of one part; ``None`` without a value."""
+        cells = self.found[policy].items()
+        values = [
+            value for (name, _), cell in cells if part in (None, name) and (value := cell[figure]) is not None
+        ]  # fmt: skip
+        return math.fsum(values) / len(values) if values else None
+
+    def change(self, policy: str, baseline: str, figure: str) -> Interval:
+        """The mean relative change against another policy on the same workloads, with its 95% interval.
+
+        Over the parts where there are several, each the mean of its seeds; else over the seeds.
+        """
+        by_part = self.changes(policy, baseline, figure)
+        if len(by_part) == 1:
+            return interval(next(iter(by_part.values())))
+        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
+
+    def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
+        """The relative changes of each part, one for each seed for which both policies have a figure other than 0."""
+        changes: dict[str, list[float]] = {part: [] for part in self.parts}
+        for key, cell in self.found[policy].items():
+            mine, other = cell[figure], self.found[baseline][key][figure]
+            if mine is not None and other:
+                changes[key[0]].append((mine - other) / other)
+        return changes
+
+    def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
+        """The relative change of the mean over all jobs of all parts and seeds: a month counts by its jobs."""
+        sums = []
+        for name in (policy, baseline):
+            cells = [(cell["jobs"], cell[figure]) for cell in self.found[name].values()]
+            sums.append(math.fsum(count * value for count, value in cells if count is not None and value is not None))
+        return (sums[0] - sums[1]) / sums[1] if sums[1] else None
+
+    def better(self, policy: str, baseline: str, figure: str) -> str:
+        """In how many of the parts the mean is lower than the other policy's, as ``11 of 12``."""
+        pairs = [(self.mean(policy, figure, part), self.mean(baseline, figure, part)) for part in self.parts]
+        both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
+        return f"{sum(mine < other for mine, other in both)} of {len(both)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    path: Path
+    teaching: tuple[State, ...]
+    processors: int
+    shake: str
+    seed: int
+    part: str
+    policies: tuple[tuple[str, SchedulerPolicy], ...]
+    count: Count
+
+
+def simulate_all(
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
+) -> Trials:
+    """Simulate each policy on each workload of the study, or on each month of it by itself.
+
+    :param count: which jobs of a whole workload are measured; months have their warm-up instead.
+    """
+    named = tuple(policies.items())
+    # The recorded months, although a shaken workload may reach others.
+    names = month_names(study.jobs) if monthly else [WHOLE]
+    split = names != [WHOLE]
+    total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)
+    simulated: dict[str, dict[tuple[str, int], Figures]] = {name: {} for name in policies}
+    workers = local_workers(1 if total <= _MAX_JOBS_IN_PROCESS else study.processes)
+    pieces = [named] if split else [(policy,) for policy in named]
+    with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
+        path = Path(folder) / "jobs.json"
+        take(study.jobs.completed, study.teaching, path)
+        tasks = [
+            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
+            for seed in study.seeds
+            for name in names
+            for piece in pieces
+        ]
+        with closing(workers.do(_evaluate, tasks)) as done, study.bar("simulating", total) as progress:
+            for task, figures in done:
+                for (name, _), cell in zip(task.policies, figures, strict=True):
+                    simulated[name][task.part, task.seed] = cell
+                progress(total // len(tasks))
+    keys = [(part, seed) for part in names for seed in study.seeds]
+    return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
+
+
+_recent: tuple[tuple[Path, int], Jobs] | None = None
+
+
+def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
+    global _recent
+    key = (task.path, task.seed)
+    if _recent is None or _recent[0] != key:
+        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
+        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
+    part = part_of(_recent[1], task.part, task.count)
+    processors = task.processors
+    outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
+    return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]

@@ -1,0 +1,151 @@
+"""The expected start of each waiting job of a server, with its ranges and what it waits for."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from softwalltime.core.formatting import plural
+from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitForecast
+from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.queue_model import ModelledQueue, limit
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.self_calibration import RawForecast
+from softwalltime.measure.forecast.snapshot import LiveJob
+from softwalltime.measure.forecast.start_times import StartForecast, forecast, waits_for
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """A waiting job with its expected start and ranges, in epoch seconds; ``None`` where there is no forecast.
+
+    ``runtime`` is the distribution of its runtime.  ``raw`` is what was forecast before any correction, where that is
+    kept.
+    """
+
+    job: LiveJob
+    waits_for: str
+    expected: int | None = None
+    range50: tuple[int, int] | None = None
+    range90: tuple[int, int] | None = None
+    runtime: RuntimeDistribution | None = None
+    raw: RawForecast | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
+
+    ``correct``: returns the corrections of a forecast, which then holds what was forecast before; ``None``: there are
+    none.
+    """
+
+    runtimes: RuntimeModel
+    waits: LikeWaits = field(default_factory=LikeWaits)
+    correct: Callable[[WaitForecast], Corrections] | None = None
+
+
+def expected_starts(
+    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int, seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[ExpectedStart]:  # fmt: skip
+    """Yield the jobs with these ids by their expected start, then those without a forecast.
+
+    There is no forecast of a job whose start depends on a job of unknown runtime.
+
+    :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the expected start is that
+        with median runtimes, and there are no ranges, as where nothing is known of runtimes but walltimes.
+    """
+    model = queue.model
+    first = model.running
+    until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
+    if until:
+        distributions = [
+            learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
+            for index, job in enumerate(queue.live)
+        ]
+        if learnt.correct is None and all(
+            distribution.values.min() == distribution.values.max() for distribution in distributions
+        ):
+            # All runs would be the same: their ranges would have no width, and no correction gives them one.
+            progress(runs)
+            runs = 0
+        starts = forecast(model, distributions, runs, seed, until, progress)
+        unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
+        depending = _depending(queue, distributions, starts, until) if unknown else []
+        ranges = starts.ranges()
+        rows = np.insert(ranges, POINT, starts.point, axis=0)
+        raw: dict[int, RawForecast] = {}
+        if runs:
+            # The run with medians frees no processor before the shortest median: too late where some jobs end early.
+            rows[POINT] = np.median(starts.sampled, axis=0)
+            rows, raw = _corrected(queue, learnt, distributions, until, rows)
+        foreseen = [index for index in until if index not in depending]
+        for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
+            low, lower, expected, upper, high = (round(value) for value in rows[:, index - first].tolist())
+            sentence = waits_for(queue, starts, index)
+            yield ExpectedStart(
+                queue.live[index], sentence, expected, (lower, upper) if runs else None, (low, high) if runs else None,
+                _known(distributions[index]), raw.get(index),
+            )  # fmt: skip
+        for index in depending:
+            others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
+            name = queue.live[unknown[0]].submission.job_id
+            reason = f"its start depends on {name}{others}, of unknown runtime: {distributions[unknown[0]].basis}"
+            yield ExpectedStart(queue.live[index], reason, runtime=_known(distributions[index]))
+    for impossible in queue.impossible:
+        if impossible.job.submission.job_id in jobs:
+            yield ExpectedStart(impossible.job, impossible.reason)
+
+
+def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
+    return distribution if distribution.known else None
+
+
+def _depending(
+    queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
+) -> list[int]:
+    """The jobs that start at another time if the jobs of unknown runtime end at once."""
+    shortest = [
+        distribution if distribution.known else replace(distribution, values=np.ones(1))
+        for distribution in distributions
+    ]
+    other = forecast(queue.model, shortest, 0, until=until)
+    return [
+        index
+        for index in until
+        if other.point[index - queue.model.running] != starts.point[index - queue.model.running]
+    ]
+
+
+def _corrected(
+    queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
+    rows: Floats,
+) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
+    model = queue.model
+    if learnt.correct is None:
+        return rows, {}
+    corrected, kept = rows.copy(), {}
+    # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
+    limits = [
+        math.ceil(distribution.median) if walltime == UNLIMITED else walltime
+        for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
+    ]
+    by_walltimes = model.run(limits, until).start
+    for index in until:
+        place = index - model.running
+        # A delayed job waits from its time on.
+        begin = max(model.now, model.jobs.submitted[index])
+        waited = begin - model.jobs.submitted[index]
+        like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
+        expected = float(rows[POINT, place]) - begin
+        ranges = np.delete(rows[:, place], POINT) - begin
+        raw = WaitForecast(
+            expected, float(by_walltimes[index]) - begin, expected if like is None else like,
+            tuple(ranges.tolist()), waited,
+        )  # fmt: skip
+        kept[index] = RawForecast(begin - model.now, raw)
+        corrected[:, place] = learnt.correct(raw).corrected(raw) + begin
+    return corrected, kept

@@ -1,0 +1,265 @@
+"""Start times predicted over a schedule, held against what happened: at submission, and every hour after.
+
+A forecast uses only what was known at its moment: jobs that had ended, starts that had happened.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from softwalltime.measure.forecast.calibration import POINT, WaitForecast
+from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.queue_model import QueueModel
+from softwalltime.measure.forecast.runtimes import RuntimeModel
+from softwalltime.measure.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
+
+WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
+DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
+METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
+"""The last one is a bound: nobody knows how long jobs will run."""
+WEEK = 7 * 86400
+DRAWS = 1000
+"""Samples of weeks for an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSchedule:
+    """When jobs started and how long they ran: simulated, or as recorded."""
+
+    jobs: Jobs
+    start: Integers
+    duration: Integers
+    processors: int
+    policy: SchedulerPolicy
+
+    @classmethod
+    def simulated(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
+        policy = SchedulerPolicy()
+        outcome = simulate(jobs, processors, policy)
+        return cls(jobs, outcome.start, outcome.duration, processors, policy)
+
+    @classmethod
+    def recorded(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
+        start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed])
+        start = np.maximum(start.astype(np.int64), np.array(jobs.submitted, np.int64))
+        return cls(jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A job at one moment: what each method predicted of its remaining wait, and how long it was, in seconds.
+
+    ``waited`` is 0 at the submission, ``made`` the time of the forecast (epoch seconds).  ``free``: enough processors
+    were free for the job, so it waited for something else.  ``predicted`` holds for each of :data:`METHODS` the two
+    lower ends (90%, 50%), the point and the two upper ends; a method without ranges repeats its point.
+    """
+
+    job: int
+    waited: int
+    actual: int
+    predicted: Mapping[str, Floats]
+    made: int = 0
+    free: bool = False
+
+
+def judge(
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Judged]:  # fmt: skip
+    """Yield what each method predicted for the jobs of a sample, in order of time.
+
+    Forecasts are corrected as the daemon corrects its own: each teaches when its job has started, and when the end of a
+    range has passed before.
+
+    :param runtimes: has learnt nothing yet.
+    :param every: seconds between two forecasts of a waiting job.
+    """
+    calibration, like = SelfCalibration(), LikeWaits()
+    waiting: dict[str, list[JudgedForecast]] = {}
+    moments = _moments(schedule, runtimes, like, sample, every, progress)
+    for number, (now, job, members, running) in enumerate(moments):
+        name = str(job)
+        calibration.learn(_started(waiting, now))
+        calibration.still_waiting(waiting.keys(), now)
+        jobs, submission = schedule.jobs.chosen(members), schedule.jobs.completed[job].submission
+        waited, actual = now - schedule.jobs.submitted[job], int(schedule.start[job]) - now
+        beyond, expected = like.remaining(submission, waited), like.expected(submission, waited)
+        starts = tuple(int(schedule.start[member]) for member in members[:running])
+        model = QueueModel(jobs, starts, jobs.walltime[:running], now, schedule.processors, schedule.policy)
+        distributions = [
+            runtimes.distribution(record.submission, limit, now, model.elapsed(place))
+            for place, (record, limit) in enumerate(zip(jobs.completed, jobs.walltime, strict=True))
+        ]
+        position = members.index(job)
+        known = tuple(max(int(schedule.duration[member]), 1) for member in members)
+        by_walltimes, bound = (
+            float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
+        )
+        found = forecast(model, distributions, runs, seed + number, [position])
+        median = float(np.median(found.sampled[:, position - running])) - now
+        low, lower, upper, high = ranges = tuple((found.ranges()[:, position - running] - now).tolist())
+        raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
+        corrections = calibration.corrections_for(raw)
+        kept = RawForecast(0.0, raw)
+        calibration.watch(name, now, kept)
+        waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, kept))
+        alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
+        alike[POINT] = beyond.mean() if len(beyond) else 0.0
+        yield Judged(job, waited, actual, {
+            WALLTIMES: np.full(5, by_walltimes),
+            LIKE: alike,
+            SIMULATED: np.full(5, float(found.point[position - running]) - now),
+            DRAWN: np.array((low, lower, median, upper, high)),
+            COMBINED: corrections.corrected(raw),
+            BOUND: np.full(5, bound),
+        }, now, jobs.processors[position] <= model.processors - sum(jobs.processors[:running]))  # fmt: skip
+
+
+def _started(waiting: dict[str, list[JudgedForecast]], now: int) -> list[JudgedForecast]:
+    started = [job for job, (first, *_) in waiting.items() if first.started <= now]
+    return [moment for job in started for moment in waiting.pop(job)]
+
+
+def sampled(schedule: GivenSchedule, count: int) -> list[int]:
+    """Positions of jobs that waited, spread evenly over the schedule without its first 1%."""
+    jobs = schedule.jobs
+    waited = np.flatnonzero(schedule.start > np.array(jobs.submitted, np.int64))
+    waited = waited[waited >= len(jobs) // 100]
+    if not len(waited):
+        return []
+    return sorted(set(waited[np.linspace(0, len(waited) - 1, min(count, len(waited))).astype(np.int64)].tolist()))
+
+
+def _moments(
+    schedule: GivenSchedule, runtimes: RuntimeModel, like: LikeWaits, sample: Sequence[int], every: int,
+    progress: Callable[[int], None],
+) -> Iterator[tuple[int, int, list[int], int]]:  # fmt: skip
+    """Yield when what job is forecast, in order of time, which jobs run and wait then, and how many of them run."""
+    jobs, completed = schedule.jobs, schedule.jobs.completed
+    start, duration = schedule.start.tolist(), schedule.duration.tolist()
+    submitted = jobs.submitted
+    # At one instant: ends, submissions, starts, and then what is forecast of jobs that still wait.
+    events = [(start[job] + duration[job], 0, job) for job in range(len(jobs))]
+    events += [(submitted[job], 1, job) for job in range(len(jobs))]
+    events += [(start[job], 2, job) for job in range(len(jobs))]
+    events += [(time, 3, job) for job in sample for time in range(submitted[job], start[job], every)]
+    events.sort()
+    running: dict[int, None] = {}
+    waiting: dict[int, None] = {}
+    for now, kind, job in events:
+        if kind == 0:
+            # A job of no duration ends before it starts.
+            running.pop(job, None)
+            ended = replace(completed[job], start=start[job], end=now, runtime=duration[job])
+            runtimes.ended(ended, teaches=jobs.teaches[job])
+        elif kind == 1:
+            waiting[job] = None
+            runtimes.submitted(completed[job].submission, now)
+            progress(1)
+        elif kind == 2:
+            waiting.pop(job, None)
+            if duration[job] > 0:
+                running[job] = None
+            like.started(completed[job].submission, now - submitted[job])
+            runtimes.started(completed[job].submission, now)
+        else:
+            yield now, job, [*running, *waiting], len(running)
+
+
+@dataclass(frozen=True, slots=True)
+class StartScores:
+    """How good one method's forecasts were."""
+
+    forecasts: int
+    """Number of forecasts."""
+    mean_wait: float
+    """Mean remaining wait in seconds."""
+    error: float
+    """Mean absolute error of the expected start, in seconds."""
+    relative: float
+    """The error divided by the mean wait."""
+    bias: float
+    """Mean of expected minus actual start, in seconds; below 0: too early."""
+    covered50: float | None
+    """Share of the starts within the 50% range; null for a method without ranges."""
+    covered90: float | None
+    """Share of the starts within the 90% range."""
+    width90: float | None
+    """Mean width of the 90% range in seconds."""
+    gain: float
+    """By how much the combined forecast's error is smaller, divided by the mean wait; below 0: it is larger."""
+    gain_low: float
+    """The 2.5% quantile of that gain over samples of the weeks (bootstrap)."""
+    gain_high: float
+    """The 97.5% quantile."""
+    enough_free: float
+    """Share of the forecasts made while enough processors were free for the job: it waited for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStartsDocument:
+    """Forecasts of start times on recorded jobs, compared with the starts."""
+
+    COLUMNS: ClassVar = ("time", "method", *(field.name for field in fields(StartScores)))
+
+    source: str
+    """The sources, as given."""
+    jobs: int
+    """Number of jobs."""
+    refused: int
+    """Number of jobs that are larger than the machine."""
+    processors: int
+    """Size of the machine."""
+    schedule: str
+    """simulated, or recorded."""
+    predictor: str
+    """Predictor of runtimes."""
+    forecasts: dict[str, dict[str, StartScores]]
+    """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for name, by_method in self.forecasts.items():
+            for method, figures in by_method.items():
+                yield {"time": name, "method": method, **asdict(figures)}
+
+
+def scores(judged: Sequence[Judged], method: str) -> StartScores:
+    """The scores of a method over some forecasts, of which there must be one."""
+    values = np.array([forecast.predicted[method] for forecast in judged])
+    actual = np.array([forecast.actual for forecast in judged], np.float64)
+    difference = values[:, POINT] - actual
+    mean = float(actual.mean())
+    covered: tuple[float | None, float | None, float | None] = (None, None, None)
+    if method not in (WALLTIMES, SIMULATED, BOUND):
+        # Starts are whole seconds.
+        low, lower, _, upper, high = np.round(values).T
+        covered = (
+            float(((lower <= actual) & (actual <= upper)).mean()),
+            float(((low <= actual) & (actual <= high)).mean()),
+            float((high - low).mean()),
+        )
+    error = float(np.abs(difference).mean())
+    return StartScores(
+        len(judged), mean, error, error / mean, float(difference.mean()), *covered, *_gain(judged, method),
+        float(np.mean([forecast.free for forecast in judged])),
+    )  # fmt: skip
+
+
+def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
+    """The gain of the combined forecast, and its 95% interval over samples of weeks, in which waits are alike."""
+    actual = np.array([forecast.actual for forecast in judged], np.float64)
+    errors, combined = (
+        np.abs(np.array([forecast.predicted[name][POINT] for forecast in judged]) - actual)
+        for name in (method, COMBINED)
+    )
+    _, week = np.unique([forecast.made // WEEK for forecast in judged], return_inverse=True)
+    gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
+    drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
+    low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
+    return float(gains.sum() / waits.sum()), low, high

@@ -1,0 +1,164 @@
+"""What completed jobs and each look at the server teach forecasts: runtimes, and waits of like jobs."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.forecast.expected import Learnt
+from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.runtimes import MAX_ERRORS, MAX_USER_ERRORS, RuntimeModel
+from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.base import History, Predictor
+
+DAYS = 60
+"""Days of a store that are read at least, and of each user the last jobs."""
+
+
+def needed(history: History, now: int, since_last: Callable[[int], int]) -> tuple[int | None, int | None]:
+    """Return how many last jobs of each user, and since when all jobs (epoch seconds), a forecast needs; None: all.
+
+    They are what the predictor needs, and enough to know its errors.
+
+    :param since_last: returns since when the last jobs by ``now`` ended (epoch seconds), given their number.
+    """
+    begin = history.since(now, since_last)
+    if history.per_user is None or begin is None:
+        return None, None
+    return max(MAX_USER_ERRORS, history.per_user), min(now - DAYS * 86400, begin)
+
+
+def learn_history(
+    model: RuntimeModel, completed: Sequence[CompletedJob], now: int, teaching: Collection[State] = TEACHING,
+    waits: LikeWaits | None = None, progress: Callable[[int], None] = lambda _: None,
+) -> int:  # fmt: skip
+    """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
+
+    Only the jobs are predicted whose errors the model would keep, the last ones that ended.
+
+    :param now: what happened later is not used (epoch seconds).
+    :param waits: learns how long each job waited.
+    """
+    workload = Workload(completed, teaching=teaching)
+    teaches = workload.teaches.tolist()
+    learnt = 0
+    compared = _compared(workload, now)
+    for stride in workload.stream(everything=True, progress=progress):
+        for kind, number, job in zip(stride.kinds, stride.numbers, stride.jobs, strict=True):
+            time = workload.time(kind, number)
+            if time > now:
+                return learnt
+            match kind:
+                case Kind.SUBMITTED:
+                    model.submitted(job.submission, time, compare=compared[number])
+                case Kind.STARTED:
+                    model.started(job.submission, time)
+                    if waits is not None:
+                        waits.started(job.submission, max(time - (job.etime or job.submission.submitted), 0))
+                case Kind.DELETED:
+                    model.deleted(job.submission, time)
+                case _:
+                    model.ended(job, teaches=teaches[number])
+                    learnt += teaches[number]
+    return learnt
+
+
+def _compared(workload: Workload, now: int) -> list[bool]:
+    """For each job, whether it is among those that taught and ended last, of all users or of its user."""
+    compared = [False] * len(workload.jobs)
+    users = list(workload.jobs.values("user"))
+    ended: Counter[str] = Counter()
+    order = workload.ends()
+    order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
+    for newer, number in enumerate(order[::-1].tolist()):
+        user = users[number]
+        compared[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
+        ended[user] += 1
+    return compared
+
+
+def server_of(snapshot: ServerSnapshot, setting: str) -> str:
+    """Return the server's name as the store has it: the setting's, or that of the job ids, or PBS's own."""
+    names = (job.submission.job_id.partition(".")[2] for job in snapshot.jobs)
+    return setting or next(names, "") or snapshot.server
+
+
+def note_live(model: RuntimeModel, jobs: Iterable[LiveJob]) -> None:
+    for job in jobs:
+        model.submitted(job.submission, job.submission.submitted, compare=False)
+        if job.occupies and job.start is not None:
+            model.started(job.submission, job.start)
+
+
+Key = tuple[str, int]
+"""Id and submission of a job: ids are used again after some years."""
+FORGOTTEN = 86400
+"""Seconds for which the record of the end of a job that has gone is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A job as of the last look that had it (epoch seconds)."""
+
+    submission: Submission
+    started: bool
+    at: int
+
+
+class ForecastLearning:
+    """Learns from the history once, and then from each look at the server and the jobs that ended since.
+
+    :param teaching: states of the jobs that teach.
+    """
+
+    def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
+        self.learnt = Learnt(RuntimeModel(predictor))
+        self.jobs = 0
+        """Jobs that have taught."""
+        self._teaching = frozenset(teaching)
+        self._seen: dict[Key, _Seen] = {}
+
+    def history(self, completed: Iterable[CompletedJob], now: int) -> None:
+        jobs = JobColumns.of(completed)
+        learnt = self.learnt
+        self.jobs = learn_history(learnt.runtimes, jobs, now, self._teaching, learnt.waits)
+
+    def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
+        """Learn the jobs that ended since the last look, and note what waits and runs now."""
+        runtimes, waits = self.learnt.runtimes, self.learnt.waits
+        now = snapshot.taken
+        for job in ended:
+            seen = self._seen.pop(_key(job.submission), None)
+            if seen is None:
+                # It was submitted after the last look.
+                runtimes.submitted(job.submission, job.submission.submitted, compare=False)
+            if job.start is not None and (seen is None or not seen.started):
+                runtimes.started(job.submission, job.start)
+                waits.started(job.submission, max(job.start - (job.etime or job.submission.submitted), 0))
+            teaches = job.state in self._teaching
+            runtimes.ended(job, teaches=teaches)
+            self.jobs += teaches
+        before, self._seen = self._seen, {}
+        for live in snapshot.jobs:
+            seen = before.pop(_key(live.submission), None)
+            if seen is None:
+                runtimes.submitted(live.submission, now, compare=not live.occupies)
+            if live.occupies and live.start is not None and (seen is None or not seen.started):
+                runtimes.started(live.submission, live.start)
+                since = live.etime or live.qtime or live.submission.submitted
+                waits.started(live.submission, max(live.start - since, 0))
+            self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
+        for key, seen in before.items():
+            if seen.started and now - seen.at < FORGOTTEN:
+                # The record of its end is still to come.
+                self._seen[key] = seen
+            else:
+                runtimes.deleted(seen.submission, now)
+
+
+def _key(submission: Submission) -> Key:
+    return submission.job_id, submission.submitted

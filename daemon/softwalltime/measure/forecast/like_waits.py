@@ -1,0 +1,78 @@
+"""The statistical baseline: the mean wait of like jobs that started lately, without any simulation."""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from softwalltime.core.jobs import Submission
+from softwalltime.measure.forecast.calibration import LATER
+
+MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
+"""Waits that are kept of each class of jobs, and of each class of a user's jobs."""
+MIN_CLASS_WAITS = 5
+"""Waits from which a class is believed."""
+
+
+class LikeWaits:
+    """Waits of started jobs by queue, size and walltime; sizes and walltimes are alike within a factor of 2 and 4."""
+
+    def __init__(self) -> None:
+        self._waits: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_CLASS_WAITS))
+        self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
+
+    def started(self, submission: Submission, wait: int) -> None:
+        for key in _keys(submission):
+            self._waits[key].append(wait)
+        for key in _own_keys(submission):
+            self._own[key].append(wait)
+
+    def remaining(self, submission: Submission, waited: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """How long beyond ``waited`` those like jobs waited that waited longer, in seconds; empty if none is known."""
+        return _beyond(self._waits, _keys(submission), waited)
+
+    def expected(self, submission: Submission, waited: int) -> float | None:
+        """The remaining wait of a job in seconds; ``None`` if no like job is known.
+
+        The median of like jobs' waits; at the submission the mean of it and of the median of the user's own like jobs,
+        because fair share and limits let some users wait longer than others.  Of jobs that have waited long, too few
+        own ones are known.
+        """
+        beyond = self.remaining(submission, waited)
+        if not len(beyond):
+            return None
+        all_users = float(np.median(beyond))
+        own = _beyond(self._own, _own_keys(submission), waited) if waited < LATER else beyond[:0]
+        return (all_users + float(np.median(own))) / 2 if len(own) else all_users
+
+
+def _beyond(
+    waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """What is left of the waits of the first of these classes of which enough are known."""
+    for key in keys:
+        remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
+        if len(remaining) >= MIN_CLASS_WAITS:
+            return remaining
+    return np.zeros(0)
+
+
+def _keys(submission: Submission) -> Iterator[Hashable]:
+    size, limit = _sizes(submission)
+    yield submission.queue, size, limit
+    yield size, limit
+    yield size
+    yield None
+
+
+def _own_keys(submission: Submission) -> Iterator[Hashable]:
+    size, limit = _sizes(submission)
+    yield submission.user, submission.queue, size, limit
+    yield submission.user, size
+
+
+def _sizes(submission: Submission) -> tuple[int, int]:
+    size = int(math.log2(max(submission.ncpus or 1, 1)))
+    limit = int(math.log2(max(submission.walltime or 1, 1)) / 2)
+    return size, limit

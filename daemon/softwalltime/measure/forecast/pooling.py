@@ -1,0 +1,277 @@
+"""What the jobs of a server compete for: processors, GPUs, vnodes of queues, limits on running jobs, reservations."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from softwalltime.accounting.conversions import size, whole
+from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
+from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
+from softwalltime.measure.simulation.pools import Pools, Shares, Window
+from softwalltime.measure.simulation.vnodes import request_of
+
+JOBS = ""
+"""In place of a resource: the number of jobs is limited."""
+COUNTED = (JOBS, "ncpus", "ngpus", "nodect", "mem")
+"""Resources whose limits are modelled."""
+_ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
+# Attributes of older versions, each for all of a kind.
+_OLD = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
+_GENERIC, _ALL = "PBS_GENERIC", "PBS_ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimit:
+    """One limit: where it holds, for whom, and how much of what may run at one time.
+
+    ``queue`` is empty for the server.  ``kind`` is ``o``, ``u``, ``g`` or ``p``; ``name`` is ``PBS_ALL``,
+    ``PBS_GENERIC`` or that of a user, group or project.  ``resource`` is empty where jobs are counted.
+    """
+
+    queue: str
+    kind: str
+    name: str
+    resource: str
+    most: int
+    attribute: str
+
+    def who(self, submission: Submission) -> str:
+        match self.kind:
+            case "u":
+                return submission.user
+            case "g":
+                return submission.group
+            case "p":
+                return submission.project or DEFAULT_PROJECT
+        return _ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a server, as PBS writes them; ``unread`` are the attributes that are not modelled.
+
+    A limit holds for a queue or for the whole server, and for everybody together (``o:PBS_ALL``), for each user, group
+    or project (``PBS_GENERIC``), or for one of them by name, which then replaces the generic limit for that one.
+    """
+
+    run_limits: tuple[RunLimit, ...]
+    unread: tuple[str, ...]
+
+    def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
+        """Yield the limits that hold for a job, each with the entity that shares it."""
+        named = {(limit.queue, limit.kind, limit.resource, limit.name): limit for limit in self.run_limits}
+        for limit in self.run_limits:
+            who = limit.who(submission)
+            if limit.queue not in ("", submission.queue):
+                continue
+            own = (limit.queue, limit.kind, limit.resource, who)
+            if limit.name == who or (limit.name == _GENERIC and own not in named):
+                yield limit, who
+
+
+def limits_of(snapshot: ServerSnapshot) -> Limits:
+    run_limits: list[RunLimit] = []
+    unread: list[str] = []
+    for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
+        for attribute, value in entries:
+            limits = list(_read(queue, attribute, value))
+            run_limits += limits
+            if not limits:
+                unread.append(attribute if not queue else f"{attribute} of queue {queue}")
+    return Limits(tuple(run_limits), tuple(unread))
+
+
+def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
+    name, _, resource = attribute.partition(".")
+    if "soft" in name or resource not in COUNTED:
+        return
+    entries: Iterable[tuple[str, str, str]]
+    if name in _OLD:
+        kind = _OLD[name]
+        entries = [(kind, _ALL if kind == "o" else _GENERIC, value)]
+    else:
+        entries = _ENTRY.findall(value)
+    for kind, who, most in entries:
+        try:
+            number = size(most) if resource == "mem" else whole(most)
+        except ValueError:
+            continue
+        yield RunLimit(queue, kind, who.strip("\"'"), resource, number, attribute)
+
+
+def amount(submission: Submission, resource: str) -> int:
+    """How much a job counts for a limit of this resource."""
+    match resource:
+        case "ncpus":
+            return submission.ncpus or 1
+        case "nodect":
+            return submission.nodect or 1
+        case "mem":
+            return submission.mem or 0
+        case "ngpus":
+            return gpus(submission)
+    return 1
+
+
+def gpus(submission: Submission) -> int:
+    if submission.ngpus is not None:
+        return submission.ngpus
+    return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
+
+
+_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+_UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
+
+
+class Pooling:
+    """The pools of a server, and what each job takes of them.
+
+    ``limits`` are those of the server.  ``windows`` are the processors of reservations.  A limit becomes a pool for
+    each user, group or project when a job of theirs is met.
+    """
+
+    def __init__(self, snapshot: ServerSnapshot) -> None:
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
+        self._all = {vnode.name for vnode in snapshot.vnodes}
+        up = self._up.values()
+        self.processors = sum(vnode.ncpus for vnode in up)
+        self.limits: Limits = limits_of(snapshot)
+        self.reservations = [
+            reservation
+            for reservation in snapshot.reservations
+            if reservation.state not in _UNSURE and reservation.end > snapshot.taken
+        ]
+        self.windows = [
+            Window(reservation.start, reservation.end, min(reservation.ncpus, self.processors))
+            for reservation in self.reservations
+            if reservation.ncpus
+        ]
+        self._capacities = [self.processors]
+        self._index: dict[tuple[object, ...], int] = {}
+        self._queues = Counter[str]()
+        for vnode in up:
+            self._queues[vnode.queue] += vnode.ncpus
+        if list(self._queues) in ([], [""]):
+            self._queues.clear()
+        for queue, ncpus in self._queues.items():
+            self._pool(("vnodes", queue), ncpus)
+        if (total := sum(vnode.ngpus for vnode in up)) > 0:
+            self._pool(("gpus",), total)
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is more to compete for than processors."""
+        return bool(len(self._capacities) > 1 or self.limits.run_limits or self.windows)
+
+    def _pool(self, key: tuple[object, ...], capacity: int) -> int:
+        index = self._index.get(key)
+        if index is None:
+            index = self._index[key] = len(self._capacities)
+            self._capacities.append(capacity)
+        return index
+
+    def shares(self, submission: Submission, processors: int) -> Shares:
+        """What a job takes.
+
+        :param processors: that it holds or needs (:meth:`held`).
+        """
+        amounts: dict[int, int] = {}
+        if self._queues:
+            # Queues without vnodes of their own share the others.
+            queue = submission.queue if submission.queue in self._queues else ""
+            amounts[self._pool(("vnodes", queue), 0)] = processors
+        if ("gpus",) in self._index and (count := gpus(submission)):
+            amounts[self._index["gpus",]] = count
+        for limit, who in self.limits.of(submission):
+            key = (limit.queue, limit.kind, limit.resource, who)
+            if count := amount(submission, limit.resource):
+                amounts[self._pool(key, limit.most)] = count
+        return ((0, processors), *sorted(amounts.items()))
+
+    def held(self, job: LiveJob) -> int:
+        """Processors of vnodes that are up that a running job holds, or a waiting job will hold.
+
+        A job with exclusive placement holds whole vnodes.
+        """
+        asked = job.submission.ncpus or 1
+        placed = _placed(job.exec_vnode) if job.occupies else {}
+        if placed:
+            vnodes = [self._up[name] for name in placed if name in self._up]
+            if vnodes and self._exclusive(job.submission, vnodes):
+                return sum(vnode.ncpus for vnode in vnodes)
+            if self._all.issuperset(placed):
+                return sum(ncpus for name, ncpus in placed.items() if name in self._up)
+        return asked if job.occupies else self.needed_by(job.submission)
+
+    def needed_by(self, submission: Submission) -> int:
+        """Processors that a job takes when it starts."""
+        asked = submission.ncpus or 1
+        vnodes = [vnode for vnode in self._up.values() if vnode.queue in ("", submission.queue)]
+        if not vnodes or not self._exclusive(submission, vnodes):
+            return asked
+        size = Counter(vnode.ncpus for vnode in vnodes).most_common(1)[0][0]
+        request = request_of(submission)
+        count = 0
+        for chunks in request.chunks:
+            on_one = 1 if request.arrangement.endswith("scatter") else max(size // max(chunks.resources[0], 1), 1)
+            count += -(-chunks.count // on_one)
+        return max(count * size, asked)
+
+    def _exclusive(self, submission: Submission, vnodes: Sequence[VnodeState]) -> bool:
+        """Whether a job gets whole vnodes: by its placement, or by the vnodes' attribute ``sharing``."""
+        kinds = {vnode.sharing for vnode in vnodes}
+        if kinds and all(kind.startswith("force_excl") for kind in kinds):
+            return True
+        if kinds and all(kind.startswith("default_excl") for kind in kinds):
+            return "shared" not in submission.place
+        return request_of(submission).exclusive
+
+    def why_never(self, submission: Submission, shares: Shares) -> str:
+        """Why a job cannot start even when no other job runs, one sentence; empty if it can."""
+        if self.inside_queue(submission.queue):
+            return f"it is in the queue of reservation {submission.queue}, whose jobs are not forecast"
+        names = {index: key for key, index in self._index.items()}
+        for pool, need in shares[1:]:
+            have = self._capacities[pool]
+            if need <= have:
+                continue
+            match names[pool]:
+                case ("gpus",):
+                    return f"it needs {need:,} GPUs, the vnodes that are up have {have:,}"
+                case ("vnodes", _):
+                    return f"it needs {need:,} processors, the vnodes for its queue have {have:,}"
+                case (queue, _, resource, who):
+                    where = f"queue {queue}" if queue else "the server"
+                    what = "jobs" if resource == JOBS else str(resource)
+                    return f"{where} lets {who} run {have:,} {what} at one time, and it needs {need:,}"
+        return ""
+
+    def inside_queue(self, queue: str) -> bool:
+        """Whether a queue is that of a reservation: PBS names it as the reservation, without the server."""
+        return any(reservation.name.partition(".")[0] == queue for reservation in self.reservations)
+
+    def machine(
+        self, processors: int, shares: Sequence[Shares], walltimes: Sequence[int], running_ends: Sequence[int]
+    ) -> Pools:  # fmt: skip
+        """The empty machine for some jobs.
+
+        :param processors: of the machine, which may be more than are up.
+        :param running_ends: start + walltime of the running jobs, which are the first ones.
+        """
+        return Pools([processors, *self._capacities[1:]], shares, walltimes, self.windows, running_ends)
+
+
+def _placed(exec_vnode: str) -> dict[str, int]:
+    """Processors by vnode of a running job.
+
+    >>> _placed("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
+    {'n1': 10, 'n2': 6}
+    """
+    processors: Counter[str] = Counter()
+    for part in re.split(r"[()+]+", exec_vnode):
+        name, _, resources = part.partition(":")
+        match = re.search(r"(?:^|:)ncpus=(\d{1,9})(?:$|:)", resources)
+        if name:
+            processors[name] += int(match[1]) if match else 0
+    return dict(processors)

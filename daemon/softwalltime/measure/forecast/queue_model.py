@@ -1,0 +1,278 @@
+"""A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
+from softwalltime.measure.forecast.pooling import Pooling
+from softwalltime.measure.forecast.site_scheduler import scheduler_policy, unsupported, usable_formula
+from softwalltime.measure.forecast.snapshot import (
+    DELAYED,
+    QUEUED,
+    SUSPENDED,
+    LiveJob,
+    SchedulerSettings,
+    ServerSnapshot,
+)
+from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
+from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
+from softwalltime.measure.simulation.pools import Shares
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs
+
+MANY = 300
+"""Jobs from which several reservations are too expensive for hundreds of runs."""
+EXPENSIVE = 1000
+"""Jobs from which a run with limits or a formula is expensive."""
+_HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
+"""Who holds a job, by the letter of Hold_Types."""
+VERY_MANY = 3000
+"""Jobs from which they are too expensive for a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueModel:
+    """Jobs of a live server on a machine, at the moment ``now`` (epoch seconds).
+
+    The first jobs run: ``starts`` says since when, ``planned`` what the scheduler takes for the runtime of each, in
+    seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
+    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where only processors are known.
+    ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
+    """
+
+    jobs: Jobs
+    starts: tuple[int, ...]
+    planned: tuple[int, ...]
+    now: int
+    processors: int
+    policy: SchedulerPolicy
+    pooling: Pooling | None = None
+    shares: tuple[Shares, ...] = ()
+    ordering: tuple[float, ...] = ()
+
+    @property
+    def running(self) -> int:
+        return len(self.starts)
+
+    def elapsed(self, job: int) -> int:
+        return self.now - self.starts[job] if job < len(self.starts) else 0
+
+    def affordable_runs(self) -> int:
+        """Runs with drawn runtimes that take some seconds."""
+        plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
+        return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
+
+    def quick(self) -> "QueueModel":
+        """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""
+        return self._with_one_reservation(MANY)
+
+    def feasible(self) -> "QueueModel":
+        """The model for a single run, which is another one only of very many jobs."""
+        return self._with_one_reservation(VERY_MANY if self.pooling is None or not self.pooling.needed else MANY)
+
+    def _with_one_reservation(self, least: int) -> "QueueModel":
+        policy = self.policy
+        if len(self.jobs) < least or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth is None:
+            return self
+        return replace(self, policy=replace(policy, backfill="easy", depth=None))
+
+    def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
+        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started."""
+        jobs = replace(self.jobs, runtime=tuple(runtimes))
+        engine = Engine(jobs, self._machine(), self.policy)
+        if self.ordering:
+            engine.system.values.ordering[:] = self.ordering
+        windows = () if self.pooling is None else self.pooling.windows
+        engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
+        return engine.run(until=until or range(len(self.starts), len(jobs)))
+
+    def _machine(self) -> Machine:
+        jobs = self.jobs
+        if self.pooling is None or not self.pooling.needed:
+            return Processors(self.processors, jobs.processors)
+        ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
+        return self.pooling.machine(self.processors, self.shares, jobs.walltime, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """A job for which there is no forecast, and why, in one sentence."""
+
+    job: LiveJob
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledQueue:
+    """A snapshot's model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
+
+    ``remarks`` say what of the server the model does not hold.
+    """
+
+    model: QueueModel
+    live: tuple[LiveJob, ...]
+    impossible: tuple[Impossible, ...]
+    remarks: tuple[str, ...]
+
+
+def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: str = SOFT_WALLTIME) -> ModelledQueue:
+    """Return the model of a server.
+
+    :param probes: jobs that wait behind all others of their queue, as if they had just been submitted.
+    :param running: what jobs are planned with once they start: their soft walltime, or ``walltime`` where the site's
+        hook raises it.
+    """
+    pooling = Pooling(snapshot)
+    size = pooling.processors
+    # Jobs inside a reservation use its processors, which are taken as a whole.
+    occupied = [job for job in snapshot.jobs if job.occupies and not pooling.inside_queue(job.submission.queue)]
+    used = sum(pooling.held(job) for job in occupied)
+    remarks = unsupported(snapshot, pooling)
+    if used > size:
+        remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
+        size = used
+    possible: list[LiveJob] = []
+    impossible: list[Impossible] = []
+    for job in (*snapshot.jobs, *probes):
+        if job.occupies:
+            continue
+        reason = _why_not(job, size, snapshot, pooling)
+        if reason:
+            impossible.append(Impossible(job, reason))
+        else:
+            possible.append(job)
+    formula = usable_formula(snapshot.scheduler.formula)
+    waiting = _ordered(possible, snapshot, formula)
+    live = (*occupied, *waiting)
+    now = snapshot.taken
+    policy = _policy(snapshot.scheduler, formula, waiting, running)
+    processors = tuple(pooling.held(job) for job in live)
+    shares = tuple(pooling.shares(job.submission, count) for job, count in zip(live, processors, strict=True))
+    model = QueueModel(
+        _columns(live, processors, snapshot),
+        tuple(min(job.start or now, now) for job in occupied),
+        tuple(job.soft_walltime or limit(job.submission) for job in occupied),
+        now,
+        size,
+        policy,
+        pooling,
+        shares,
+        tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
+    )
+    if model.feasible() is not model:
+        remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
+    elif model.quick() is not model:
+        remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
+    return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
+
+
+def limit(submission: Submission) -> int:
+    """The walltime as the scheduler takes it, in seconds."""
+    return submission.walltime or submission.max_walltime or UNLIMITED
+
+
+def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling) -> str:
+    """Why there is no forecast for a waiting job, one sentence; empty if there is one."""
+    if job.state == SUSPENDED:
+        return "it is suspended: when it resumes is not predicted"
+    if job.depends and job.holds:
+        return f"it waits for other jobs ({job.depends}) and cannot start before they end"
+    if job.holds:
+        holders = " and ".join(_HOLDERS[kind] for kind in job.holds if kind in _HOLDERS) or "PBS"
+        return f"it is held by {holders} (Hold_Types = {job.holds}) and cannot start before it is released"
+    if job.state == DELAYED and job.execution_time is None:
+        return "it is delayed, and until when cannot be read"
+    if job.state not in (QUEUED, DELAYED):
+        return f"its state is {job.state or 'unknown'}"
+    needed = pooling.held(job)
+    if needed > size:
+        return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"
+    queue = next((candidate for candidate in snapshot.queues if candidate.name == job.submission.queue), None)
+    if queue is not None and not queue.started:
+        return f"queue {queue.name} is stopped"
+    if not snapshot.scheduler.scheduling:
+        return "the server's scheduling is off"
+    return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
+
+
+def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot, formula: str) -> list[LiveJob]:
+    """The jobs in the order of arrival, or queue by queue where the scheduler goes so; delayed ones last."""
+    by_queue = snapshot.scheduler.by_queue and not formula
+    place = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues)}
+    last = (0, len(place))
+
+    def key(entry: tuple[int, LiveJob]) -> tuple[int, tuple[int, int], int]:
+        position, job = entry
+        later = job.execution_time if job.state == DELAYED and job.execution_time is not None else 0
+        return max(later - snapshot.taken, 0), place.get(job.submission.queue, last) if by_queue else last, position
+
+    return [job for _, job in sorted(enumerate(jobs), key=key)]
+
+
+def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: ServerSnapshot) -> Jobs:
+    records = []
+    now = snapshot.taken
+    priorities = {queue.name: queue.priority for queue in snapshot.queues}
+    for job in live:
+        since = now - job.eligible_time if job.eligible_time is not None else job.etime or job.qtime
+        submitted = min(job.submission.submitted if since is None else since, now)
+        if job.state == DELAYED and job.execution_time is not None:
+            submitted = max(job.execution_time, now)
+        submission = replace(job.submission, submitted=submitted)
+        soft = job.soft_walltime
+        records.append(CompletedJob(submission, "", None, now, 1, soft_walltime=soft))
+    return Jobs(
+        JobColumns.of(records),
+        tuple(record.submission.submitted for record in records),
+        processors,
+        tuple(limit(job.submission) for job in live),
+        (1,) * len(live),
+        (False,) * len(live),
+        {},
+        tuple((priorities.get(job.submission.queue, 0), job.priority) for job in live),
+    )
+
+
+def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
+    policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
+    values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
+    classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
+    one_value = policy.classes_by_value or len(values) == len(classes)
+    if policy.backfill == "pbs" and policy.depth is None and policy.strict_ordering and one_value:
+        # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
+        return replace(policy, backfill="easy")
+    return policy
+
+
+DEPTH: Final = 1000
+"""Waiting jobs, the first ones by arrival, that are planned."""
+
+
+def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: Collection[str]) -> dict[str, int]:
+    """Return the planned start of these jobs by id, in epoch seconds, at least the time of the snapshot.
+
+    All jobs run for their walltime, in order of arrival with EASY backfilling.  Limits on running jobs, reservations
+    and vnodes count as in forecasts.  A job that is held, can never run, or is behind the first :data:`DEPTH` has none.
+
+    :param arrived: when jobs took their place in that order, epoch seconds; others, when PBS let them wait.
+    """
+
+    def arrival(job: LiveJob) -> int:
+        known = arrived.get(job.submission.job_id)
+        return known if known is not None else job.etime or job.qtime or job.submission.submitted
+
+    waiting = sorted((job for job in snapshot.jobs if job.state == QUEUED and not job.held), key=arrival)
+    occupying = [job for job in snapshot.jobs if job.occupies]
+    scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
+    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:DEPTH]), scheduler=scheduler))
+    walltimes, first = queue.model.jobs.walltime, queue.model.running
+    model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
+    ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}
+    wanted = [index for index, job_id in ids.items() if job_id in jobs]
+    if not wanted:
+        return {}
+    starts = model.run(walltimes, wanted).start
+    return {ids[index]: int(starts[index]) for index in wanted}

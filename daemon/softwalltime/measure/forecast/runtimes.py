@@ -1,0 +1,191 @@
+"""The distribution of a job's runtime: from any predictor, its own past errors, and how long the job has run.
+
+A predictor that offers a distribution is taken at its word.  One that offers a single number gets the distribution of
+its own past errors: the ratios of runtime to prediction, of the user's last jobs or of all.  A job without a prediction
+gets the shares of the walltime that the last jobs of all users used; without a walltime, the runtimes of past jobs
+without one.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from softwalltime.core.events import Deleted, Ended, Started, Submitted
+from softwalltime.core.formatting import plural
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Submission
+from softwalltime.measure.simulation.simulated_jobs import Floats
+from softwalltime.predict.drive import PredictorDriver
+from softwalltime.predict.predictors.base import Predictor
+
+MIN_PAST_JOBS = 10
+"""Past jobs from which a distribution is believed."""
+MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
+"""Past errors that are kept of each user and of all users."""
+ASKED = 100
+"""Answers after which a predictor that has given only distributions is taken to have no errors to keep."""
+SHARED = 0.5
+"""Part of the variance that the jobs of one user have in common in one sample of runtimes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeDistribution:
+    """Runtimes in seconds that are equally likely, ascending, and what they rest on.
+
+    ``known`` is false of a job without a walltime and without like jobs: the runtimes are what the scheduler assumes.
+    """
+
+    values: Floats
+    basis: str
+    known: bool = True
+
+    @property
+    def median(self) -> float:
+        """The runtime that the job exceeds with probability 1/2."""
+        middle = len(self.values) // 2
+        # Ten times as fast as numpy.median, which cannot know that the values ascend.
+        return float(self.values[middle] if len(self.values) % 2 else self.values[middle - 1 : middle + 1].mean())
+
+
+class RuntimeModel:
+    """Distributions of runtimes from what has ended so far; the predictor is fitted at submissions only.
+
+    Drivers call :meth:`submitted`, :meth:`started`, :meth:`deleted` and :meth:`ended` in order of time.
+    """
+
+    def __init__(self, predictor: Predictor | None) -> None:
+        self._predictor = predictor
+        self._driver = PredictorDriver({} if predictor is None else {"": predictor})
+        self._predicted: dict[tuple[str, int], float] = {}
+        self._ratios: deque[float] = deque(maxlen=MAX_ERRORS)
+        self._own: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_USER_ERRORS))
+        self._shares: deque[float] = deque(maxlen=MAX_ERRORS)
+        self._without_walltime: deque[float] = deque(maxlen=MAX_ERRORS)
+        self._only_distributions = 0
+
+    def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
+        """Record the prediction for a submitted job; the job's end compares it with the runtime.
+
+        A predictor that returned only distributions :data:`ASKED` times is not compared any more.
+        """
+        ask = self._compare if compare and self._predictor is not None and self._only_distributions < ASKED else None
+        self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
+
+    def _compare(self, submission: Submission, now: int) -> None:
+        """Record a single predicted number, to compare it with the runtime."""
+        answer = self._driver.predict("", submission, now)
+        if isinstance(answer, NoPrediction):
+            pass
+        elif not answer.is_distribution:
+            # Such as memorizer:fallback=median, which answers either way.
+            self._only_distributions = -1
+            if answer.seconds > 0:
+                self._predicted[submission.job_id, submission.submitted] = answer.seconds
+        elif self._only_distributions >= 0:
+            self._only_distributions += 1
+
+    def started(self, submission: Submission, now: int) -> None:
+        self._driver.observe(Started(now, submission))
+
+    def deleted(self, submission: Submission, now: int) -> None:
+        self._predicted.pop((submission.job_id, submission.submitted), None)
+        self._driver.observe(Deleted(now, submission))
+
+    def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
+        """Note that a job ended, and learn from it if it teaches."""
+        self._driver.observe(Ended(job.end, job))
+        if teaches:
+            self._driver.learn(job)
+        submission = job.submission
+        predicted = self._predicted.pop((submission.job_id, submission.submitted), None)
+        if not teaches or job.runtime <= 0:
+            return
+        if predicted is not None:
+            self._ratios.append(job.runtime / predicted)
+            self._own[submission.user].append(job.runtime / predicted)
+        if submission.walltime:
+            self._shares.append(job.runtime / submission.walltime)
+        else:
+            self._without_walltime.append(job.runtime)
+
+    def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
+        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``.
+
+        :param limit: the walltime as the scheduler takes it.
+        """
+        known = False
+        for values, basis in self._candidates(submission, limit, now):
+            known = True
+            left = values[np.minimum(values, limit) > elapsed]
+            # What few past jobs reached says little about the rest of this one.
+            if len(left) >= (3 if elapsed else 1):
+                return RuntimeDistribution(np.minimum(left, limit), basis)
+        if not _has_walltime(submission):
+            basis = "it has run longer than jobs like it" if known else "no past job without one is known"
+            return RuntimeDistribution(np.array([float(limit)]), f"no walltime, and {basis}", known=False)
+        if known:
+            beyond = np.linspace(elapsed + 1, max(limit, elapsed + 1), MIN_PAST_JOBS)
+            return RuntimeDistribution(beyond, "it has run longer than like jobs: evenly up to the walltime")
+        return RuntimeDistribution(np.array([float(limit)]), "nothing is known of like jobs: the walltime")
+
+    def _candidates(self, submission: Submission, limit: int, now: int) -> Iterable[tuple[Floats, str]]:
+        """Runtimes, the best source first, each ascending."""
+        if self._predictor is not None:
+            answer = self._predictor.predict(submission, now)
+            if not isinstance(answer, NoPrediction):
+                if answer.is_distribution:
+                    yield np.maximum(np.array(answer.sample, np.float64) * answer.scale, 1), answer.basis
+                else:
+                    own = self._own.get(submission.user, ())
+                    whose, ratios = ("the user's", own) if len(own) >= MIN_PAST_JOBS else ("all users'", self._ratios)
+                    if len(ratios) >= MIN_PAST_JOBS:
+                        values = np.sort(np.array(ratios)) * answer.seconds
+                        yield (
+                            np.maximum(values, 1),
+                            f"{answer.basis}, with the errors of {whose} last {len(ratios)} jobs",
+                        )
+                    else:
+                        yield np.array([max(answer.seconds, 1.0)]), answer.basis
+        if not _has_walltime(submission):
+            if self._without_walltime:
+                yield (
+                    np.sort(np.array(self._without_walltime, np.float64)),
+                    f"runtimes of the last {plural(len(self._without_walltime), 'job')} without a walltime",
+                )
+        elif len(self._shares) >= MIN_PAST_JOBS:
+            shares = np.sort(np.array(self._shares)) * limit
+            yield (
+                np.maximum(shares, 1),
+                f"shares of the walltime used by the last {len(self._shares)} jobs of all users",
+            )
+
+
+def _has_walltime(submission: Submission) -> bool:
+    return bool(submission.walltime or submission.max_walltime)
+
+
+_GRID = np.linspace(-5, 5, 2001)
+_NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
+"""The standard normal distribution function, at these values."""
+
+
+def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
+    """Runtimes of all jobs, so many times: a row for each time, a column for each job.
+
+    The jobs of one user are long or short together: each has the correlation :data:`SHARED` with the others in a
+    Gaussian copula.
+    """
+    random = np.random.default_rng(seed)
+    index = {user: number for number, user in enumerate(dict.fromkeys(users))}
+    common = random.standard_normal((count, len(index)))
+    own = random.standard_normal((count, len(users)))
+    mixed = np.sqrt(SHARED) * common[:, [index[user] for user in users]] + np.sqrt(1 - SHARED) * own
+    share = np.interp(mixed, _GRID, _NORMAL)
+    drawn = np.empty((count, len(users)))
+    for column, distribution in enumerate(distributions):
+        drawn[:, column] = np.interp(
+            share[:, column] * (len(distribution.values) - 1), np.arange(len(distribution.values)), distribution.values
+        )
+    return drawn

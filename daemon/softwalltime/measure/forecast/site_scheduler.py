@@ -1,0 +1,155 @@
+"""What a site runs, from a snapshot of its PBS server: the scheduler as a policy of the simulator, and the machine."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from softwalltime.core.errors import OptionError
+from softwalltime.measure.forecast.pooling import Pooling
+from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
+from softwalltime.measure.simulation.orders import compiled
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+
+EXPRESS = 150
+"""Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
+_PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
+"""PBS's default prefixes of the names of queues that are open at some times only."""
+_PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
+"""Entries of ``resources`` in sched_config that are modelled, or of which nothing is lost by leaving them out."""
+
+
+def usable_formula(formula: str) -> str:
+    """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
+    return "" if _fault(formula) else formula
+
+
+def _fault(formula: str) -> str:
+    """Why a formula cannot be evaluated; empty if it can, or there is none."""
+    if not formula:
+        return ""
+    try:
+        compiled(formula)
+    except OptionError as error:
+        return str(error)
+    return ""
+
+
+def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
+    """Say what of the server the model approximates or ignores, and by what.
+
+    :param every_queue: not only the queues of the jobs in the snapshot.
+    """
+    scheduler = snapshot.scheduler
+    fault = _fault(scheduler.formula)
+    order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
+    queues = {job.submission.queue for job in snapshot.jobs}
+    if every_queue:
+        queues = {queue.name for queue in snapshot.queues}
+    remarks = []
+    if fault:
+        remarks.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
+    if scheduler.fair_share:
+        remarks.append(f"fair share is on: the order is approximated by {order}")
+    if scheduler.round_robin:
+        remarks.append(f"round_robin is on: the order is approximated by {order}")
+    express = [queue.name for queue in snapshot.queues if queue.priority >= EXPRESS and queue.name in queues]
+    if scheduler.preemption and express:
+        remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
+    for queue in snapshot.queues:
+        if queue.name in queues:
+            times = next((what for prefix, what in _PREFIXES.items() if queue.name.startswith(prefix)), None)
+            if times is not None:
+                remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
+            if queue.backfill_depth is not None:
+                remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
+    if pooling.limits.unread:
+        remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
+    standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
+    if standing:
+        remarks.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
+    others = [resource for resource in scheduler.resources if resource not in _PLACED]
+    if others:
+        remarks.append(f"these resources are not modelled: {', '.join(others)}")
+    return remarks
+
+
+_PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
+"""Names in a formula whose values come from this product."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteScheduler:
+    """What a site runs.
+
+    ``name``: a few words for tables and sentences.  ``policy``: the scheduler with PBS's cycle and walltimes.
+    ``processors``: of all vnodes, also of those that are down at the moment.  ``walltimes``: of jobs without one, in
+    seconds by queue.  ``remarks``: what of the scheduler is not simulated, or approximated.
+    """
+
+    name: str
+    policy: SchedulerPolicy
+    processors: int
+    walltimes: Mapping[str, int]
+    remarks: tuple[str, ...]
+
+
+def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
+    scheduler = snapshot.scheduler
+    pooling = Pooling(snapshot)
+    # All queues count: jobs of the past were in any of them.
+    remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True)]
+    formula = usable_formula(scheduler.formula)
+    if _PREDICTION.search(formula):
+        remarks.append(f"job_sort_formula uses predictions ({formula}): the order of arrival stands in its place")
+        formula = ""
+    policy = scheduler_policy(scheduler, formula)
+    if scheduler.fair_share and not formula:
+        policy = replace(policy, order="fairshare")
+    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
+    if scheduler.by_queue and not formula and not scheduler.fair_share and len(queues) > 1:
+        ranks = tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
+        policy = replace(policy, order="formula", formula="queue_priority", queue_priorities=ranks)
+    elif "queue_priority" in formula:
+        priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
+        policy = replace(policy, queue_priorities=priorities)
+    if pooling.limits.run_limits:
+        remarks.append("limits on running jobs are not simulated")
+    return SiteScheduler(
+        _name(policy),
+        policy,
+        sum(vnode.ncpus for vnode in snapshot.vnodes),
+        default_walltimes(snapshot),
+        tuple(remarks),
+    )
+
+
+def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:
+    """Return the scheduler's planning and its formula as a policy with walltimes.
+
+    :param formula: a job_sort_formula that the simulator can evaluate; empty: order of arrival.
+    """
+    depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
+    strict = scheduler.strict_ordering is not False
+    return SchedulerPolicy(
+        order="formula" if formula else "fcfs",
+        formula=formula,
+        backfill="none" if strict and not depth else "pbs",
+        depth=depth if depth > 1 else None,
+        strict_ordering=strict,
+        classes_by_value="soft_walltime" in scheduler.resources,
+    )
+
+
+def _name(policy: SchedulerPolicy) -> str:
+    """The scheduler in a few words.
+
+    >>> _name(SchedulerPolicy(backfill="pbs", strict_ordering=False))
+    'order of arrival, not strict'
+    """
+    if policy.formula == "queue_priority" and policy.queue_priorities:
+        order = "queue by queue"
+    else:
+        order = {"fcfs": "order of arrival", "fairshare": "fair share"}.get(policy.order, f"by {policy.formula}")
+    if not policy.strict_ordering:
+        return f"{order}, not strict"
+    return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth or 1}"

@@ -1,0 +1,124 @@
+"""When would a job start that is not yet submitted (Li et al. 2004, section 4.1), or with a shorter walltime?"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from softwalltime.accounting.conversions import duration, whole
+from softwalltime.core.errors import UsageError
+from softwalltime.core.jobs import Submission
+from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.snapshot import QUEUED, LiveJob, QueueSettings, ServerSnapshot
+from softwalltime.measure.forecast.start_times import forecast
+
+KEYS = ("user", "ncpus", "walltime", "queue", "group", "project", "job_name")
+PROBE = "?"
+"""The id of a probe job."""
+EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
+
+
+def probe_of(text: str, user: str) -> Submission:
+    """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes; no walltime: the queue's.
+
+    :param user: whose job it is where the text does not say.
+    :raises UsageError: names what is wrong, and an example.
+    """
+    given: dict[str, Any] = {}
+    for part in text.split(","):
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if not equals or key not in KEYS or not value or key in given:
+            raise UsageError(f"{text!r}: {part.strip()!r} is not one of {', '.join(KEYS)}, each once: write {EXAMPLE}")
+        given[key] = value
+    try:
+        ncpus = whole(given.pop("ncpus", "1"))
+        seconds = duration(given.pop("walltime")) if "walltime" in given else None
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}: write {EXAMPLE}") from error
+    if ncpus < 1 or seconds == 0:
+        raise UsageError(f"{text!r}: a job needs at least one processor and one second: write {EXAMPLE}")
+    return Submission(
+        PROBE, given.pop("user", user), 0, seconds, ncpus=ncpus, nodect=1, select=f"1:ncpus={ncpus}", place="free",
+        **given,
+    )  # fmt: skip
+
+
+def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
+    """Return the job that a text describes as one that has just been submitted to this server.
+
+    A routing queue leads to the first of its destinations that takes the walltime.
+
+    :raises UsageError: if the server has no such queue, or the queue does not take the walltime.
+    """
+    queues = {queue.name: queue for queue in snapshot.queues}
+    scheduler = snapshot.scheduler
+    name = probe.queue or scheduler.default_queue
+    walltime = probe.walltime
+    if queues:
+        if name not in queues:
+            raise UsageError(f"{text!r}: no queue is called {name!r}; there are {', '.join(queues)}")
+        queue = queues[name]
+        if not queue.execution:
+            wanted = walltime or scheduler.default_walltime
+            reached = [queues[name] for name in queue.destinations if name in queues]
+            queue = next((destination for destination in reached if _takes(destination, wanted)), queue)
+        walltime = walltime or queue.default_walltime or scheduler.default_walltime
+        if not queue.execution or not _takes(queue, walltime):
+            raise UsageError(f"{text!r}: queue {name} does not take a job with this walltime")
+        name = queue.name
+    submission = replace(probe, submitted=snapshot.taken, walltime=walltime, queue=name)
+    rank = max((job.rank for job in snapshot.jobs), default=0) + 1
+    return LiveJob(submission, QUEUED, rank, qtime=snapshot.taken, etime=snapshot.taken)
+
+
+def _takes(queue: QueueSettings, walltime: int | None) -> bool:
+    """Whether the queue's limits admit the walltime."""
+    if walltime is None:
+        return True
+    return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)
+
+
+RUNS = 20
+"""Runs with drawn runtimes, the same ones with both walltimes."""
+
+
+def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
+    found = {}
+    for index, job in enumerate(queue.live):
+        submission = job.submission
+        elapsed = queue.model.elapsed(index)
+        found[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
+    return found
+
+
+def sooner_by(
+    snapshot: ServerSnapshot, job_id: str, walltime: int, running: str, known: Mapping[str, RuntimeDistribution]
+) -> int | None:
+    """Return the seconds by which a job would start earlier with a shorter walltime, the median of paired runs.
+
+    ``None`` where it cannot be forecast.  Only this job changes, and its place in the queue only where the site's order
+    rests on walltimes.  The runtimes of all jobs are the same with both walltimes.
+
+    :param running: what jobs are planned with once they run (:func:`.queue_model.model_of`).
+    """
+    if job_id not in known:
+        return None
+    killed = replace(known[job_id], values=np.minimum(known[job_id].values, walltime))
+    jobs = list(snapshot.jobs)
+    for index, job in enumerate(jobs):
+        if job.submission.job_id == job_id:
+            soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
+            jobs[index] = replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
+    starts = []
+    shorter = replace(snapshot, jobs=tuple(jobs)), {**known, job_id: killed}
+    for state, distributions in ((snapshot, known), shorter):
+        queue = model_of(state, running=running)
+        ids = [job.submission.job_id for job in queue.live]
+        if job_id not in ids[queue.model.running :] or not known.keys() >= set(ids):
+            return None
+        place = ids.index(job_id)
+        outcome = forecast(queue.model, [distributions[name] for name in ids], RUNS, until=[place])
+        starts.append(outcome.sampled[:, place - queue.model.running])
+    return round(float(np.median(starts[0] - starts[1])))

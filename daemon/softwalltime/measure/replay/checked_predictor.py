@@ -1,0 +1,104 @@
+"""Predictors of unknown quality: each call is checked, and an error names the predictor and the job."""
+
+import math
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from numbers import Real
+from typing import Any
+from weakref import WeakValueDictionary
+
+from softwalltime.core.errors import OptionError, SoftwalltimeError
+from softwalltime.core.events import Ended, Event
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.predict.predictors.base import History, Predictor
+
+_driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
+"""Predictors that were driven once, by identity."""
+
+
+class CheckedPredictor(Predictor):
+    """A predictor whose calls are checked.
+
+    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of seconds, not
+    negative and not NaN, or a :class:`NoPrediction`.
+    """
+
+    name, summary, source = "checked", "", ""
+
+    def __init__(self, predictor: Predictor, name: str) -> None:
+        super().__init__(predictor.options)
+        self._predictor = predictor
+        self._name = name
+        self.fit_seconds = predictor.fit_seconds  # type: ignore[misc]  # a driver reads it of the object
+
+    @property
+    def history(self) -> History:
+        return self._predictor.history
+
+    @property
+    def observes(self) -> bool:
+        return self._predictor.observes
+
+    @property
+    def fits(self) -> bool:
+        return self._predictor.fits
+
+    def observe(self, event: Event) -> None:
+        submission = event.job.submission if isinstance(event, Ended) else event.submission
+        self._called("observe", submission, lambda: self._predictor.observe(event))
+
+    def fit(self, now: int) -> None:
+        self._called("fit", None, lambda: self._predictor.fit(now))
+
+    def learn(self, job: CompletedJob) -> None:
+        self._called("learn", job.submission, lambda: self._predictor.learn(job))
+
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Return the predictor's answer.
+
+        :raises SoftwalltimeError: if it raises, or its answer is none.
+        """
+        answer: Any = self._called("predict", submission, lambda: self._predictor.predict(submission, now, elapsed))
+        if isinstance(answer, NoPrediction):
+            return answer
+        where = f"predictor {self._name}: job {submission.job_id}: predict returned"
+        if not isinstance(answer, Prediction):
+            raise SoftwalltimeError(f"{where} {answer!r}: return a Prediction or a NoPrediction")
+        seconds: Any = answer.seconds
+        if not isinstance(seconds, Real) or math.isnan(seconds) or seconds < 0:
+            raise SoftwalltimeError(f"{where} {seconds!r} as seconds: return a number, 0 or more")
+        return answer
+
+    def _called(self, call: str, submission: Submission | None, function: Callable[[], object]) -> object:
+        try:
+            return function()
+        except Exception as error:
+            job = f"job {submission.job_id}: " if submission is not None else ""
+            raise SoftwalltimeError(f"predictor {self._name}: {job}{call}: {type(error).__name__}: {error}") from error
+
+
+def checked(predictor: Predictor, name: str) -> CheckedPredictor:
+    """Return a new predictor with checks, which may be driven once.
+
+    :raises OptionError: if it has learnt already: it would know jobs before they end.
+    """
+    if _driven.get(id(predictor)) is predictor or _has_learnt(predictor):
+        raise OptionError(
+            f"predictor {name} has learnt already, and would know jobs before their end: make a new object for each "
+            "replay or simulation"
+        )
+    _driven[id(predictor)] = predictor
+    return CheckedPredictor(predictor, name)
+
+
+def _has_learnt(predictor: Predictor) -> bool:
+    """Whether a list, dictionary or set of the predictor holds more than in a new predictor of its class."""
+    try:
+        new = type(predictor)(predictor.options)
+    # A class may need other arguments; then nothing is known of a new one.
+    except Exception:
+        return False
+    return any(_size(value) > _size(getattr(new, name, None)) for name, value in vars(predictor).items())
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, (MutableMapping, MutableSequence, MutableSet)) else 0

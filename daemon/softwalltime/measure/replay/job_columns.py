@@ -1,0 +1,295 @@
+"""Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import accumulate, islice, repeat
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.jobs import CompletedJob, Submission, Values, jobs_of_columns, values_of
+
+CHUNK = 8192
+"""Jobs that are objects or rows at one time."""
+BLOCK, BLOCKS = 256, 256
+"""Access by index creates the objects of a block of so many jobs; the last so many blocks are kept."""
+
+Integers = NDArray[np.int64] | NDArray[np.int32]
+
+NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
+"""The columns: the fields of a submission, then those of a completed job."""
+_TEXTS = frozenset(
+    {
+        "job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive",
+        "script", "server",
+    }
+)  # fmt: skip
+_RUN = ("server", "job_id", "start")
+"""The key of a run of a job."""
+_SMALLEST = {"i": -(2**31), "q": -(2**63)}
+"""The value for ``None`` in an array of this type."""
+
+
+class _IntegerColumn:
+    """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
+
+    def __init__(self) -> None:
+        # An array grows in place; many small pieces would fragment the memory.
+        self._array = array("i")
+        self._missing = _SMALLEST["i"]
+        self._some_missing = False
+
+    def extend(self, values: Sequence[int | None]) -> None:
+        self._some_missing = self._some_missing or None in values
+        # Convert the values first: an array that is extended by an invalid value keeps the values before it.
+        try:
+            more = self._made(values)
+        except OverflowError:
+            self._widen()
+            more = self._made(values)
+        self._array.extend(more)
+
+    def _made(self, values: Sequence[int | None]) -> "array[int]":
+        missing, nones = self._missing, values.count(None)
+        numbers = [missing if value is None else value for value in values]
+        if self._array.typecode == "q":
+            return array("q", numbers)
+        made = array("i", numbers)
+        if np.count_nonzero(np.frombuffer(made, np.int32) == missing) > nones:
+            raise OverflowError("a number is the one that stands for None")
+        return made
+
+    def _widen(self) -> None:
+        wide = np.array(self._array, np.int64)
+        wide[wide == self._missing] = _SMALLEST["q"]
+        self._array, self._missing = array("q", wide.tobytes()), _SMALLEST["q"]
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    @property
+    def _numbers(self) -> NDArray[Any]:
+        return np.frombuffer(self._array, np.int32 if self._array.typecode == "i" else np.int64)
+
+    def take(self, which: Integers) -> Iterable[int | None]:
+        values: list[int | None] = self._numbers[which].tolist()
+        if not self._some_missing:
+            return values
+        missing = self._missing
+        return [None if value == missing else value for value in values]
+
+    def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
+        values = self._numbers[which].astype(np.int64)
+        if self._some_missing:
+            values[values == self._missing] = missing
+        return values
+
+
+class _CategoryColumn:
+    """A column of values that many jobs share, such as users; each is stored once."""
+
+    def __init__(self) -> None:
+        self._index: dict[Any, int] = {}
+        self._codes = array("i")
+        self._names: list[Any] = []
+        self._array: NDArray[Any] = np.empty(0, np.int8)
+
+    def extend(self, values: Sequence[Any]) -> None:
+        index = self._index
+        self._codes.extend([index.setdefault(value, len(index)) for value in values])
+
+    def finish(self) -> None:
+        self._names = list(self._index)
+        self._index.clear()
+        self._array = np.frombuffer(self._codes, np.int32).astype(np.min_scalar_type(-max(len(self._names), 1)))
+        self._codes = array("i")
+
+    def take(self, which: Integers) -> Iterable[Any]:
+        names = self._names
+        if len(names) == 1:
+            return repeat(names[0], len(which))
+        return [names[code] for code in self._array[which].tolist()]
+
+
+class _TextColumn:
+    """A column of mostly different texts, such as job ids, concatenated in UTF-8."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._ends = array("q")
+
+    def extend(self, values: Sequence[str]) -> None:
+        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+        before = len(self._content)
+        self._content += b"".join(encoded)
+        self._ends.extend(accumulate(map(len, encoded), initial=before))
+        # The first offset is the known end of the previous texts.
+        del self._ends[-len(encoded) - 1]
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def take(self, which: Integers) -> Iterable[str]:
+        content, ends = self._content, np.frombuffer(self._ends, np.int64)
+        starts = np.where(which > 0, ends[which - 1], 0)
+        return [
+            content[start:end].decode("utf-8", "surrogatepass")
+            for start, end in zip(starts.tolist(), ends[which].tolist(), strict=True)
+        ]
+
+
+_Column = _IntegerColumn | _CategoryColumn | _TextColumn
+
+
+class JobColumns(Sequence[CompletedJob]):
+    """Many completed jobs; a job becomes an object when it is accessed."""
+
+    def __init__(self, columns: dict[str, _Column], which: Integers, own: dict[str, _Column] | None = None) -> None:
+        """Use finished columns and select the jobs with these indexes; :meth:`of` makes the columns.
+
+        :param own: columns that replace shared ones, with one value for each of the selected jobs.
+        """
+        self._columns = columns
+        self._which = which
+        self._own = own or {}
+        self._blocks: dict[int, list[CompletedJob]] = {}
+        """Objects of the jobs that were accessed by index, by block."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Values | CompletedJob]) -> "JobColumns":
+        """Return the columns of jobs, given as objects or as their values; columns are returned as they are."""
+        if isinstance(rows, JobColumns):
+            return rows
+        iterator = iter(rows)
+        columns: dict[str, _Column] = {}
+        count = 0
+        while chunk := list(islice(iterator, CHUNK)):
+            values = [row if isinstance(row, tuple) else values_of(row) for row in chunk]
+            for name, column in zip(NAMES, zip(*values, strict=True), strict=True):
+                if name not in columns:
+                    columns[name] = _kind(name, column)
+                columns[name].extend(column)
+            count += len(chunk)
+        for name in NAMES:
+            columns.setdefault(name, _kind(name, ())).finish()
+        return cls(columns, np.arange(count, dtype=np.int32))
+
+    @classmethod
+    def of_fields(cls, fields: Iterable[Sequence[Any]]) -> "JobColumns":
+        """Create the columns from the values of each field, in the order of :data:`NAMES`."""
+        columns: dict[str, _Column] = {}
+        count = 0
+        for name, values in zip(NAMES, fields, strict=True):
+            columns[name] = _column(name, values)
+            count = len(values)
+        return cls(columns, np.arange(count, dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    @overload
+    def __getitem__(self, index: int) -> CompletedJob: ...
+    @overload
+    def __getitem__(self, index: slice) -> "JobColumns": ...
+    def __getitem__(self, index: int | slice) -> "CompletedJob | JobColumns":
+        if isinstance(index, slice):
+            return self.select(np.arange(len(self))[index])
+        if index < 0:
+            index += len(self)
+        number, place = divmod(index, BLOCK)
+        block = self._blocks.get(number)
+        if block is None:
+            if not 0 <= index < len(self):
+                raise IndexError(index)
+            if len(self._blocks) == BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = self.take(np.arange(number * BLOCK, min((number + 1) * BLOCK, len(self))))
+        return block[place]
+
+    def __iter__(self) -> Iterator[CompletedJob]:
+        for first in range(0, len(self), CHUNK):
+            yield from self.take(np.arange(first, min(first + CHUNK, len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have equal jobs in the same order."""
+        return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
+
+    def take(self, which: Integers) -> list[CompletedJob]:
+        return jobs_of_columns(self._values(NAMES, which))
+
+    def _values(self, names: Iterable[str], which: Integers) -> list[Iterable[Any]]:
+        shared = self._which[which]
+        return [
+            self._own[name].take(which) if name in self._own else self._columns[name].take(shared) for name in names
+        ]
+
+    def select(self, which: Integers) -> "JobColumns":
+        """Return the jobs with these indexes in this order; they share the columns."""
+        own = {name: _column(name, list(column.take(which))) for name, column in self._own.items()}
+        return JobColumns(self._columns, self._which[which], own)
+
+    def each_run_once(self) -> "tuple[JobColumns, int]":
+        """Return the jobs without further records of the same runs, and the number of those records.
+
+        Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers,
+        which other traces have too: they are the same if all their values are.
+        """
+        # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
+        hashes = np.fromiter(map(hash, self.rows(*_RUN)), np.int64, len(self))
+        ordered = np.sort(hashes)
+        several = np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]])
+        if not several.any():
+            return self, 0
+        seen: set[object] = set()
+        for index in np.flatnonzero(several).tolist():
+            job = self[index]
+            run = job.server, job.submission.job_id, job.start
+            key = run if job.server else (run, values_of(job))
+            several[index] = key in seen
+            seen.add(key)
+        return self.select(np.flatnonzero(~several)), int(several.sum())
+
+    def replaced(self, name: str, values: Sequence[Any]) -> "JobColumns":
+        """Return the same jobs with other values of a field, one for each job."""
+        return JobColumns(self._columns, self._which, {**self._own, name: _column(name, values)})
+
+    def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
+        own = self._own.get(name)
+        column, which = (own, np.arange(len(self))) if own is not None else (self._columns[name], self._which)
+        if not isinstance(column, _IntegerColumn):
+            raise KeyError(f"{name} is not a field of numbers")
+        return column.filled(which, missing)
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Return the values of these fields, one tuple per job."""
+        for first in range(0, len(self), CHUNK):
+            yield from zip(*self._values(names, np.arange(first, min(first + CHUNK, len(self)))), strict=True)
+
+    def values(self, name: str) -> Iterator[Any]:
+        for first in range(0, len(self), CHUNK):
+            yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
+
+
+def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, int]) -> JobColumns:
+    """Return the jobs, those without a walltime with that of their queue in seconds, if it is known (``*``: others)."""
+    columns = JobColumns.of(jobs)
+    others = walltimes.get("*")
+    values = [walltime or walltimes.get(queue, others) for walltime, queue in columns.rows("walltime", "queue")]
+    return columns.replaced("walltime", values)
+
+
+def _column(name: str, values: Sequence[Any]) -> _Column:
+    column = _kind(name, values[:CHUNK])
+    for first in range(0, len(values), CHUNK):
+        column.extend(values[first : first + CHUNK])
+    column.finish()
+    return column
+
+
+def _kind(name: str, first: Sequence[Any]) -> _Column:
+    """Return the column type for a field, by its first values."""
+    if name not in _TEXTS:
+        return _IntegerColumn()
+    return _TextColumn() if len(set(first)) > max(len(first) // 2, 100) else _CategoryColumn()

@@ -1,0 +1,87 @@
+"""A workload in a file for other processes, read once from its source.
+
+The file has a line of JSON for the states that teach, then one line per field of :class:`CompletedJob` with its values
+for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code, and it is faster to read.
+"""
+
+import json
+import socket
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+
+from softwalltime.core.errors import SourceError
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.states import State
+from softwalltime.measure.replay.job_columns import NAMES, JobColumns
+from softwalltime.measure.replay.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The jobs of one source in a file.
+
+    ``digest`` depends on all jobs and on the states that teach; ``jobs`` is the number of jobs.
+    """
+
+    path: Path
+    digest: str
+    jobs: int
+
+
+def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) -> Snapshot:
+    """Write the jobs, in their order, to a new file.
+
+    :param teaching: how jobs must have ended to teach.
+    :raises SourceError: if the file cannot be written.
+    """
+    digest = sha256()
+    try:
+        with path.open("xb") as stream:
+            table = JobColumns.of(jobs)
+            for values in chain([sorted(teaching)], (list(table.values(name)) for name in NAMES)):
+                line = json.dumps(values).encode() + b"\n"
+                digest.update(line)
+                stream.write(line)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+    return Snapshot(path, digest.hexdigest()[:16], len(jobs))
+
+
+def load(path: Path) -> Workload:
+    """Read the workload of a snapshot.
+
+    :raises OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        teaching = frozenset(map(State, json.loads(stream.readline())))
+        return Workload(JobColumns.of_fields(map(json.loads, stream)), teaching=teaching)
+
+
+_turn = Lock()
+_last: tuple[Path, Workload] | None = None
+
+
+def load_once(path: Path) -> Workload:
+    """Return the workload of a snapshot; the last one is cached, because a process gets many tasks on the same one.
+
+    Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
+
+    :raises SourceError: if it cannot be read.
+    """
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            # Free the previous workload first: two may not fit into memory.
+            _last = None
+            try:
+                _last = path, load(path)
+            except OSError as error:
+                raise SourceError(
+                    f"{path}: {error.strerror} on {socket.gethostname()}: the file must be in a folder that all "
+                    "workers can read"
+                ) from error
+        return _last[1]

@@ -1,0 +1,85 @@
+"""A file of JSON lines that keeps figures as they are computed; an interrupted command continues from it."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from softwalltime.core.errors import SourceError
+
+
+class KeptLines:
+    """Objects by their ``key``, in one file that is open and locked until it is closed.
+
+    Several kinds of objects may be in one file: a key is found or not, whatever other lines there are.  Without a path
+    they are in memory only.
+
+    :param contents: what the file holds, for messages: ``trials``.
+    :param writer: what else may write it, for messages: ``command``.
+    """
+
+    def __init__(self, path: Path | None, contents: str, writer: str) -> None:
+        """Open or create the file, and read its lines.
+
+        :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
+        """
+        self.path = path
+        self._contents = contents
+        self._stream: IO[bytes] | None = None
+        self._lines: dict[str, dict[str, Any]] = {}
+        if path is None:
+            return
+        try:
+            self._stream = path.open("a+b")
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            raise SourceError(f"{path}: another {writer} writes it: wait, or name another file") from error
+        except OSError:
+            # Some cluster file systems have no locks; users must not run two commands on one file there.
+            pass
+        try:
+            self._read(self._stream)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return self._lines.get(key)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Append an object, whose first item is its ``key``; it is in the file when this returns.
+
+        :raises SourceError: if the file cannot be written.
+        """
+        self._lines[line["key"]] = line
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(json.dumps(line).encode() + b"\n")
+            self._stream.flush()
+        except OSError as error:
+            raise SourceError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _read(self, stream: IO[bytes]) -> None:
+        stream.seek(0)
+        content = stream.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        other = SourceError(f"{self.path}: holds something other than {self._contents}: name another file")
+        try:
+            self._lines |= {line["key"]: line for line in map(json.loads, whole.splitlines())}
+        except (ValueError, KeyError, TypeError) as error:
+            raise other from error
+        if len(whole) < len(content):
+            if not whole and not content.startswith(b'{"key"'):
+                raise other
+            # A process was killed while it wrote the last line.
+            os.ftruncate(stream.fileno(), len(whole))

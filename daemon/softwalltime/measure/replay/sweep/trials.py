@@ -1,0 +1,137 @@
+"""Predictors tried on workloads, each one a task of its own, and saved as they end: for sweep and tune."""
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from json import dumps
+from socket import gethostname
+from time import thread_time
+from typing import NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from softwalltime import __version__
+from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.measure.replay.accuracy_metrics import Scores, score
+from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load_once
+from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.workers import Workers
+from softwalltime.predict.predictors.registry import contents_of, make
+
+UNLIMITED = 1e9
+"""Seconds of processor time."""
+
+
+class Part(NamedTuple):
+    """Scored jobs submitted from ``since`` to before ``until`` (epoch seconds), without the first share ``warm_up``."""
+
+    warm_up: float = 0.0
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTask:
+    """A predictor to try on a source's jobs; can be sent to any process.
+
+    ``minimum`` is the least soft walltime in seconds, ``timeout`` the greatest processor time in seconds.  ``version``
+    is that of the package which must do it: figures of different versions must not be mixed unnoticed.
+    """
+
+    source: str
+    snapshot: Snapshot
+    spec: str
+    parts: tuple[Part, ...]
+    minimum: int
+    timeout: float = UNLIMITED
+    version: str = __version__
+
+    @property
+    def key(self) -> str:
+        """Key of all that the figures depend on, and of the source's name."""
+        values = (
+            self.source, self.snapshot.digest, self.spec, contents_of(self.spec), self.parts, self.minimum, self.version
+        )  # fmt: skip
+        return sha256(dumps(values).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The figures of a predictor on each part of the log."""
+
+    spec: str
+    """The predictor with its options."""
+    parts: tuple[Scores, ...]
+    """Figures of the earlier part, then of the later one."""
+    seconds: float
+    """Processor time to predict and learn all jobs."""
+    failure: str = ""
+    """Why there are no figures; empty: there are."""
+
+
+_SAVED = TypeAdapter(Trial)
+
+
+class _TooSlowError(Exception):
+    """A predictor has used its processor time up."""
+
+
+def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
+    """Try a predictor; an exception of the predictor is a failure of its trial only.
+
+    :raises SoftwalltimeError: if this process has another version of the package, or cannot read the jobs.
+    """
+    if task.version != __version__:
+        raise SoftwalltimeError(
+            f"softwalltime is {__version__} on {gethostname()} and {task.version} where the command was started: "
+            "install the same version"
+        )
+    workload = load_once(task.snapshot.path)
+    begin = thread_time()
+
+    def check(_: int) -> None:
+        if thread_time() - begin > task.timeout:
+            raise _TooSlowError
+
+    try:
+        soft_walltimes = drive(workload, make(task.spec), task.minimum, check).soft_walltimes
+    except _TooSlowError:
+        reason = f"took longer than {task.timeout:.0f} s: raise --time-limit"
+        return task, Trial(task.spec, (), task.timeout, reason)
+    # A predictor of another package may fail in any way; the others go on.
+    except Exception as error:
+        return task, Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))
+    seconds = thread_time() - begin
+    return task, Trial(task.spec, tuple(score(workload, soft_walltimes, *part) for part in task.parts), seconds)
+
+
+def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask, Trial]:
+    """Return the trials that are saved; one that was too slow only if it had as much time.
+
+    :raises SourceError: if a line has the key of a trial and is none.
+    """
+    found = {}
+    for task in tasks:
+        line = kept.find(task.key)
+        if line is None:
+            continue
+        try:
+            trial = _SAVED.validate_python(line["trial"])
+        except (KeyError, ValidationError) as error:
+            raise SourceError(f"{kept.path}: holds a line that is no trial: name another file") from error
+        if not trial.failure or trial.seconds >= task.timeout:
+            found[task] = trial
+    return found
+
+
+def run_trials(
+    tasks: Sequence[TrialTask], workers: Workers, kept: KeptLines
+) -> Generator[tuple[TrialTask, Trial], None, None]:
+    """Yield the trials as they end, and save them; those of a predictor that raised are tried again next time."""
+    with closing(workers.do(run_trial, tasks)) as trials:
+        for task, trial in trials:
+            if trial.parts or trial.seconds:
+                kept.add({"key": task.key, "trial": asdict(trial)})
+            yield task, trial

@@ -1,0 +1,194 @@
+"""Workers for tasks: processes on this machine, or a Dask cluster."""
+
+import logging
+import multiprocessing.resource_tracker
+import signal
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, TypeVar
+
+from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]  # joblib has no types
+from joblib.externals import loky  # type: ignore[import-untyped]  # joblib has no types
+
+from softwalltime import __version__
+from softwalltime.core.errors import SoftwalltimeError, UsageError
+from softwalltime.core.formatting import plural
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_PACKAGE = "pbs-softwalltime"
+_PATIENCE = 10.0
+"""Seconds to wait for a scheduler to answer."""
+_WORKER_TIMEOUT_S = 5.0
+"""Seconds to wait for the first worker of a cluster."""
+_IDLE = 10
+"""Seconds after which a process without a task ends, as it must by itself if this one was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """So many processes on this machine, or the cluster of a client."""
+
+    processes: int
+    words: str
+    client: "Client | None" = None
+
+    def do(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+        """Yield the function's result for each task, in the order of completion.
+
+        :raises SoftwalltimeError: what the function raises, or that the workers cannot go on, and why; the tasks that
+            are left are not done then.
+        """
+        if not tasks:
+            return
+        if self.client is not None:
+            results = _by_cluster(self.client, function, tasks)
+        elif self.processes > 1:
+            results = _by_processes(self.processes, function, tasks)
+        else:
+            yield from map(function, tasks)
+            return
+        with _explained():
+            yield from results
+
+
+def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+    parallel = Parallel(
+        min(processes, len(tasks)), "loky", "generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1,
+        idle_worker_timeout=_IDLE,
+    )  # fmt: skip
+    with warnings.catch_warnings(), ExitStack() as at_the_end:
+        # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
+        # of what is left undone when we stop early.
+        warnings.filterwarnings("ignore", module="joblib")
+        with _deaf_to_interrupts():
+            results = parallel(delayed(function)(task) for task in tasks)
+            at_the_end.callback(results.close)
+        yield from results
+
+
+def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
+    from distributed import as_completed
+
+    # A cluster may grow, so it is given everything at once; its workers take what they can.  Who closes the client, or
+    # forgets these futures, gives up what is left.
+    for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
+        yield future.result()
+
+
+def local_workers(processes: int | None = None) -> Workers:
+    """Processes on this machine.
+
+    :param processes: how many; by default as many as there are cores for us, by taskset, cgroup or PBS.
+    """
+    processes = processes or cpu_count()
+    return Workers(processes, "one process" if processes == 1 else f"{processes} processes")
+
+
+@contextmanager
+def dask_workers(address: str) -> Iterator[Workers]:
+    """The workers of a Dask cluster, whoever started it.
+
+    :param address: of its scheduler, such as ``tcp://host:8786``.
+    :raises UsageError: if Dask is not installed, or the address is none.
+    :raises SoftwalltimeError: if no scheduler answers there, it has no workers, or a worker has another version of
+        softwalltime, or none.
+    """
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError as error:
+        raise UsageError("a Dask cluster needs Dask: pip install 'pbs-softwalltime[dask]'") from error
+    # Dask logs lost connections and workers often, without more information than the error.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        # A client that finds this out by itself takes 20 s to end.
+        get_address_host_port(address)
+        client = Client(address, timeout=_PATIENCE, set_as_default=False, name="softwalltime-sweep")
+    except ValueError as error:
+        raise UsageError(f"{address!r} is no scheduler's address, such as tcp://host:8786: {error}") from error
+    except OSError as error:
+        raise SoftwalltimeError(f"no Dask scheduler answers at {address}: start one, or correct the address") from error
+    with client:
+        _await_worker(client, address)
+        _check_versions(client)
+        threads = client.nthreads()
+        number = f"{plural(len(threads), 'worker')} and {plural(sum(threads.values()), 'thread')}"
+        yield Workers(len(threads), f"the cluster at {address}, which has {number} now", client)
+
+
+def _await_worker(client: "Client", address: str) -> None:
+    """Wait for the first worker of a cluster that has none.
+
+    :raises SoftwalltimeError: if none comes in time; tasks would wait for ever.
+    """
+    try:
+        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT_S)
+    except TimeoutError as error:
+        raise SoftwalltimeError(
+            f"the Dask scheduler at {address} has no workers: start some with dask worker {address}"
+        ) from error
+
+
+def _check_versions(client: "Client") -> None:
+    """Refuse a cluster with another version of softwalltime, or none.
+
+    A worker that is given what it cannot import ends there and then; this call it can import, whatever it has.
+    """
+    there = client.run(version, _PACKAGE, on_error="return")
+    versions: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
+    try:
+        versions["scheduler"] = client.run_on_scheduler(version, _PACKAGE)
+    except PackageNotFoundError as error:
+        versions["scheduler"] = error
+    for which, answer in versions.items():
+        if answer != __version__:
+            has = f"softwalltime {answer}" if isinstance(answer, str) else "no softwalltime"
+            raise SoftwalltimeError(f"the cluster's {which} has {has}: install {__version__} for it, as here")
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started within do not hear Ctrl-C, which a terminal sends to them too.
+
+    They would end with a traceback each; it is for us to end them.
+    """
+    # The first process needs both; starting one of them later would let this thread, and the processes, hear again.
+    multiprocessing.resource_tracker.ensure_running()
+    loky.backend.resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    advice = "finished results are saved; run the same command to continue"
+    try:
+        yield
+    except SoftwalltimeError:
+        raise
+    except BrokenProcessPool as error:
+        raise SoftwalltimeError(
+            f"a process was killed, perhaps because memory ran out: try fewer --processes; {advice}"
+        ) from error
+    except (Exception, CancelledError) as error:
+        if type(error).__name__ == "KilledWorker":
+            reason = "a task was given up after several workers had died on it, perhaps because memory ran out"
+        elif isinstance(error, CancelledError):
+            reason = "the Dask scheduler is gone"
+        else:
+            reason = f"the workers failed: {type(error).__name__}: {error}"
+        raise SoftwalltimeError(f"{reason}; {advice}") from error

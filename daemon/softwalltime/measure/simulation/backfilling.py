@@ -1,0 +1,364 @@
+"""EASY and conservative backfilling: one scheduling pass over the waiting jobs.
+
+EASY (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order while they fit.  The first
+that does not is the head.  Its shadow is the earliest planned end of running jobs by which enough processors are free;
+``extra`` processors are left over then.  A later job starts if it fits now and either its waiting value ends by the
+shadow or it needs at most the extra processors.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import numpy as np
+
+from softwalltime.measure.simulation.machine import Profile, processors_of
+from softwalltime.measure.simulation.order import Order, best_first, blocks
+from softwalltime.measure.simulation.pbs_cycle import PbsCycle
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.pools import PooledEasyBackfilling, Pools
+from softwalltime.measure.simulation.queue import LONG
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
+from softwalltime.measure.simulation.slack import SlackBackfilling
+from softwalltime.measure.simulation.system_state import SystemState
+
+DEPTH = 300
+"""Number of waiting jobs that have a reservation, where the policy does not give it."""
+
+
+class ConservativeBackfilling:
+    """A job gets the first gap that it fits when it is submitted, and starts when its reservation begins.
+
+    (A. W. Mu'alem & D. G. Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling
+    the IBM SP2 with backfilling", IEEE TPDS 2001.)
+
+    Whenever a running job ends or runs longer than planned, all jobs are moved forward in order: each gives up its
+    reservation and takes the first gap, which is never later than what it gave up while estimates are upper bounds.  So
+    no first promise is broken then.  Where estimates fail, reservations are made anew in the order of the old ones.
+
+    At most ``depth`` jobs have a reservation.  Where more wait, the first ones in order get those that become free.  A
+    job without a reservation starts if it fits now and delays none, as a candidate of EASY does; it is promised nothing
+    before it gets one.  So the cost of a pass is bounded, however many jobs wait.
+    """
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
+        self._system = system
+        self._machine = processors_of(system.machine, policy.backfill)
+        self._depth = policy.depth or DEPTH
+        # The version of the running jobs at the end of the last pass.
+        self._version = -1
+        # The reservations: start and end of each waiting job that has one.
+        self._reserved: dict[int, tuple[int, int]] = {}
+        self._has_reservation = np.zeros(len(system.jobs), np.bool_)
+        # The calendar that holds them, and the entries of the running jobs (:class:`.RunningJobs`) in it.
+        self._profile: Profile | None = None
+        self._entries: set[int] = set()
+        self._profile_version = -1
+
+    def discard_plans(self) -> None:
+        """Recompute all reservations at the next pass, with the values of that time."""
+        self._reserved.clear()
+        self._has_reservation[:] = False
+        self._profile = None
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system, reserved = self._system, self._reserved
+        running = system.running
+        running.correct(now)
+        profile = self._planned(now)
+        if running.version != self._version:
+            profile = self._compress(profile, now)
+        self._reserve_new(profile, now)
+        while self._start_reserved(now) and len(system.queue.jobs) > len(reserved):
+            self._reserve_new(profile, now)
+        for job, (start, _) in reserved.items():
+            system.promise_start(job, start, now)
+        self._backfill(profile, now)
+        self._version = running.version
+
+    def _reserve_new(self, profile: Profile, now: int) -> None:
+        count = min(self._depth, len(self._system.queue.jobs)) - len(self._reserved)
+        if count <= 0:
+            return
+        for job in self._system.by_priority(self._unplanned(), now, count):
+            self._reserve(profile, job)
+
+    def _unplanned(self) -> Integers:
+        waiting = self._system.queue.array()
+        return waiting[~self._has_reservation[waiting]]
+
+    def _start_reserved(self, now: int) -> bool:
+        """Start the jobs whose reservation has begun and that fit, by its begin; return whether there are any."""
+        system, reserved = self._system, self._reserved
+        ready = sorted((job for job, (start, _) in reserved.items() if start <= now), key=lambda job: reserved[job])
+        fitting = False
+        for job in ready:
+            if system.machine.fits(job):
+                fitting = True
+                self._has_reservation[job] = False
+                self._start(job, reserved.pop(job)[1], now)
+        return fitting
+
+    def _backfill(self, profile: Profile, now: int) -> None:
+        """Start those of the jobs without a reservation, in order, that fit beside all reservations."""
+        system, values = self._system, self._system.values
+        if len(system.queue.jobs) == len(self._reserved):
+            return
+        jobs = self._unplanned()
+        jobs = np.array(system.by_priority(jobs[profile.candidates(jobs, values.waiting_array)], now), np.int64)
+        while len(jobs):
+            job = int(jobs[0])
+            end = now + values.waiting[job]
+            profile.occupy(job, now, end)
+            self._start(job, end, now)
+            jobs = jobs[1:]
+            jobs = jobs[profile.candidates(jobs, values.waiting_array)]
+
+    def _start(self, job: int, end: int, now: int) -> None:
+        system = self._system
+        # The next pass replaces this entry by that of the running job.
+        self._entries.add(end << system.running.bits | job)
+        first = system.queue.jobs[0]
+        system.start(job, now)
+        system.backfilled[job] = job != first
+
+    def _planned(self, now: int) -> Profile:
+        running, profile = self._system.running, self._profile
+        if profile is None:
+            return self._unreserved(now)
+        profile.advance(now)
+        if running.version != self._profile_version:
+            entries = set(running.entries)
+            for entry in self._entries - entries:
+                end = entry >> running.bits
+                if end > now:
+                    profile.vacate(entry & running.mask, now, end)
+            for entry in entries - self._entries:
+                profile.occupy(entry & running.mask, now, entry >> running.bits)
+            self._entries, self._profile_version = entries, running.version
+        return profile
+
+    def _unreserved(self, now: int) -> Profile:
+        running = self._system.running
+        self._profile = self._machine.calendar(now, running.jobs())
+        self._entries, self._profile_version = set(running.entries), running.version
+        return self._profile
+
+    def _compress(self, profile: Profile, now: int) -> Profile:
+        """Move each reservation to the first gap, in order; recompute all if they no longer fit together."""
+        reserved = self._reserved
+        if min(profile.free) < 0 or any(start < now for start, _ in reserved.values()):
+            profile = self._unreserved(now)
+            for job in sorted(reserved, key=lambda job: (reserved[job][0], job)):
+                self._reserve(profile, job)
+            return profile
+        waiting = self._system.queue.array()
+        for job in self._system.by_priority(waiting[self._has_reservation[waiting]], now):
+            start, end = reserved[job]
+            seconds = end - start
+            earlier = profile.earlier(job, seconds, start)
+            if earlier < start:
+                profile.vacate(job, start, end)
+                profile.occupy(job, earlier, earlier + seconds)
+                reserved[job] = (earlier, earlier + seconds)
+        return profile
+
+    def _reserve(self, profile: Profile, job: int) -> None:
+        seconds = self._system.values.waiting[job]
+        start = profile.earliest(job, seconds)
+        profile.occupy(job, start, start + seconds)
+        self._reserved[job] = (start, start + seconds)
+        self._has_reservation[job] = True
+
+
+class Discipline(Protocol):
+    """Decides at each instant which waiting jobs start."""
+
+    def schedule(self, now: int, arrived: int) -> None:
+        """Start jobs through :meth:`.SystemState.start`.
+
+        :param arrived: how many of the waiting jobs, the last ones, were submitted at this instant.
+        """
+
+    def discard_plans(self) -> None:
+        """Discard plans made from values that have changed."""
+
+
+class EasyBackfilling:
+    """EASY with one reservation, under any order.
+
+    Candidates come in queue order, or by their waiting value (SJBF).  While a scan cannot find more than the last one
+    did, because the same head has no later shadow, no more extra and no more free processors, only the jobs that
+    were submitted since are looked at: time alone never helps a candidate.
+    """
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
+        """
+        :param policy: ``backfill`` is ``none`` (only heads start), ``easy`` or ``sjbf``; with a ``guard``, candidates
+            count with their walltime once the head is that many seconds past its promise.
+        """
+        self._system = system
+        self._machine = processors_of(system.machine, policy.backfill)
+        self._order = system.order
+        self._shortest = policy.backfill == "sjbf"
+        self._backfill = policy.backfill != "none"
+        self._guard = policy.guard
+        self._needs = system.jobs.processors
+        self._needs_array = np.array(self._needs, np.int64)
+        # The last scan: its head, and what was left at its end.
+        self._head = -1
+        self._shadow = self._extra = self._free = 0
+        # The running jobs at which the shadow was found.
+        self._version = -1
+        self._found = (0, 0)
+
+    def discard_plans(self) -> None:
+        self._head = -1
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system, machine, needs = self._system, self._machine, self._needs
+        waiting = system.queue.jobs
+        if not waiting:
+            return
+        if system.ranked is None and self._order is not None:
+            head = self._heads(self._order, now)
+            if head < 0:
+                return
+        else:
+            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            while ranked and needs[ranked[0]] <= machine.free:
+                system.start(ranked[0], now)
+            if not ranked:
+                return
+            head = ranked[0]
+        if not self._backfill:
+            return
+        shadow, extra = self._reservation(head, now)
+        system.promise_start(head, shadow, now)
+        free = machine.free
+        old = (
+            head == self._head
+            and shadow <= self._shadow
+            and extra <= self._extra
+            and free <= self._free
+        )  # fmt: skip
+        if free and (arrived if old else len(waiting) > 1):
+            guarded = system.is_late(head, now, self._guard)
+            self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
+        else:
+            self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+
+    def _heads(self, order: Order, now: int) -> int:
+        """Start jobs in order of priority while they fit; return the head, -1 for none."""
+        system, machine, needs = self._system, self._machine, self._needs
+        jobs = system.queue.array()
+        priorities = order.priorities(jobs, now)
+        best = int(jobs[priorities.argmax()])
+        if needs[best] > machine.free:
+            return best
+        if order.changes_on_start:
+            return self._changing_heads(order, best, now)
+        # The queue's array changes when a job starts.
+        for piece in best_first(jobs.copy(), priorities):
+            candidates: list[int] = piece.tolist()
+            for job in candidates:
+                if needs[job] > machine.free:
+                    return job
+                system.start(job, now)
+        return -1
+
+    def _changing_heads(self, order: Order, best: int, now: int) -> int:
+        """Start jobs in order of priority, which each start changes; return the head, -1 for none."""
+        system, machine, needs = self._system, self._machine, self._needs
+        while needs[best] <= machine.free:
+            system.start(best, now)
+            if not system.queue.jobs:
+                return -1
+            jobs = system.queue.array()
+            best = int(jobs[order.priorities(jobs, now).argmax()])
+        return best
+
+    def _reservation(self, head: int, now: int) -> tuple[int, int]:
+        running = self._system.running
+        running.correct(now)
+        if running.version != self._version or head != self._head:
+            self._found = running.shadow(self._needs[head], self._machine.free, self._needs)
+            self._version = running.version
+        return self._found
+
+    def _scan(self, head: int, now: int, shadow: int, extra: int, last: int, guarded: bool) -> None:
+        """Start the waiting jobs that may be backfilled.
+
+        :param last: number of waiting jobs to consider, the last ones by submission.
+        """
+        system, machine, needs = self._system, self._machine, self._needs
+        values = system.values.limit if guarded else system.values.waiting
+        time_left = shadow - now
+        free = machine.free
+        queue = system.queue
+        if not self._shortest and system.ranked is not None and (self._order is None or last == len(queue.jobs)):
+            queue = system.ranked
+            if last < LONG:
+                trials: Iterable[list[int]] = [queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]]
+            else:
+                # The queue's array changes when a job starts.
+                trials = (
+                    self._eligible(block, head, time_left, free, extra, guarded).tolist()
+                    for block in blocks(queue.array()[-last:].copy())
+                )
+        else:
+            jobs = self._eligible(queue.array()[-last:], head, time_left, free, extra, guarded)
+            trials = (piece.tolist() for piece in best_first(jobs, self._urgency(jobs, now, guarded)))
+        for candidates in trials:
+            for job in candidates:
+                need = needs[job]
+                if need <= free:
+                    if values[job] > time_left:
+                        if need > extra:
+                            continue
+                        extra -= need
+                    system.start(job, now)
+                    system.backfilled[job] = True
+                    free -= need
+                    if not free:
+                        break
+            if not free:
+                break
+        self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+
+    def _urgency(self, jobs: Integers, now: int, guarded: bool) -> Floats:
+        """By what candidates are tried, the greatest first: their value (SJBF), or their priority."""
+        if self._shortest:
+            values = self._system.values
+            shortest: Floats = -(values.limit_array if guarded else values.waiting_array)[jobs].astype(np.float64)
+            return shortest
+        return np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
+
+    def _eligible(
+        self, jobs: Integers, head: int, time_left: int, free: int, extra: int, guarded: bool
+    ) -> Integers:  # fmt: skip
+        """The jobs that could start if each were the first candidate, in their order."""
+        values = self._system.values
+        # By size first: where few processors are free, few jobs are left.
+        small = (self._needs_array[jobs] <= free).nonzero()[0]
+        if len(small) < len(jobs):
+            jobs = jobs[small]
+        seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
+        eligible: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return eligible
+
+
+def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:
+    if isinstance(system.machine, Pools):
+        return PooledEasyBackfilling(system, policy, system.machine)
+    return EasyBackfilling(system, policy)
+
+
+DISCIPLINES: dict[str, Callable[[SystemState, SchedulerPolicy], Discipline]] = {
+    "none": _easy,
+    "easy": _easy,
+    "sjbf": _easy,
+    "conservative": ConservativeBackfilling,
+    "pbs": PbsCycle,
+    "slack": SlackBackfilling,
+}
+"""The kinds of backfilling by name."""

@@ -1,0 +1,212 @@
+"""Event-driven engine: jobs are submitted, start and end on a machine, in order of time.
+
+At one instant all ends come first (predictors learn), then all submissions (values are set), then one scheduling
+pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop
+from time import perf_counter
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.errors import OptionError
+from softwalltime.measure.simulation.backfilling import DISCIPLINES
+from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
+from softwalltime.measure.simulation.slack import Bounds
+from softwalltime.measure.simulation.system_state import SystemState, named
+from softwalltime.predict.predictors.base import Predictor
+
+_STRIDE = 4096
+"""Jobs submitted between two reports of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOutcome:
+    """Start, duration and promise of each job, in the order of the jobs.
+
+    ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
+    first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
+    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.  ``bound`` is its latest
+    start by first come, first served and the slack (:mod:`slack`), -1 if it got none; ``None`` without a slack.
+    """
+
+    start: Integers
+    duration: Integers
+    promise: Integers
+    backfilled: NDArray[np.bool_]
+    extensions: Integers
+    waiting: Integers
+    seconds: float
+    bound: Integers | None = None
+
+
+class Engine:
+    """One simulation, for a single run.  ``system`` is its state."""
+
+    def __init__(
+        self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """:raises UsageError: if the policy names something that does not exist, or does not suit the machine."""
+        self.system = SystemState(jobs, machine, policy, predictors)
+        self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
+        self._schedule = self._discipline.schedule
+        self._bounded = policy.slack is not None or policy.backfill == "slack"
+        # The backfilling slack sets bounds itself.
+        if self._bounded and policy.backfill != "slack":
+            self._bounds = Bounds(self.system, policy)
+            self._schedule = self._schedule_with_bounds
+        self._raise_lead = None if policy.raise_lead is None else min(policy.raise_lead, policy.slack or 0)
+        self._live = policy.live
+        self._running_already = 0
+        self._begin = jobs.submitted[0] if len(jobs) else 0
+        self._wakes: list[int] = []
+
+    def resume(self, starts: Sequence[int], values: Sequence[int], now: int, wakes: Iterable[int] = ()) -> None:
+        """Begin at ``now`` with the first jobs running, as on a live server, and all later ones waiting.
+
+        :param starts: when each of the running jobs started, in epoch seconds, at most ``now``.
+        :param values: the running value of each, in seconds: its planned end is its start + this value.
+        :param wakes: further times of scheduling passes, such as the ends of reservations.
+        """
+        self._wakes = sorted((time for time in wakes if time > now), reverse=True)
+        for job, (start, value) in enumerate(zip(starts, values, strict=True)):
+            self.system.resume(job, start, value, now)
+        self._running_already = len(starts)
+        self._begin = now
+
+    def _schedule_with_bounds(self, now: int, arrived: int) -> None:
+        self._bounds.set(now)
+        if self._raise_lead is not None:
+            self.system.raise_near(now + self._raise_lead)
+        self._discipline.schedule(now, arrived)
+
+    def _estimate_anew(self, now: int) -> None:
+        """Update the values of all waiting jobs, and of running jobs with predicted values."""
+        system = self.system
+        values, running = system.values, system.running
+        if values.change_at_submission:
+            for job in system.queue.jobs:
+                values.estimate(job, now)
+            system.rank_anew(now)
+        for _, job in list(running.jobs()):
+            elapsed = now - system.started[job]
+            value = values.conditional(job, now, elapsed)
+            if value is not None and value > elapsed and value != values.running[job]:
+                values.running[job] = value
+                running.replan(job, system.started[job] + value)
+        self._discipline.discard_plans()
+
+    def run(self, progress: Callable[[int], None] = lambda _: None, until: Iterable[int] = ()) -> ScheduleOutcome:
+        """Run to the end of the last job.
+
+        :param until: stop once these jobs have started; the start of a job that has not started then is -1.
+        """
+        begin = perf_counter()
+        system = self.system
+        submitted, count = system.jobs.submitted, len(system.jobs)
+        values, queue, running, ends = system.values, system.queue, system.running, system.ends
+        bits, mask = running.bits, running.mask
+        learn, change = values.learn, values.change_at_submission
+        schedule = self._schedule
+        started = system.started
+        next_job = reported = self._running_already
+        never = 1 << 62
+        next_submission = max(submitted[next_job], self._begin) if next_job < count else never
+        awaited = list(until)
+        stops = bool(awaited)
+        live = self._live
+        tick = never
+        wakes = self._wakes
+        while ends or next_job < count or (wakes and queue.jobs):
+            now = next_submission
+            if wakes:
+                now = min(now, wakes[-1])
+            if ends:
+                now = min(now, ends[0] >> bits, tick)
+                beyond = (now + 1) << bits
+                while ends and ends[0] < beyond:
+                    job = heappop(ends) & mask
+                    system.end(job, now)
+                    if learn:
+                        values.ended(job, started[job], now)
+            while wakes and wakes[-1] <= now:
+                wakes.pop()
+            arrived = 0
+            while next_submission <= now:
+                if change:
+                    values.submitted(next_job, now)
+                system.submit(next_job, now)
+                arrived += 1
+                next_job += 1
+                next_submission = submitted[next_job] if next_job < count else never
+            if now == tick:
+                self._estimate_anew(now)
+            if queue.jobs:
+                schedule(now, arrived)
+                while awaited and started[awaited[-1]] >= 0:
+                    awaited.pop()
+                if stops and not awaited:
+                    break
+            if live is not None and now >= tick:
+                tick = now + live if ends else never
+            elif live is not None and tick == never and ends:
+                tick = now + live
+            if next_job - reported >= _STRIDE:
+                progress(next_job - reported)
+                reported = next_job
+        progress(count - reported)
+        return ScheduleOutcome(
+            np.array(system.started, np.int64),
+            np.array(system.duration, np.int64),
+            np.array(system.promise, np.int64),
+            np.array(system.backfilled, np.bool_),
+            np.array(running.extensions, np.int64),
+            np.array(values.waiting, np.int64),
+            perf_counter() - begin,
+            np.array(system.bound, np.int64) if self._bounded else None,
+        )
+
+
+def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = MappingProxyType({})) -> None:
+    """Check that a policy can be simulated.
+
+    :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
+    """
+    Engine(jobs_of([]), Processors(1, ()), policy, predictors)
+    if policy.formula and policy.order != "formula":
+        raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
+    if policy.kill_at_estimate and policy.live is not None:
+        raise OptionError("a job is killed at the value of its start: live values do not go with kill_at_estimate")
+    if (policy.depth or 1) > 1 and policy.backfill not in ("pbs", "conservative", "slack"):
+        raise OptionError(f"a depth is for the backfillings pbs, conservative and slack, and it is {policy.backfill}")
+    if policy.slack_share != SchedulerPolicy().slack_share and policy.slack is None and policy.backfill != "slack":
+        raise OptionError(f"a slack_share is for a slack, or the backfilling slack, and it is {policy.backfill}")
+    if policy.guard is not None and policy.backfill in ("none", "conservative", "slack"):
+        raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
+    if policy.raise_lead is not None and (policy.slack is None or policy.backfill in ("none", "conservative", "slack")):
+        raise OptionError(f"raise_lead is for a slack that the backfilling {policy.backfill} only measures")
+    if policy.raise_lead is not None and policy.order == "fcfs":
+        raise OptionError("raise_lead is for an order other than fcfs")
+    if policy.keep_promises is not None and policy.backfill in ("none", "conservative", "slack"):
+        raise OptionError(f"keep_promises is for backfillings that promise a few jobs a start, not {policy.backfill}")
+
+
+def simulate(
+    jobs: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
+    predictors: Mapping[str, Predictor] = MappingProxyType({}),
+) -> ScheduleOutcome:  # fmt: skip
+    """Schedule the jobs on a machine under a policy.
+
+    :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
+    :param machine: how many processors there are, or an empty machine.
+    :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
+    """
+    made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine
+    return Engine(jobs, made, policy, predictors).run(progress)

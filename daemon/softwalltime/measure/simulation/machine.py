@@ -1,0 +1,215 @@
+"""The machine: free resources, and whether a job fits.
+
+The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
+take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.simulated_jobs import Integers
+
+FOREVER = 1 << 60
+
+
+class Calendar(Protocol):
+    """Interface of the plan from now on; a machine with vnodes has its own.
+
+    Times in epoch seconds; a job occupies its resources over a half-open interval.
+    """
+
+    def earliest(self, job: int, seconds: int) -> int:
+        """The first time at which the job fits for that long; :data:`FOREVER` if there is none."""
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        """Whether the job fits from ``start``, which is not before now, for that long."""
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """Which of these jobs may fit from now on for their value: at least those that do.
+
+        :param values: seconds of each simulated job.
+        """
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        """Plan the job for this interval."""
+
+    def vacate(self, job: int, start: int, end: int) -> None:
+        """Undo :meth:`occupy`."""
+
+
+class Profile:
+    """A calendar of processors: free processors as a step function of time.
+
+    ``times`` ascend from now on; ``free[i]`` processors are free from ``times[i]`` to the next one, and the last ones
+    for ever.  Fewer than none are free where jobs run longer than planned.
+    """
+
+    __slots__ = ("_needs", "_sizes", "free", "times")
+
+    def __init__(
+        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers | None = None
+    ) -> None:  # fmt: skip
+        """:param ends: planned end and job of each running job, by planned end, all after now."""
+        self._needs = needs
+        self._sizes = sizes
+        self.times = [now]
+        self.free = [free]
+        for end, job in ends:
+            free += needs[job]
+            if end == self.times[-1]:
+                self.free[-1] = free
+            else:
+                self.times.append(end)
+                self.free.append(free)
+
+    def earliest(self, job: int, seconds: int, after: int = 0) -> int:
+        need = self._needs[job]
+        start = -1
+        for index in range(max(bisect_right(self.times, after) - 1, 0), len(self.times)):
+            if self.free[index] < need:
+                start = -1
+                continue
+            if start < 0:
+                start = max(self.times[index], after)
+            if index + 1 == len(self.times) or self.times[index + 1] >= start + seconds:
+                return start
+        return FOREVER
+
+    def earlier(self, job: int, seconds: int, start: int) -> int:
+        """The first time at which the job fits, if it gives up its plan from ``start``: that at the latest.
+
+        Nowhere may fewer than no processors be free.
+        """
+        need = self._needs[job]
+        begin = end = -1
+        time = self.times[0]
+        # A plain loop: most calls come from here, and look at a hundred steps.
+        steps = zip(islice(self.free, bisect_left(self.times, start)), islice(self.times, 1, None), strict=False)
+        for free, until in steps:
+            if free < need:
+                begin = -1
+            else:
+                if begin < 0:
+                    begin, end = time, time + seconds
+                if until >= end:
+                    return begin
+            time = until
+        return begin if begin >= 0 else start
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        need = self._needs[job]
+        first = bisect_right(self.times, start) - 1
+        last = bisect_left(self.times, start + seconds)
+        return min(self.free[first:last]) >= need
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        """Exactly which of these jobs fit from now on for their value."""
+        free = self.free[0]
+        if self._sizes is None:
+            self._sizes = np.array(self._needs, np.int64)
+        fitting = self._sizes[jobs] <= free
+        small = fitting.nonzero()[0]
+        if not len(small):
+            return fitting
+        # Until when as many processors as a job needs stay free, by that number.
+        until = np.full(free + 1, FOREVER)
+        least = free
+        for time, left in zip(self.times, self.free, strict=True):
+            if left < least:
+                until[max(left, -1) + 1 : least + 1] = time
+                least = left
+                if least < 0:
+                    break
+        some = jobs[small]
+        fitting[small] = values[some] <= until[self._sizes[some]] - self.times[0]
+        return fitting
+
+    def advance(self, now: int) -> None:
+        index = bisect_right(self.times, now) - 1
+        del self.times[:index], self.free[:index]
+        self.times[0] = now
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        self.add(-self._needs[job], start, end)
+
+    def vacate(self, job: int, start: int, end: int) -> None:
+        self.add(self._needs[job], start, end)
+
+    def add(self, change: int, start: int, end: int) -> None:
+        first, last = self._split(start), self._split(end)
+        free = self.free
+        for index in range(first, last):
+            free[index] += change
+        # Without steps that change nothing, which would accumulate.
+        for index in (last, first):
+            if index and free[index] == free[index - 1]:
+                del free[index], self.times[index]
+
+    def _split(self, time: int) -> int:
+        times = self.times
+        index = bisect_left(times, time)
+        if index == len(times) or times[index] != time:
+            times.insert(index, time)
+            self.free.insert(index, self.free[index - 1])
+        return index
+
+
+class Machine(Protocol):
+    """Resources that jobs occupy; jobs are known by their position in the simulated jobs."""
+
+    def fits(self, job: int) -> bool:
+        """Whether the job could start now."""
+
+    def allocate(self, job: int) -> None:
+        """Give the job its resources, which must fit."""
+
+    def release(self, job: int) -> None:
+        """Release the resources of a job."""
+
+    def kind(self, job: int) -> Hashable:
+        """Return the job's kind of request: jobs of one kind fit at the same times."""
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
+        """Return the plan from now on."""
+
+
+def processors_of(machine: Machine, kind: str) -> "Processors":
+    """The machine, which must be plain processors.
+
+    :param kind: the kind of backfilling that can do with nothing else.
+    :raises UsageError: if it is another machine.
+    """
+    if not isinstance(machine, Processors):
+        raise UsageError(f"the backfilling {kind} knows processors only: use pbs on a machine of vnodes")
+    return machine
+
+
+class Processors:
+    __slots__ = ("_sizes", "free", "needs", "total")
+
+    def __init__(self, total: int, needs: Sequence[int]) -> None:
+        self.total = total
+        self.free = total
+        self.needs = needs
+        self._sizes = np.array(needs, np.int64)
+
+    def fits(self, job: int) -> bool:
+        return self.needs[job] <= self.free
+
+    def allocate(self, job: int) -> None:
+        self.free -= self.needs[job]
+
+    def release(self, job: int) -> None:
+        self.free += self.needs[job]
+
+    def kind(self, job: int) -> Hashable:
+        return self.needs[job]
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Profile:
+        return Profile(now, self.free, ends, self.needs, self._sizes)

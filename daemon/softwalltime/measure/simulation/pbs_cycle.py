@@ -1,0 +1,293 @@
+"""PBS's scheduling cycle, as its source and measurements on a real server show it."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+
+from softwalltime.measure.simulation.machine import FOREVER, Profile
+from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
+from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
+from softwalltime.measure.simulation.queue import LONG, RankedQueue
+from softwalltime.measure.simulation.simulated_jobs import Integers
+from softwalltime.measure.simulation.system_state import SystemState
+
+
+class PbsCycle:
+    """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
+
+    1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`corrections`).
+    2. The jobs are sorted, after each start anew where that changes the order (fair share).  For each one in order:
+       a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
+       unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
+       a job runs if it fits now and until now + its value, with what is planned for top jobs;
+       else, if fewer than ``depth`` (``backfill_depth``) jobs are top jobs and ``strict_ordering`` is on, it becomes
+       one: it gets the first time at which it fits, which is planned and written as its estimated start time;
+       its class is marked as not runnable.
+    3. No promise outlives the cycle.
+
+    A job that starts counts with its waiting value until the end of the cycle, so a start that is planned in a cycle
+    with such jobs is too early, and the next cycle corrects it (PBS runs one every 10 minutes at least).  The promise
+    that is measured is the first one of a cycle without them.
+
+    During a cycle starts and top jobs only take processors, so a job that does not fit cannot fit later in it.  Once
+    all top jobs are planned, all jobs are therefore tested in one step, and again after each start; those that fail
+    mark their classes as if they had been looked at one by one.
+    """
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
+        self._system = system
+        self._depth = (policy.depth or 1) if policy.strict_ordering else 0
+        self._guard = policy.guard
+        self._classes = JobClasses(system, policy)
+        self._resorts = system.order is not None and system.order.changes_on_start
+        # The last cycle, where the next one differs only by what was submitted since.
+        self._last: _Cycle | None = None
+
+    def discard_plans(self) -> None:
+        """Classify the waiting jobs anew, because their values have changed."""
+        self._classes.classify(self._system.queue.jobs)
+        self._last = None
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system = self._system
+        new = system.queue.jobs[len(system.queue.jobs) - arrived :]
+        self._classes.classify(new)
+        system.running.correct(now)
+        if self._last is not None and self._last.is_unaffected(new, now):
+            return
+        cycle = _Cycle(system, self._classes, self._guard, now)
+        # Arrays are slower than a loop over a short queue.
+        every_job = len(system.queue.jobs) < LONG
+        self._plan_top_jobs(cycle, every_job)
+        if cycle.top_jobs == self._depth and not every_job:
+            self._backfill(cycle)
+        cycle.promise()
+        complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
+        self._last = cycle if complete and system.ranked is not None else None
+
+    def _plan_top_jobs(self, cycle: "_Cycle", every_job: bool) -> None:
+        """Start jobs in order and plan those that do not fit, until all top jobs are planned.
+
+        :param every_job: whether to go on then, and mark those that do not fit.
+        """
+        sort = every_job or cycle.top_jobs < self._depth
+        while sort:
+            sort = False
+            for job in chain.from_iterable(self._in_order(cycle)):
+                if cycle.is_marked(job):
+                    continue
+                if cycle.start(job):
+                    if self._resorts:
+                        sort = True
+                        break
+                elif cycle.top_jobs == self._depth:
+                    cycle.mark(job)
+                else:
+                    cycle.plan(job)
+                    if cycle.top_jobs == self._depth and not every_job:
+                        return
+
+    def _in_order(self, cycle: "_Cycle") -> Iterable[list[int]]:
+        system = self._system
+        if system.ranked is None and system.order is not None:
+            jobs = cycle.unmarked()
+            pieces = best_first(jobs, system.order.priorities(jobs, cycle.now))
+        else:
+            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            if len(ranked) < LONG:
+                return [ranked.copy()]
+            pieces = blocks(cycle.unmarked(), CHUNK)
+        return (piece.tolist() for piece in pieces)
+
+    def _backfill(self, cycle: "_Cycle") -> None:
+        jobs = self._possible(cycle)
+        # A job hides no later one of its class that would fit: the first ones often fill the machine.
+        separate = self._classes.have_a_value and not self._resorts
+        for block in blocks(jobs) if separate else [jobs]:
+            self._start_candidates(cycle, block)
+
+    def _start_candidates(self, cycle: "_Cycle", jobs: Integers) -> None:
+        """Start those of these jobs, in order, that fit beside the top jobs."""
+        while len(jobs):
+            for position in chain.from_iterable(piece.tolist() for piece in blocks(cycle.tried(jobs), CHUNK)):
+                job = int(jobs[position])
+                if cycle.is_marked(job):
+                    continue
+                if cycle.start(job):
+                    break
+                cycle.mark(job)
+            else:
+                return
+            jobs = self._possible(cycle) if self._resorts else cycle.left(jobs, position)
+
+    def _possible(self, cycle: "_Cycle") -> Integers:
+        jobs = cycle.possible()
+        order = self._system.order
+        if self._system.ranked is not None or order is None or not len(jobs):
+            return jobs
+        return order.ranked(jobs, cycle.now)
+
+
+class JobClasses:
+    """The class of each job that has been submitted, as a number.
+
+    ``by_waiting`` holds where values are waiting values, ``by_limit`` where they are walltimes because a top job is
+    late.  They differ only where classes distinguish values.  ``have_a_value``: jobs of a class have the same value.
+    """
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
+        by_value = policy.classes_by_value
+        self._system = system
+        self._by_value = by_value
+        self.have_a_value = by_value or policy.waiting == WALLTIME
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.by_waiting = np.zeros(len(system.jobs), np.int64)
+        self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def classify(self, jobs: Sequence[int]) -> None:
+        walltime, machine, waiting = self._system.jobs.walltime, self._system.machine, self._system.values.waiting
+        for job in jobs:
+            kind = machine.kind(job)
+            if self._by_value:
+                self.by_waiting[job] = self._number(walltime[job], kind, waiting[job])
+                self.by_limit[job] = self._number(walltime[job], kind, walltime[job])
+            else:
+                self.by_waiting[job] = self._number(walltime[job], kind)
+
+    def _number(self, *key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+class _Cycle:
+    """The state of one cycle: the plan, the classes that are not runnable, and the values that hold."""
+
+    def __init__(self, system: SystemState, classes: JobClasses, guard: int | None, now: int) -> None:
+        self._system = system
+        self._guard = guard
+        self._classes = classes
+        self._calendar = system.machine.calendar(now, system.running.jobs())
+        self._version = system.running.version
+        self._marked = np.zeros(len(classes), np.bool_)
+        self._class = classes.by_waiting
+        self._values: Sequence[int] = system.values.waiting
+        self._values_array = system.values.waiting_array
+        self._last_top_job = -1
+        self._overtaken = False
+        self.now = now
+        self._planned: list[tuple[int, int]] = []
+        # Whether a job that starts is planned for longer from the next cycle on.
+        self._corrected = False
+        self.top_jobs = self.starts = 0
+
+    def _waiting(self) -> Integers:
+        system = self._system
+        return (system.queue if system.ranked is None else system.ranked).array()
+
+    def unmarked(self) -> Integers:
+        jobs = self._waiting()
+        # The queue's array changes when a job starts.
+        return jobs[~self._marked[self._class[jobs]]] if self._marked.any() else jobs.copy()
+
+    def is_marked(self, job: int) -> bool:
+        return bool(self._marked[self._class[job]])
+
+    def mark(self, job: int) -> None:
+        self._marked[self._class[job]] = True
+
+    def start(self, job: int) -> bool:
+        system, seconds = self._system, self._values[job]
+        if not system.machine.fits(job) or not self._calendar.fits(job, self.now, seconds):
+            self._overtaken = True
+            return False
+        if not self._overtaken:
+            self._overtaken = self._first() != job
+        system.start(job, self.now)
+        system.backfilled[job] = self._overtaken
+        self._calendar.occupy(job, self.now, self.now + seconds)
+        self.starts += 1
+        self._corrected |= system.values.running[job] > seconds
+        return True
+
+    def _first(self) -> int:
+        jobs, order = self._waiting(), self._system.order
+        if self._system.ranked is not None or order is None:
+            return int(jobs[0])
+        return int(jobs[order.priorities(jobs, self.now).argmax()])
+
+    def plan(self, job: int) -> None:
+        """Make a job that does not fit a top job, if it ever fits, and mark its class."""
+        system, seconds = self._system, self._values[job]
+        self.mark(job)
+        start = self._calendar.earliest(job, seconds)
+        if start == FOREVER:
+            return
+        self.top_jobs += 1
+        self._last_top_job = job
+        self._calendar.occupy(job, start, start + seconds)
+        self._planned.append((job, start))
+        if system.is_late(job, self.now, self._guard):
+            self._values, self._values_array = system.values.limit, system.values.limit_array
+            self._class = self._classes.by_limit
+
+    def promise(self) -> None:
+        for job, start in self._planned:
+            self._system.promise_start(job, start, self.now, settled=not self._corrected)
+
+    def possible(self) -> Integers:
+        """The waiting jobs of the classes that have a job that may start, or only such jobs."""
+        jobs = self._waiting()
+        may_start = self._calendar.candidates(jobs, self._values_array)
+        if self._classes.have_a_value or not may_start.any():
+            return jobs[may_start]
+        classes = self._class[jobs]
+        runnable = np.zeros_like(self._marked)
+        runnable[classes[may_start]] = True
+        runnable &= ~self._marked
+        return jobs[runnable[classes]]
+
+    def tried(self, jobs: Integers) -> Integers:
+        """Positions of the jobs that may start and come before the first of their class that may not."""
+        may_start = self._calendar.candidates(jobs, self._values_array)
+        refused = (~may_start).nonzero()[0]
+        if len(refused) and not self._classes.have_a_value:
+            classes = self._class[jobs]
+            first = np.full(len(self._marked), len(jobs))
+            # Later assignments replace earlier ones.
+            first[classes[refused[::-1]]] = refused[::-1]
+            may_start &= np.arange(len(jobs)) < first[classes]
+        return may_start.nonzero()[0]
+
+    def left(self, jobs: Integers, position: int) -> Integers:
+        """The jobs behind the one at this position, which started; none before it may start."""
+        self._marked[self._class[jobs[:position]]] = True
+        jobs = jobs[position + 1 :]
+        return jobs[~self._marked[self._class[jobs]]]
+
+    def is_unaffected(self, new: Sequence[int], now: int) -> bool:
+        """Whether a cycle at ``now`` starts and promises nothing more, if these jobs were submitted since.
+
+        This cycle has started no job, planned all its top jobs and marked the classes of all jobs.  While no running
+        job ends and no plan changes, time alone lets no job fit.  A new job counts if it ranks behind all top jobs, no
+        job of its class ranks before it, and it fits.
+        """
+        system, calendar = self._system, self._calendar
+        if system.running.version != self._version or not isinstance(calendar, Profile):
+            return False
+        ranked = system.queue if system.ranked is None else system.ranked
+        waiting = ranked.array()
+        for job in new:
+            if isinstance(ranked, RankedQueue):
+                position = ranked.position(job)
+                if self._last_top_job >= 0 and position < ranked.position(self._last_top_job):
+                    return False
+            else:
+                position = len(waiting) - len(new) + new.index(job)
+            if system.machine.fits(job) and calendar.fits(job, now, self._values[job]):
+                same_class = self._class[waiting[:position]] == self._class[job]
+                if not same_class.any():
+                    return False
+        return True

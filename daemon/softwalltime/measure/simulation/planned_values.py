@@ -1,0 +1,189 @@
+"""The values of each job: what the scheduler takes for its runtime while it waits, while it runs, and for its order.
+
+This module is the only one of the simulator that asks predictors and teaches them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from softwalltime.core.events import Ended, Kind, Started, Submitted
+from softwalltime.core.jobs import NoPrediction, Prediction, Submission
+from softwalltime.measure.simulation.policies import (
+    RUNTIME,
+    SOFT_WALLTIME,
+    WALLTIME,
+    SchedulerPolicy,
+    distortion,
+    is_distorted,
+    is_known,
+)
+from softwalltime.measure.simulation.simulated_jobs import Jobs
+from softwalltime.predict.drive import PredictorDriver
+from softwalltime.predict.policy.decide import decide
+from softwalltime.predict.policy.site import KEEP, JobPolicy
+from softwalltime.predict.predictors.base import History, Predictor
+from softwalltime.predict.predictors.registry import make
+
+NOTHING = History()
+
+
+class Values:
+    """The values of all jobs under one policy.
+
+    ``waiting`` and ``running`` are whole seconds: a prediction rounded up, at least the minimum, at most the walltime,
+    which they are on a cold start.  ``ordering`` is not rounded, and at least 1.  Waiting and ordering values are
+    fixed at submission; a running value at the start, but where it has the specification of the waiting value it is
+    the waiting value.  ``waiting_array`` and ``limit_array`` are the waiting values and the walltimes as arrays.
+
+    Each value is what :func:`~softwalltime.predict.policy.decide.decide` would set in production for the prediction,
+    the runtime or the recorded soft walltime.
+    """
+
+    def __init__(
+        self, jobs: Jobs, policy: SchedulerPolicy, duration: Sequence[int],
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """:param duration: how long each job will run in this simulation, in seconds."""
+        self._jobs = jobs
+        self._policy = policy
+        self._duration = duration
+        self._same = policy.running == policy.waiting
+        ordering = None if policy.ordering == WALLTIME else policy.ordering
+        running = KEEP if self._same else policy.running
+        self._terms = JobPolicy(
+            "on", policy.waiting, running, policy.minimum, ordering, exclusive=policy.exclusive == WALLTIME
+        )
+        specs = (policy.waiting, policy.running, policy.ordering)
+        made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if not is_known(spec)}
+        self._distortions = {spec: distortion(spec) for spec in specs if is_distorted(spec)}
+        # A live value of a running job is a new prediction, also where a start keeps the waiting value.
+        self._live_terms = self._terms._replace(running=policy.running)
+        self._sources = sources(made)
+        self._restating = {spec: made[spec] for spec in self._sources}
+        driver = PredictorDriver({spec: made[spec] for spec in made if spec not in self._sources})
+        self._driver = driver
+        events = driver.observes or driver.fits
+        self._at_start = not self._same and policy.running in made
+        self.limit = jobs.walltime
+        self.limit_array = np.array(jobs.walltime, np.int64)
+        # Live re-estimation changes the two apart from each other.
+        shared = self._same and policy.live is None
+        self.change_at_submission = policy.waiting in made or policy.ordering in made or events
+        """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
+        self.change_at_start = self._at_start or (self._same and not shared) or events
+        """Whether :meth:`started` must be called."""
+        self.learn = events or any(predictor.history != NOTHING for predictor in driver.predictors.values())
+        """Whether :meth:`ended` must be called."""
+        self.waiting = list(self.limit)
+        self.waiting_array = self.limit_array.copy()
+        self.ordering = np.maximum(self.limit_array, 1.0)
+        # Without predictors the values are known now, and do not change at submission.
+        known = {RUNTIME, SOFT_WALLTIME, *self._distortions}
+        if not self.change_at_submission and (policy.waiting in known or policy.ordering in known):
+            for job in range(len(jobs)):
+                self.estimate(job, 0)
+        self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
+        if policy.running in known and not self._same:
+            for job in range(len(jobs)):
+                value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
+                self.running[job] = value or self.limit[job]
+
+    def submitted(self, job: int, now: int) -> None:
+        event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self.estimate, event, None, job, now)
+
+    def estimate(self, job: int, now: int) -> None:
+        """Set the job's waiting and ordering values as known at ``now``."""
+        limit = self.limit[job]
+        answers: dict[str, Prediction | NoPrediction] = {}
+
+        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
+            # Called for the waiting and the ordering value; where one predictor gives both, it is asked once.
+            source = self._sources.get(spec, spec)
+            answer = answers.get(source)
+            if answer is None:
+                answer = answers[source] = self._predicted(source, job, now, 0)
+            return answer if source == spec else self._restate(spec, answer, 0)
+
+        asked = self._jobs.completed[job].submission
+        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
+        if self._terms.ordering is not None and decision.ordering is not None:
+            self.ordering[job] = decision.ordering
+        self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
+
+    def started(self, job: int, now: int) -> None:
+        """Set the running value of a job that starts at ``now``."""
+        event = Started(now, self._jobs.completed[job].submission) if self._driver.observes else None
+        self._driver.step(now, self._estimate_running, event, None, job, now)
+
+    def _estimate_running(self, job: int, now: int) -> None:
+        if self._same:
+            self.running[job] = self.waiting[job]
+        elif self._at_start:
+            value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
+            self.running[job] = value or self.limit[job]
+
+    def conditional(self, job: int, now: int, elapsed: int) -> int | None:
+        """The value of a job that has run ``elapsed`` seconds, decided anew as live values are in production.
+
+        ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
+        """
+        if is_known(self._policy.running):
+            return None
+        return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
+
+    def _decide_running(self, terms: JobPolicy, job: int, value: int, now: int, elapsed: int) -> int | None:
+        has = value if value < self.limit[job] else None
+        submission = self._jobs.completed[job].submission
+        return decide(
+            terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, elapsed)
+        ).soft_walltime
+
+    def ended(self, job: int, start: int, end: int) -> None:
+        """Teach the predictors the job, as it went in this simulation."""
+        completed = self._jobs.completed[job]
+        if completed.start != start or completed.end != end or completed.runtime != end - start:
+            completed = replace(completed, start=start, end=end, runtime=end - start, qtime=None, etime=None)
+        event = Ended(end, completed) if self._driver.observes else None
+        self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
+
+    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | NoPrediction:
+        """Return the prediction, or the runtime if the specification is ``runtime``."""
+        if spec == RUNTIME:
+            return Prediction(float(self._duration[job]), "the runtime")
+        if spec in self._distortions:
+            seconds = self._distortions[spec](job, self._duration[job], self.limit[job])
+            return Prediction(seconds, "a distorted runtime")
+        if spec == WALLTIME:
+            return Prediction(float(self.limit[job]), "the walltime")
+        if spec == SOFT_WALLTIME:
+            soft = self._jobs.completed[job].soft_walltime or self.limit[job]
+            return Prediction(float(soft), "the recorded soft walltime")
+        source = self._sources.get(spec)
+        if source is not None:
+            return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
+        return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)
+
+    def _restate(self, spec: str, answer: Prediction | NoPrediction, elapsed: int) -> Prediction | NoPrediction:
+        return answer if isinstance(answer, NoPrediction) else self._restating[spec].restate(answer, elapsed)
+
+
+def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
+    """Of each predictor that need not learn, the one whose answers it restates (:meth:`.Predictor.restates`)."""
+
+    def source(spec: str, others: Iterable[str]) -> str | None:
+        return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
+
+    # Those that can restate none come first, and none restates one that restates another one.
+    restated: dict[str, str] = {}
+    leading: list[str] = []
+    for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):
+        first = source(spec, leading)
+        if first is None:
+            leading.append(spec)
+        else:
+            restated[spec] = first
+    return restated

@@ -1,0 +1,395 @@
+"""A machine of several pools: processors, and whatever else limits how many jobs run at one time.
+
+Each pool has a capacity, and each job takes some of one or more pools.  The first pool is the processors.  Others are
+the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``: so many jobs, processors or GPUs of one user,
+group, project or queue.  A job starts only if all its pools have enough left.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.errors import UsageError
+from softwalltime.measure.simulation.machine import FOREVER, Profile
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Integers
+from softwalltime.measure.simulation.system_state import SystemState
+
+Shares = tuple[tuple[int, int], ...]
+"""What a job takes: pool and amount, first of the processors, then of others by ascending pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Processors that are reserved from ``start`` to ``end`` (epoch seconds): no job may use them then."""
+
+    start: int
+    end: int
+    processors: int
+
+
+class Pools:
+    """A machine of pools (:class:`.machine.Machine`).
+
+    A job keeps clear of a reserved window by its walltime, as PBS's scheduler does, whatever its soft walltime is.
+    ``free`` is what is left of each pool; below 0 where running jobs hold more than there is.
+    """
+
+    def __init__(
+        self, capacities: Sequence[int], shares: Sequence[Shares], walltimes: Sequence[int],
+        windows: Sequence[Window] = (), running_ends: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """:param running_ends: start + walltime of the jobs that run from the beginning, the first ones."""
+        self.free = list(capacities)
+        self.total = capacities[0]
+        self.shares = shares
+        self.walltimes = walltimes
+        self._ends = dict(enumerate(running_ends))
+        self._now = 0
+        self.pending = sorted(windows, key=lambda window: window.start)
+        """Windows that have not begun."""
+        self.active: list[Window] = []
+        """Windows that have begun and not ended, by their end."""
+        # Processors of the running jobs that may still run when each pending window begins.
+        self._crossing = [0] * len(self.pending)
+
+    def advance(self, now: int) -> None:
+        """Go to a time that is not before the last one."""
+        self._now = now
+        while self.pending and self.pending[0].start <= now:
+            window = self.pending.pop(0)
+            del self._crossing[0]
+            self.active.append(window)
+            self.active.sort(key=lambda each: each.end)
+            self.free[0] -= window.processors
+        for window in [window for window in self.active if window.end <= now]:
+            self.active.remove(window)
+            self.free[0] += window.processors
+
+    def spare(self) -> list[int]:
+        """Processors that jobs may still take past the beginning of each pending window."""
+        return [
+            self.total - crossing - window.processors
+            for crossing, window in zip(self._crossing, self.pending, strict=True)
+        ]
+
+    def fits(self, job: int) -> bool:
+        """Whether all pools have enough, also when reserved windows begin."""
+        free = self.free
+        for pool, need in self.shares[job]:
+            if need > free[pool]:
+                return False
+        return not self.pending or self.blocking(job, self._now) is None
+
+    def blocking(self, job: int, start: int) -> Window | None:
+        """The first pending window that the job could not keep clear of if it started at ``start``."""
+        end, need = start + self.walltimes[job], self.shares[job][0][1]
+        for window, spare in zip(self.pending, self.spare(), strict=True):
+            if start < window.end and end > window.start and need > spare:
+                return window
+        return None
+
+    def allocate(self, job: int) -> None:
+        for pool, need in self.shares[job]:
+            self.free[pool] -= need
+        self._cross(job, 1)
+
+    def release(self, job: int) -> None:
+        for pool, need in self.shares[job]:
+            self.free[pool] += need
+        self._cross(job, -1)
+
+    def _cross(self, job: int, sign: int) -> None:
+        if not self.pending:
+            return
+        end = self._ends.setdefault(job, self._now + self.walltimes[job])
+        for index, window in enumerate(self.pending):
+            if end > window.start:
+                self._crossing[index] += sign * self.shares[job][0][1]
+
+    def kind(self, job: int) -> Hashable:
+        return self.shares[job]
+
+    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PoolCalendar":
+        self.advance(now)
+        return PoolCalendar(self, now, list(ends))
+
+
+class PoolCalendar:
+    """The plan of all pools (:class:`.machine.Calendar`); the plan of a pool is made when it is first asked for."""
+
+    def __init__(self, machine: Pools, now: int, ends: list[tuple[int, int]]) -> None:
+        self._machine = machine
+        self._now = now
+        self._ends = ends
+        self._profiles: dict[int, Profile] = {}
+        self._planned: list[tuple[int, int, int]] = []
+
+    def _profile(self, pool: int) -> Profile:
+        profile = self._profiles.get(pool)
+        if profile is None:
+            machine = self._machine
+            needs = _Needs(machine.shares, pool)
+            ends = self._ends if pool == 0 else [end for end in self._ends if needs[end[1]]]
+            profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs)
+            if pool == 0:
+                for window in machine.active:
+                    profile.add(window.processors, window.end, FOREVER)
+                for window in machine.pending:
+                    profile.add(-window.processors, window.start, window.end)
+            for job, start, end in self._planned:
+                if needs[job]:
+                    profile.occupy(job, start, end)
+        return profile
+
+    def earliest(self, job: int, seconds: int) -> int:
+        start = self._now
+        while start < FOREVER:
+            begin = start
+            for pool, _ in self._machine.shares[job]:
+                begin = max(begin, self._profile(pool).earliest(job, seconds, begin))
+            if begin == start and begin < FOREVER and not self._clear(job, begin, seconds):
+                begin = min(time for time in [*self._profile(0).times, FOREVER] if time > start)
+            if begin == start:
+                break
+            start = begin
+        return start
+
+    def fits(self, job: int, start: int, seconds: int) -> bool:
+        shares = self._machine.shares[job]
+        return all(self._profile(pool).fits(job, start, seconds) for pool, _ in shares) and self._clear(
+            job, start, seconds
+        )
+
+    def _clear(self, job: int, start: int, seconds: int) -> bool:
+        """Whether the job keeps clear of the windows that begin before its walltime ends."""
+        limit = self._machine.walltimes[job]
+        if limit <= seconds or all(
+            window.start < start + seconds or window.start >= start + limit for window in self._machine.pending
+        ):
+            return True
+        return self._profile(0).fits(job, start, limit)
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        return np.ones(len(jobs), np.bool_)
+
+    def occupy(self, job: int, start: int, end: int) -> None:
+        self._planned.append((job, start, end))
+        for pool, _ in self._machine.shares[job]:
+            if pool in self._profiles:
+                self._profiles[pool].occupy(job, start, end)
+
+    def vacate(self, job: int, start: int, end: int) -> None:
+        self._planned.remove((job, start, end))
+        for pool, _ in self._machine.shares[job]:
+            if pool in self._profiles:
+                self._profiles[pool].vacate(job, start, end)
+
+
+class _Needs(Sequence[int]):
+    def __init__(self, shares: Sequence[Shares], pool: int) -> None:
+        self._shares = shares
+        self._pool = pool
+
+    def __getitem__(self, job: int) -> int:  # type: ignore[override]  # no slices are asked for
+        for pool, need in self._shares[job]:
+            if pool == self._pool:
+                return need
+        return 0
+
+    def __len__(self) -> int:
+        return len(self._shares)
+
+
+class PooledEasyBackfilling:
+    """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
+
+    As in PBS with one top job: the first job that cannot start is the head, whether processors or a limit lack.  Its
+    shadow is the earliest planned end by which all its pools have enough and it keeps clear of reserved windows.  A
+    later job that fits starts if its waiting value ends by the shadow, or if it takes of the head's pools no more than
+    what is left over then.
+    """
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
+        """
+        :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
+        :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.
+        """
+        if policy.backfill == "sjbf" or (system.order is not None and system.order.changes_on_start):
+            raise UsageError("a machine of several pools needs the backfilling pbs for this order or backfilling")
+        self._system = system
+        self._machine = machine
+        self._order = system.order
+        self._backfill = policy.backfill != "none"
+        self._guard = policy.guard
+        most = max(map(len, machine.shares), default=1)
+        count, nowhere = len(machine.shares), len(machine.free)
+        self._pools = np.full((most, count), nowhere, np.int64)
+        self._amounts = np.zeros((most, count), np.int64)
+        for job, shares in enumerate(machine.shares):
+            for column, (pool, need) in enumerate(shares):
+                self._pools[column, job] = pool
+                self._amounts[column, job] = need
+        self._limits = np.array(machine.walltimes, np.int64)
+        # The reservation that was found last: for which head, at which version of the running jobs.
+        self._known = (-1, -1, -1)
+        self._found: tuple[int, _Extra] | None = None
+
+    def discard_plans(self) -> None:
+        self._known = (-1, -1, -1)
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system, machine = self._system, self._machine
+        machine.advance(now)
+        head, ranked = self._heads(now)
+        if head < 0 or not self._backfill or machine.free[0] <= 0:
+            return
+        candidates = self._fitting(ranked, now)
+        if system.promise[head] >= 0 and not len(candidates):
+            return
+        shadow, extra = self._reservation(head, now)
+        system.promise_start(head, shadow, now)
+        guarded = system.is_late(head, now, self._guard)
+        values = system.values.limit if guarded else system.values.waiting
+        time_left = shadow - now
+        candidates = self._harmless(candidates, time_left, extra, guarded)
+        while len(candidates):
+            # The first one may start; of those behind it some may no longer.
+            job = int(candidates[0])
+            if values[job] > time_left:
+                for pool, need in machine.shares[job]:
+                    extra.take(pool, need)
+            system.start(job, now)
+            system.backfilled[job] = True
+            if machine.free[0] <= 0:
+                break
+            candidates = self._harmless(self._fitting(candidates[1:], now), time_left, extra, guarded)
+
+    def _heads(self, now: int) -> tuple[int, Integers]:
+        """Start jobs in order while they fit; return the first that does not (-1 for none) and those behind it."""
+        system, machine = self._system, self._machine
+        if self._order is None:
+            waiting = system.queue.jobs
+            while waiting:
+                if not machine.fits(waiting[0]):
+                    return waiting[0], system.queue.array()[1:]
+                system.start(waiting[0], now)
+            return -1, np.zeros(0, np.int64)
+        ranked = self._order.ranked(system.queue.array(), now)
+        for position, job in enumerate(ranked.tolist()):
+            if not machine.fits(job):
+                return job, ranked[position + 1 :]
+            system.start(job, now)
+        return -1, ranked[:0]
+
+    def _reservation(self, head: int, now: int) -> "tuple[int, _Extra]":
+        """The head's shadow, and what is left over then of each of its pools."""
+        running, machine = self._system.running, self._machine
+        running.correct(now)
+        key = (head, running.version, len(machine.pending))
+        if key != self._known or self._found is None:
+            self._known = key
+            self._found = self._shadow(head, now)
+        shadow, extra = self._found
+        return shadow, extra.copied()
+
+    def _shadow(self, head: int, now: int) -> "tuple[int, _Extra]":
+        running, machine = self._system.running, self._machine
+        entries = np.array(running.entries, np.int64)
+        jobs, ends = entries & running.mask, entries >> running.bits
+        shadow = now
+        for pool, need in machine.shares[head]:
+            lack = need - machine.free[pool]
+            if lack > 0:
+                shadow = max(shadow, self._enough(pool, lack, jobs, ends))
+        while shadow < FOREVER and (window := machine.blocking(head, shadow)) is not None:
+            shadow = window.end
+        ended = jobs[: int(np.searchsorted(ends, shadow, side="right"))]
+        over = sum(window.processors for window in machine.active if window.end <= shadow)
+        left = {pool: machine.free[pool] - need for pool, need in machine.shares[head]}
+        left[0] += over + int(self._taken(ended, 0).sum())
+        return shadow, _Extra(left, ended, self._taken)
+
+    def _enough(self, pool: int, lack: int, jobs: Integers, ends: Integers) -> int:
+        """The first planned end by which so much of a pool comes free; :data:`FOREVER` if never."""
+        gains, active = self._taken(jobs, pool), self._machine.active
+        if active and not pool:
+            # The processors of a reserved window come free as those of a job do.
+            ends = np.concatenate([ends, [window.end for window in active]])
+            order = np.argsort(ends, kind="stable")
+            ends, gains = ends[order], np.concatenate([gains, [window.processors for window in active]])[order]
+        place = int(np.searchsorted(np.cumsum(gains), lack))
+        return FOREVER if place == len(ends) else int(ends[place])
+
+    def _taken(self, jobs: Integers, pool: int) -> Integers:
+        if not pool:
+            taken: Integers = self._amounts[0][jobs]
+            return taken
+        total = np.zeros(len(jobs), np.int64)
+        for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
+            total += np.where(pools[jobs] == pool, amounts[jobs], 0)
+        return total
+
+    def _fitting(self, jobs: Integers, now: int) -> Integers:
+        machine = self._machine
+        jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
+        if not len(jobs):
+            return jobs
+        if len(self._pools) > 1:
+            free = np.array([*machine.free, 1 << 60], np.int64)
+            for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
+                jobs = jobs[amounts[jobs] <= free[pools[jobs]]]
+        for window, spare in zip(machine.pending, machine.spare(), strict=True):
+            jobs = jobs[(self._limits[jobs] <= window.start - now) | (self._amounts[0][jobs] <= spare)]
+        return jobs
+
+    def _harmless(self, jobs: Integers, time_left: int, extra: "_Extra", guarded: bool) -> Integers:
+        """Those of the jobs that would not delay the head if each were the first candidate."""
+        values = self._system.values
+        late = (values.limit_array if guarded else values.waiting_array)[jobs] > time_left
+        if late.any():
+            some = jobs[late]
+            harmless = np.ones(len(some), np.bool_)
+            for pool in extra.left:
+                takes = self._taken(some, pool)
+                if takes.any():
+                    harmless &= takes <= extra.of(pool)
+            late[late] = ~harmless
+            jobs = jobs[~late]
+        return jobs
+
+
+class _Extra:
+    """What is left over of the head's pools at its shadow.
+
+    That of the processors is known; that of another pool is counted when a candidate takes of it.
+    """
+
+    __slots__ = ("_counted", "_ended", "_taken", "left")
+
+    def __init__(self, left: dict[int, int], ended: Integers, taken: Callable[[Integers, int], Integers]) -> None:
+        """
+        :param left: what is left of each pool; of all but the first one without what comes free by the shadow.
+        :param ended: the jobs that are planned to end by the shadow.
+        """
+        self.left = left
+        self._ended = ended
+        self._taken = taken
+        self._counted = {0}
+
+    def copied(self) -> "_Extra":
+        copied = _Extra(dict(self.left), self._ended, self._taken)
+        copied._counted = set(self._counted)
+        return copied
+
+    def of(self, pool: int) -> int:
+        if pool not in self._counted:
+            self._counted.add(pool)
+            self.left[pool] += int(self._taken(self._ended, pool).sum())
+        return self.left[pool]
+
+    def take(self, pool: int, amount: int) -> None:
+        if pool in self.left:
+            self.left[pool] -= amount

@@ -1,0 +1,354 @@
+"""Simulate policies on one workload or several shaken ones: in this process, on this machine or a cluster."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from json import dumps
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from softwalltime import __version__
+from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.progress import ShowProgress
+from softwalltime.core.states import State
+from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
+from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
+from softwalltime.measure.simulation.machine import Machine
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
+from softwalltime.measure.simulation.shaking import shaken
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import Vnode, Vnodes
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Settings that all simulations of one run share.
+
+    ``digest`` identifies the set of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
+    is empty for the recorded workload; ``by`` names the classes to measure as well, of users and queues only the
+    ``largest`` so many.  ``vnodes``, if there are any, are the machine in place of interchangeable processors, of which
+    they have ``processors``.
+    """
+
+    digest: str
+    processors: int
+    baseline: SchedulerPolicy
+    shake: str = ""
+    by: tuple[str, ...] = ()
+    vnodes: tuple[Vnode, ...] = ()
+    largest: int | None = None
+    version: str = __version__
+
+    def machine(self, workload: Jobs) -> int | Machine:
+        return Vnodes(self.vnodes, workload) if self.vnodes else self.processors
+
+    def key(self, policy: SchedulerPolicy, seed: int) -> str:
+        """Key that differs between simulations with different figures."""
+        values = [asdict(self), asdict(policy), seed]
+        if files := self.baseline.contents | policy.contents:
+            values.append(files)
+        return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationTask:
+    """Simulations of one workload, which is the recorded one or is shaken with ``seed``.
+
+    ``path`` is the file of the jobs, ``teaching`` how jobs must have ended to teach.
+    """
+
+    experiment: Experiment
+    path: Path
+    teaching: tuple[State, ...]
+    policies: tuple[SchedulerPolicy, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationResult:
+    """The figures of one simulation; ``classes`` by what makes the class, then by the class's name."""
+
+    policy: SchedulerPolicy
+    seed: int
+    metrics: Metrics
+    classes: dict[str, dict[str, Metrics]]
+
+
+def tasks(
+    experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[SchedulerPolicy, int]],
+    processes: int,
+) -> list[SimulationTask]:  # fmt: skip
+    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline."""
+    seeds = list(dict.fromkeys(seed for _, seed in todo))
+    parts = max(1, -(-processes // max(len(seeds), 1)))
+    batches: list[SimulationTask] = []
+    for seed in seeds:
+        policies = [policy for policy, its_seed in todo if its_seed == seed]
+        pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
+        batches.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
+    return batches
+
+
+def evaluate(task: SimulationTask) -> list[SimulationResult]:
+    """Run a task.
+
+    :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
+    :raises SourceError: if the jobs cannot be read.
+    """
+    if task.experiment.version != __version__:
+        raise SoftwalltimeError(
+            f"a worker has softwalltime {__version__}, this command {task.experiment.version}: install the same version"
+        )
+    jobs = _jobs(task.path, task.teaching)
+    workload = shaken(jobs, task.experiment.shake, task.seed) if task.experiment.shake else jobs
+    return list(results(workload, task.experiment, task.policies, task.seed))
+
+
+def results(
+    workload: Jobs, experiment: Experiment, policies: Sequence[SchedulerPolicy], seed: int,
+    progress: Progress = lambda _: None,
+    outcomes: Callable[[SchedulerPolicy, ScheduleOutcome], None] = lambda *_: None,
+) -> Iterator[SimulationResult]:  # fmt: skip
+    """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
+    first = experiment.baseline
+    baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
+    processors = experiment.processors
+    members = {by: classes(workload, by, processors, experiment.largest) for by in experiment.by}
+    for policy in policies:
+        own = policy == first
+        outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
+        outcomes(policy, outcome)
+        # The baseline's own figures have nothing to be compared with.
+        other = None if own else baseline
+        figures = measure(workload, outcome, processors, other)
+        yield SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
+
+
+def run(
+    workload: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Progress = lambda _: None
+) -> ScheduleOutcome:
+    """Simulate; an exception of a predictor becomes one line that names the policy.
+
+    :raises SoftwalltimeError: if a predictor raises.
+    """
+    try:
+        return simulate(workload, machine, policy, progress)
+    except SoftwalltimeError:
+        raise
+    # Another package's predictor may fail in any way at all.
+    except Exception as error:
+        raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
+
+
+_turn = Lock()
+_last: tuple[Path, Jobs] | None = None
+
+
+def _jobs(path: Path, teaching: Sequence[State]) -> Jobs:
+    """The jobs in a file; the last ones are kept, because a process is given many tasks on the same ones."""
+    global _last
+    with _turn:
+        if _last is None or _last[0] != path:
+            _last = None
+            try:
+                _last = path, jobs_of(load(path).jobs, teaching)
+            except OSError as error:
+                raise SourceError(f"{path}: {error.strerror}: all workers must be able to read it") from error
+        return _last[1]
+
+
+_FIGURES = TypeAdapter(tuple[Metrics, dict[str, dict[str, Metrics]]])
+"""The metrics of all jobs, and those of each class."""
+
+
+class ResultCache:
+    """Results in one file, open and locked inside this context manager.
+
+    A line is one simulation with its key (:meth:`Experiment.key`).  Lines of other jobs, policies or versions stay in
+    the file and are ignored.
+    """
+
+    def __init__(self, path: Path, experiment: Experiment) -> None:
+        """Open or create the file, and read its results.
+
+        :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
+        """
+        self._path = path
+        self._experiment = experiment
+        self._lines = KeptLines(path, "simulations", "simulation")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._lines.close()
+
+    def find(self, policy: SchedulerPolicy, seed: int) -> SimulationResult | None:
+        """The result of this simulation, if the file has it."""
+        line = self._lines.find(self._experiment.key(policy, seed))
+        if line is None:
+            return None
+        try:
+            figures = _FIGURES.validate_python((line["metrics"], line["classes"]))
+        except (KeyError, ValidationError) as error:
+            raise SourceError(f"{self._path}: holds a line that is no result: name another file") from error
+        return SimulationResult(policy, seed, *figures)
+
+    def add(self, result: SimulationResult) -> None:
+        """Append a result; it is in the file when this returns.
+
+        :raises SourceError: if the file cannot be written.
+        """
+        self._lines.add(
+            {
+                "key": self._experiment.key(result.policy, result.seed),
+                "policy": result.policy.name,
+                "shake": self._experiment.shake,
+                "seed": result.seed,
+            }
+            | {name: value for name, value in asdict(result).items() if name in ("metrics", "classes")}
+        )
+
+
+MAX_JOBS_IN_PROCESS = 150_000
+"""Jobs up to which simulations are done in this process: starting others takes longer."""
+Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
+"""By policy and seed."""
+Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
+"""Is given each policy's schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationPlan:
+    """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones.
+
+    ``teaching``: how jobs must have ended to teach predictors.
+    """
+
+    experiment: Experiment
+    policies: dict[str, SchedulerPolicy]
+    seeds: tuple[int, ...]
+    jobs: Jobs
+    teaching: tuple[State, ...]
+
+    def metrics(self, found: Results) -> dict[str, list[Metrics]]:
+        return {name: [found[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Where simulations run.
+
+    ``keep``: the file that saves results, and from which an interrupted run continues.  ``processes``: ``None`` for one
+    a core.  ``scheduler``: address of a Dask scheduler.
+    """
+
+    keep: Path | None = None
+    processes: int | None = None
+    scheduler: str | None = None
+
+
+def run_simulations(
+    plan: SimulationPlan, options: RunOptions, show: ShowProgress, outcomes: Outcomes | None = None
+) -> Results:
+    """Return all results.
+
+    :param outcomes: wants all schedules, which are then simulated in this process.
+    :raises SourceError: if a file cannot be written.
+    :raises SoftwalltimeError: if a predictor raises, or a process is killed.
+    """
+    wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
+    with ExitStack() as stack:
+        scheduler = options.scheduler
+        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
+        few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
+        here = not scheduler and (outcomes is not None or workers.processes == 1 or few)
+        path, experiment = Path(), plan.experiment
+        if options.keep is not None or not here:
+            path = Path(stack.enter_context(_folder(options))) / "jobs.json"
+            experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
+        kept = stack.enter_context(ResultCache(options.keep, experiment)) if options.keep is not None else None
+        found: Results = {}
+        if kept is not None and outcomes is None:
+            cached = ((key, kept.find(*key)) for key in wanted)
+            found = {key: result for key, result in cached if result is not None}
+        todo = [key for key in wanted if key not in found]
+        progress = stack.enter_context(show("simulating", len(todo) * len(plan.jobs)))
+
+        def add(result: SimulationResult) -> None:
+            found[result.policy, result.seed] = result
+            if kept is not None:
+                kept.add(result)
+
+        if here:
+            for seed in dict.fromkeys(seed for _, seed in todo):
+                workload = shaken(plan.jobs, experiment.shake, seed) if experiment.shake else plan.jobs
+                policies = [policy for policy, its_seed in todo if its_seed == seed]
+                for result in results(workload, experiment, policies, seed, progress, outcomes or (lambda *_: None)):
+                    add(result)
+            return found
+        work = tasks(experiment, path, plan.teaching, todo, workers.processes)
+        with closing(workers.do(evaluate, work)) as done:
+            for some in done:
+                for result in some:
+                    add(result)
+                progress(len(some) * len(plan.jobs))
+    return found
+
+
+def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
+    """Return a folder for the jobs; a cluster's workers read them beside the results, which is where all can read."""
+    parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
+    try:
+        return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
+    except OSError as error:
+        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
+
+
+SCHEDULE_COLUMNS = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
+    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
+    "stretch", "allocated_resources", "consumed_energy", "metadata",
+    "promised_time", "backfilled", "extensions", "waiting_value",
+)  # fmt: skip
+"""Columns of a schedule: those of Batsim's jobs.csv, and after them those of this simulator.
+
+Profile, allocated resources and energy are empty, because processors have no identity here.
+"""
+
+
+def schedule_rows(jobs: Jobs, outcome: ScheduleOutcome, workload: str) -> Iterator[Sequence[object]]:
+    """Yield the schedule, in order of submission; times in epoch seconds, ``promised_time`` empty without a promise.
+
+    :param workload: what the column ``workload_name`` holds.
+    """
+    columns = (
+        outcome.start,
+        outcome.duration,
+        outcome.promise,
+        outcome.backfilled,
+        outcome.extensions,
+        outcome.waiting,
+    )
+    rows = zip(jobs.completed.values("job_id"), *(column.tolist() for column in columns), strict=True)
+    for index, row in enumerate(rows):
+        job_id, start, duration, promise, backfilled, extensions, waiting = row
+        submitted, walltime = jobs.submitted[index], jobs.walltime[index]
+        killed = duration >= walltime and jobs.runtime[index] >= walltime
+        turnaround = start + duration - submitted
+        yield [
+            job_id, workload, None, submitted, jobs.processors[index], walltime, int(not killed),
+            "COMPLETED_WALLTIME_REACHED" if killed else "COMPLETED_SUCCESSFULLY",
+            start, duration, start + duration, start - submitted, turnaround, f"{turnaround / duration:.6f}",
+            None, None, None, promise if promise >= 0 else None, int(backfilled), extensions, waiting,
+        ]  # fmt: skip

@@ -1,0 +1,173 @@
+"""The jobs that a simulation schedules: one column per attribute, in order of submission."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import starmap
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.core.states import TEACHING, State, state_of
+from softwalltime.measure.replay.job_columns import JobColumns
+
+NO_RUNTIME = "no runtime"
+NO_WALLTIME = "no walltime"
+NO_PROCESSORS = "no processors"
+UNLIMITED = 5 * 365 * 86400
+"""What PBS's scheduler takes for the walltime of a job without one, in seconds: five years."""
+_UNKNOWN = -(2**62)
+"""In place of a time that is not recorded."""
+
+T = TypeVar("T")
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs in order of submission; jobs submitted at one instant keep their order in the source.
+
+    ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
+    submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
+    and ``runtime`` are in seconds; the walltime is :data:`UNLIMITED` for a job without one, which holds its processors
+    and is not scored.  ``processors`` is what the job requested, or was allocated where the request is unknown.
+    ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
+    learn from the job's end.  ``priorities`` are those of each job's queue and of the job itself, where they are known.
+    """
+
+    completed: JobColumns
+    submitted: tuple[int, ...]
+    processors: tuple[int, ...]
+    walltime: tuple[int, ...]
+    runtime: tuple[int, ...]
+    teaches: tuple[bool, ...]
+    left_out: dict[str, int]
+    priorities: tuple[tuple[int, int], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.completed)
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """Which jobs the metrics are of: those with a walltime."""
+        scored: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
+        return scored
+
+    def scored_share(self, processors: int | None = None) -> float:
+        """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs.
+
+        :param processors: jobs larger than this are not scored.
+        """
+        # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
+        used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
+        counted = self.scored if processors is None else self.scored & (np.array(self.processors) <= processors)
+        return float(used[counted].sum() / used.sum()) if len(self) else 1.0
+
+    def largest(self) -> int:
+        return max(self.processors, default=0)
+
+    def peak(self) -> int:
+        """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
+        return max(self.largest(), int(self.use()[1].max(initial=0)))
+
+    def peak_during(self, share: float) -> int:
+        """The most processors in use during this share of the recorded time, the busiest time left out."""
+        times, used = self.use()
+        during = np.diff(times)
+        if not during.sum():
+            return self.peak()
+        order = np.argsort(used[:-1], kind="stable")
+        passed = np.cumsum(during[order])
+        return int(used[order][np.searchsorted(passed, share * passed[-1])])
+
+    def use(self) -> tuple[Integers, Integers]:
+        """The instants at which the number of processors in use changes, and that number from each of them on."""
+        starts = _starts(self.completed)
+        ends = starts + np.array(self.runtime, np.int64)
+        size = np.array(self.processors, np.int64)
+        times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
+        # Ends come first at one instant.
+        order = np.argsort(times, kind="stable")
+        return times[order], np.cumsum(change[order])
+
+    def that_fit(self, processors: int) -> tuple["Jobs", int]:
+        """The jobs that a machine of this size can run, and the number of jobs that it refuses."""
+        chosen = [index for index, size in enumerate(self.processors) if size <= processors]
+        refused = len(self) - len(chosen)
+        return (self.chosen(chosen), refused) if refused else (self, 0)
+
+    def shifted(self, seconds: Sequence[int]) -> "Jobs":
+        """Return the jobs with these delays of their submissions in seconds, in the new order of submission."""
+        submitted = [time + shift for time, shift in zip(self.submitted, seconds, strict=True)]
+        order = np.argsort(np.array(submitted, np.int64), kind="stable").tolist()
+        recorded = (self.completed.numbers("submitted") + np.array(seconds, np.int64)).tolist()
+        moved = replace(self, completed=self.completed.replaced("submitted", recorded), submitted=tuple(submitted))
+        return moved.chosen(order)
+
+    def chosen(self, indexes: Sequence[int]) -> "Jobs":
+        """The jobs at these positions, in this order, which must be one of submission."""
+
+        def take(column: tuple[T, ...]) -> tuple[T, ...]:
+            return tuple(column[index] for index in indexes)
+
+        return Jobs(
+            self.completed.select(np.array(indexes, np.int64)),
+            take(self.submitted),
+            take(self.processors),
+            take(self.walltime),
+            take(self.runtime),
+            take(self.teaches),
+            self.left_out,
+            take(self.priorities) if self.priorities else (),
+        )
+
+
+def jobs_of(
+    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
+) -> Jobs:
+    """The jobs of these records that can be simulated: those with a runtime and processors.
+
+    :param limited_only: leave out the jobs without a walltime.
+    """
+    records = JobColumns.of(completed)
+    lacking = {
+        NO_RUNTIME: records.numbers("runtime") <= 0,
+        NO_WALLTIME: limited_only & (records.numbers("walltime") <= 0),
+        NO_PROCESSORS: records.numbers("ncpus") <= 0,
+    }
+    left_out: dict[str, int] = {}
+    kept = np.ones(len(records), np.bool_)
+    for reason, lacks in lacking.items():
+        if count := int((kept & lacks).sum()):
+            left_out[reason] = count
+        kept &= ~lacks
+    records = records.select(np.flatnonzero(kept))
+    eligible = _eligible(records)
+    order = np.argsort(eligible, kind="stable")
+    records = records.select(order)
+    states = starmap(state_of, records.rows("exit_status", "runtime", "walltime", "start"))
+    walltime = records.numbers("walltime")
+    return Jobs(
+        records,
+        tuple(eligible[order].tolist()),
+        tuple(records.numbers("ncpus").tolist()),
+        tuple(np.where(walltime > 0, walltime, UNLIMITED).tolist()),
+        tuple(records.numbers("runtime").tolist()),
+        tuple(state in teaching for state in states),
+        left_out,
+    )
+
+
+def _starts(records: JobColumns) -> Integers:
+    """When each job started, from its end and its runtime where the record does not say."""
+    starts = records.numbers("start", _UNKNOWN)
+    return np.where(starts == _UNKNOWN, records.numbers("end") - records.numbers("runtime"), starts)
+
+
+def _eligible(records: JobColumns) -> Integers:
+    submitted, etime = records.numbers("submitted"), records.numbers("etime", _UNKNOWN)
+    # An etime after the start is of another run of the job, or wrong.
+    return np.where((submitted < etime) & (etime <= _starts(records)), etime, submitted)

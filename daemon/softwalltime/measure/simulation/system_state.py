@@ -1,0 +1,168 @@
+"""The simulated system at one instant: what waits, what runs, and what has become of each job so far."""
+
+from collections.abc import Mapping
+from heapq import heappush
+from itertools import chain, islice
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+
+from softwalltime.core.errors import UsageError
+from softwalltime.core.promises import is_foreseen
+from softwalltime.measure.simulation.corrections import CORRECTIONS, Estimates
+from softwalltime.measure.simulation.machine import Machine
+from softwalltime.measure.simulation.order import Order, PlacesFirst, best_first
+from softwalltime.measure.simulation.orders import order_of
+from softwalltime.measure.simulation.planned_values import Values
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.queue import RankedQueue, RunningJobs, WaitingQueue
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+from softwalltime.predict.predictors.base import Predictor
+
+T = TypeVar("T")
+
+
+class SystemState:
+    """What a discipline reads, and changes by starting jobs; :class:`.engine.Engine` moves it through time.
+
+    ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
+    an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
+    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.queue.RunningJobs`).  ``order``
+    is ``None`` for first come, first served.
+    """
+
+    __slots__ = (
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
+        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
+        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """:raises UsageError: if the policy names something that does not exist."""
+        count = len(jobs)
+        self.jobs = jobs
+        self.machine = machine
+        if policy.kill_at_walltime:
+            self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
+        else:
+            self.duration = list(jobs.runtime)
+        self._kill_at_estimate = policy.kill_at_estimate
+        self.values = Values(jobs, policy, self.duration, predictors)
+        self._change_at_start = self.values.change_at_start
+        self.started = [-1] * count
+        self.promise = [-1] * count
+        self.bound = [-1] * count
+        self.backfilled = [False] * count
+        self.queue = WaitingQueue()
+        estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
+        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self.ends: list[int] = []
+        self.order: Order | None = order_of(jobs, self.values, policy)
+        self._places: PlacesFirst | None = None
+        self._raised: set[int] = set()
+        if self.order is not None and (policy.keep_promises is not None or policy.raise_lead is not None):
+            self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
+        self.ranked: WaitingQueue | None = self.queue
+        if self.order is not None:
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
+        self._usage = self.order if self.order is not None and self.order.changes_on_start else None
+
+    def resume(self, job: int, start: int, value: int, now: int) -> None:
+        """Let a job run that started before ``now``, at ``start``; it is planned to end at its start + value."""
+        self.machine.allocate(job)
+        self.started[job] = start
+        # It runs still, whatever its runtime was predicted to be.
+        self.duration[job] = max(self.duration[job], now - start + 1)
+        self.values.running[job] = value
+        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, start + value)
+        if self._usage is not None:
+            self._usage.started(job, now)
+
+    def submit(self, job: int, now: int) -> None:
+        """Let a job wait whose values are known."""
+        self.queue.append(job)
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
+
+    def rank_anew(self, now: int) -> None:
+        """Rank the waiting jobs by their values of now."""
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked = RankedQueue()
+            jobs = self.queue.array()
+            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
+                self.ranked.add(job, priority)
+
+    def start(self, job: int, now: int) -> None:
+        """Start a waiting job that fits."""
+        self.queue.remove(job)
+        if self._places is not None:
+            self._places.leave(job)
+        if self.ranked is not None and self.ranked is not self.queue:
+            self.ranked.remove(job)
+        self.machine.allocate(job)
+        self.started[job] = now
+        if self._change_at_start:
+            self.values.started(job, now)
+        if self._kill_at_estimate:
+            self.duration[job] = min(self.duration[job], self.values.running[job])
+        heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, now + self.values.running[job])
+        if self._usage is not None:
+            self._usage.started(job, now)
+
+    def promise_start(self, job: int, start: int, now: int, *, settled: bool = True) -> None:
+        """Take a planned start as the job's promise, unless it has one.
+
+        :param settled: false where PBS plans the job with values that its next cycle corrects.
+        """
+        if not is_foreseen(start, now):
+            return
+        if self._places is not None:
+            self._places.plan(job, start, now - self.jobs.submitted[job])
+        if settled and self.promise[job] < 0:
+            self.promise[job] = start
+
+    def raise_near(self, by: int) -> None:
+        """Let the waiting jobs come first whose bounds are at ``by`` (epoch seconds) or before."""
+        for job in self.queue.jobs:
+            if self._places is not None and 0 <= self.bound[job] <= by:
+                self._raised.add(job)
+                self._places.take(job)
+
+    def is_late(self, job: int, now: int, seconds: int | None) -> bool:
+        """Whether the promised start was more than ``seconds`` ago; false without a promise, and for ``None``.
+
+        A raised job counts as late.
+        """
+        return seconds is not None and (0 <= self.promise[job] < now - seconds or job in self._raised)
+
+    def end(self, job: int, now: int) -> None:
+        """End a running job; predictors learn it elsewhere."""
+        self.running.remove(job)
+        self.machine.release(job)
+        if self._usage is not None:
+            self._usage.ended(job, now)
+
+    def by_priority(self, jobs: Integers, now: int, count: int | None = None) -> list[int]:
+        """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
+        pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
+        return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    """Whether waiting jobs can be kept sorted."""
+    return order.fixed and not order.changes_on_start
+
+
+def named(table: dict[str, T], name: str, what: str) -> T:
+    """Return the entry of this name.
+
+    :raises UsageError: if there is none; says which there are.
+    """
+    if name not in table:
+        raise UsageError(f"no {what} is called {name!r}; there are {', '.join(table)}")
+    return table[name]

@@ -1,0 +1,137 @@
+"""Examples from recorded jobs: what the learned attention knew at a job's submission, and how long the job ran."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.pass_events import pass_events
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.drive import PredictorDriver
+from softwalltime.predict.predictors.calibrated import Calibrated, CalibratedOptions
+from softwalltime.predict.predictors.learned.attention import Gathered, gather_features
+from softwalltime.predict.predictors.learned.distribution import bin_of
+from softwalltime.predict.predictors.learned.network import untrained
+
+_OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
+_OF_JOBS = ("job", "priors", "found", "log", "ended")
+FIRST = 20
+"""First jobs of a log that are no examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
+
+    ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
+    ``log`` the logarithm of runtime / walltime, ``ended`` the end in epoch seconds, ``source`` the number of the log.
+    The others are those of :class:`.attention.Gathered`.
+    """
+
+    first: NDArray[np.int64]
+    pairs: NDArray[np.float16]
+    base: NDArray[np.float32]
+    logs: NDArray[np.float32]
+    shifts: NDArray[np.float32]
+    kinds: NDArray[np.int8]
+    job: NDArray[np.float32]
+    priors: NDArray[np.float16]
+    found: NDArray[np.int64]
+    log: NDArray[np.float32]
+    ended: NDArray[np.int64]
+    source: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join the examples of several logs; ``source`` becomes the index of the log in ``parts``."""
+        first = np.concatenate([[0], *[np.diff(part.first) for part in parts]]).cumsum()
+        names = (*_OF_PAIRS, *_OF_JOBS)
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        source = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
+        return cls(first=first, source=source, **joined)
+
+    def ended_by(self, time: int) -> Self:
+        """Return the examples of the jobs that ended at or before ``time`` (epoch seconds)."""
+        chosen, counts = self.ended <= time, np.diff(self.first)
+        pairs = np.repeat(chosen, counts)
+        return type(self)(
+            first=np.concatenate([[0], counts[chosen].cumsum()]),
+            source=self.source[chosen],
+            **{name: getattr(self, name)[pairs] for name in _OF_PAIRS},
+            **{name: getattr(self, name)[chosen] for name in _OF_JOBS},
+        )
+
+
+def examples_of(
+    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
+    known_by: int | None = None,
+) -> Examples | None:  # fmt: skip
+    """Draw at most ``most`` scored jobs of a log at random and return their examples; ``None`` if no job can be drawn.
+
+    The predictor goes through all events in order of time, so an example holds what was known at the submission.
+
+    :param known_by: draw only jobs that ended at or before this time (epoch seconds).
+    """
+    scored = np.flatnonzero(usable(workload, known_by))
+    chosen = np.zeros(len(workload.jobs), np.bool_)
+    chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
+    model = Calibrated(CalibratedOptions(), untrained())
+    gathered: list[Gathered] = []
+    ended: list[int] = []
+    everybody: list[NDArray[np.float16]] = []
+    logs: list[float] = []
+
+    def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
+        if kind == Kind.SUBMITTED and chosen[number]:
+            known, _ = model.known(job.submission, now)
+            gathered.append(_small(gather_features(known)))
+            everybody.append(known.everybody.astype(np.float16))
+            walltime = int(workload.walltime[number])
+            ended.append(int(workload.ended[number]))
+            logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
+
+    driver = PredictorDriver({"calibrated": model})
+    for stride in workload.stream(everything=True, progress=progress):
+        pass_events(workload, stride, driver, ask)
+    if not gathered:
+        return None
+    lengths = np.array([0, *(len(example.base) for example in gathered)])
+    priors = np.concatenate([np.stack([example.priors for example in gathered]), np.stack(everybody)[:, None]], axis=1)
+    of_pairs = {name: np.concatenate([getattr(example, name) for example in gathered]) for name in _OF_PAIRS}
+    return Examples(
+        first=lengths.cumsum(),
+        job=np.stack([example.job for example in gathered]),
+        priors=priors,
+        found=np.array([bin_of(log) for log in logs]),
+        log=np.array(logs, np.float32),
+        ended=np.array(ended, np.int64),
+        source=np.zeros(len(gathered), np.int64),
+        **of_pairs,
+    )
+
+
+def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
+    """Return which jobs of a log can be examples.
+
+    :param known_by: only jobs that ended at or before this time (epoch seconds).
+    """
+    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
+    return suitable if known_by is None else suitable & (workload.ended <= known_by)
+
+
+def _small(values: Gathered) -> Gathered:
+    """Return copies in fewer bits: the arrays that were given may be parts of larger ones."""
+    small: Any = values._replace(
+        pairs=values.pairs.astype(np.float16), places=values.places[:0], base=values.base.astype(np.float32),
+        logs=values.logs.astype(np.float32), shifts=values.shifts.astype(np.float32),
+        kinds=values.kinds.astype(np.int8), priors=values.priors.astype(np.float16),
+    )  # fmt: skip
+    return Gathered(*small)

@@ -1,0 +1,210 @@
+"""Drive predictors through the events of jobs: fit, predict, observe, learn, in this order at each event.
+
+Daemon, replay, tuning, training, forecast and simulator supply the events and take the answers.  With a
+:class:`PredictorErrors` an error of one predictor is counted and logged, and the other predictors continue; without it
+the error is raised.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeVarTuple
+
+from softwalltime.core.events import Ended, Event
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.predictors.base import EVERYTHING, History, Predictor
+
+log = logging.getLogger(__name__)
+Details = TypeVarTuple("Details")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictorFailure:
+    """Errors of one predictor in one step."""
+
+    predictor: str
+    """Specification of the predictor."""
+    step: str
+    """Method that raised: history, fit, predict, observe or learn."""
+    count: int
+    """Number of errors since the history was loaded."""
+    last: str
+    """The last error, and the job if there is one."""
+
+
+class PredictorErrors:
+    def __init__(self) -> None:
+        self._failures: dict[tuple[str, str], PredictorFailure] = {}
+        self._logged: set[tuple[str, str, type[Exception]]] = set()
+        self._lock = Lock()
+
+    def note(self, spec: str, step: str, job_id: str, error: Exception) -> None:
+        """Count an error; log it if it is the first of this predictor, step and type.
+
+        :param job_id: the job that was passed; empty: the step is not about one job.
+        """
+        about = f", job {job_id}" if job_id else ""
+        last = f"{type(error).__name__}: {error}{about}"
+        with self._lock:
+            before = self._failures.get((spec, step))
+            self._failures[spec, step] = PredictorFailure(spec, step, before.count + 1 if before else 1, last)
+            kind = spec, step, type(error)
+            if kind in self._logged:
+                return
+            self._logged.add(kind)
+        log.error("predictor %s failed in %s%s; the others continue", spec, step, about, exc_info=error)
+
+    def failures(self) -> tuple[PredictorFailure, ...]:
+        with self._lock:
+            return tuple(failure for _, failure in sorted(self._failures.items()))
+
+
+class PredictorDriver:
+    """Several predictors that are taught and asked together; the caller takes care of threads.
+
+    :param predictors: by specification.
+    :param errors: counts the errors of predictors, which are not raised then.
+    """
+
+    def __init__(self, predictors: Mapping[str, Predictor], errors: PredictorErrors | None = None) -> None:
+        self.predictors = dict(predictors)
+        self._errors = errors
+        self._next_fits: dict[str, float] = {}
+        self._select()
+
+    def _select(self) -> None:
+        # Once and not at each event: a replay of millions of jobs would take a tenth longer.
+        self._observers = {spec: predictor for spec, predictor in self.predictors.items() if predictor.observes}
+        self._fitted = {spec: predictor for spec, predictor in self.predictors.items() if predictor.fits}
+        self.observes = bool(self._observers)
+        """Whether a predictor observes events."""
+        self.fits = bool(self._fitted)
+        """Whether a predictor is to be fitted."""
+
+    def replace(self, predictors: Mapping[str, Predictor]) -> None:
+        """Put these predictors in the place of those with the same specifications."""
+        self.predictors.update(predictors)
+        self._select()
+
+    @property
+    def fit_seconds(self) -> int | None:
+        """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
+        return min((predictor.fit_seconds for predictor in self._fitted.values()), default=None)
+
+    def histories(self) -> list[History]:
+        """Return the past jobs that each predictor needs; all jobs for one that fails to say it."""
+        histories = []
+        for spec, predictor in self.predictors.items():
+            history = EVERYTHING
+            with self._isolated(spec, "history"):
+                history = predictor.history
+            histories.append(history)
+        return histories
+
+    def step(
+        self,
+        now: int,
+        ask: Callable[[*Details], object] | None = None,
+        event: Event | None = None,
+        job: CompletedJob | None = None,
+        *details: *Details,
+    ) -> None:
+        """Pass one event: fit predictors that are due, ask, let predictors observe the event and learn the job.
+
+        :param now: time of the event, epoch seconds.
+        :param ask: asks predictors, as of this event; called with ``details``.
+        :param event: the event; ``None`` where no predictor observes (:attr:`observes`).
+        :param job: the job that ended with this event, if it teaches.
+        """
+        if self.fits:
+            self.fit_due(now)
+        if ask is not None:
+            ask(*details)
+        if event is not None:
+            self.observe(event)
+        if job is not None:
+            self.learn(job)
+
+    def fit_due(self, now: int) -> None:
+        """Fit each predictor whose ``fit_seconds`` have passed since its last fit."""
+        for spec, predictor in self._fitted.items():
+            if now >= self._next_fits.get(spec, -math.inf):
+                self._next_fits[spec] = now + predictor.fit_seconds
+                with self._isolated(spec, "fit"):
+                    predictor.fit(now)
+
+    def copies(self) -> "PredictorDriver":
+        copies = {}
+        for spec, predictor in self._fitted.items():
+            with self._isolated(spec, "fit"):
+                copies[spec] = deepcopy(predictor)
+        return PredictorDriver(copies, self._errors)
+
+    def fit(self, now: int) -> "PredictorDriver":
+        """Fit all predictors; return a driver of those that could be fitted."""
+        fitted = {}
+        for spec, predictor in self.predictors.items():
+            with self._isolated(spec, "fit"):
+                predictor.fit(now)
+                fitted[spec] = predictor
+        return PredictorDriver(fitted, self._errors)
+
+    def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Return the answer of a predictor; where its error is not raised, no prediction, with that as reason."""
+        if self._errors is None:
+            return self.predictors[spec].predict(submission, now, elapsed)
+        try:
+            return _checked(self.predictors[spec].predict(submission, now, elapsed))
+        # A predictor of another package may fail in any way.
+        except Exception as error:
+            self._errors.note(spec, "predict", submission.job_id, error)
+            reason = f"predictor {spec} failed: {type(error).__name__}, see softwalltime status"
+            return NoPrediction(Reason.OTHER, (reason,))
+
+    def observe(self, event: Event) -> None:
+        for spec, predictor in self._observers.items():
+            try:
+                predictor.observe(event)
+            except Exception as error:
+                submission = event.job.submission if isinstance(event, Ended) else event.submission
+                self._failed(spec, "observe", submission.job_id, error)
+
+    def learn(self, job: CompletedJob) -> None:
+        """Teach each predictor this job, once, whether or not another one fails."""
+        for spec, predictor in self.predictors.items():
+            try:
+                predictor.learn(job)
+            except Exception as error:
+                self._failed(spec, "learn", job.submission.job_id, error)
+
+    @contextmanager
+    def _isolated(self, spec: str, step: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._failed(spec, step, "", error)
+
+    def _failed(self, spec: str, step: str, job_id: str, error: Exception) -> None:
+        if self._errors is None:
+            raise error
+        self._errors.note(spec, step, job_id, error)
+
+
+def _checked(answer: object) -> Prediction | NoPrediction:
+    """Return the answer of a predictor.
+
+    :raises TypeError: if it is no answer.
+    :raises ValueError: if its seconds are negative or not finite.
+    """
+    if isinstance(answer, NoPrediction):
+        return answer
+    if not isinstance(answer, Prediction):
+        raise TypeError(f"predict returned {type(answer).__name__}, not Prediction or NoPrediction")
+    if not 0 <= answer.seconds < math.inf:
+        raise ValueError(f"predict returned {answer.seconds} seconds")
+    return answer

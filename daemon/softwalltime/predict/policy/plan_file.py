@@ -1,0 +1,203 @@
+"""The plan file in TOML: what ``report --write`` recommends and promises, for ``policy set`` and ``verify``."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.validation import problems, written
+from softwalltime.predict.policy.presets import UNDO, PresetName
+from softwalltime.predict.policy.site import Spec, site_policy
+
+_HEADER: Final = "# What softwalltime report recommends for this site, and what it promises."
+_COMMANDS: Final = {
+    "softwalltime policy set {}": "list all changes",
+    "softwalltime policy set {} --apply": "make them; --share 0.1: for a tenth of the users first",
+    "softwalltime verify {}": "compare recorded waits with the promise, a week or more later",
+    UNDO: "undo it",
+}
+_ABOUT: Final = {
+    "policy": "[policy] of the settings",
+    "live": "[live] of the settings",
+    "pbs": "Settings of PBS; policy set lists the others, which every preset needs",
+    "promised": "What the simulation promises: waits in seconds, shares from 0 to 1, changes with their 95% interval",
+    "promised.classes": "Waits of classes of jobs; longer: beyond the 95% interval",
+}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedPolicy(_Model):
+    """The values of ``[policy]``; those below ``preset`` only with preset custom."""
+
+    preset: Annotated[PresetName, Field(description="a preset, or custom: the values below")]
+    share: float = Field(default=1.0, gt=0, le=1)
+    mode: Literal["on"] | None = None
+    waiting: Spec | None = None
+    running: Spec | None = None
+    ordering: Spec | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        values = [self.mode, self.waiting, self.running]
+        if self.preset == "custom" and None in values:
+            raise ValueError("preset custom needs mode, waiting and running")
+        if self.preset != "custom" and any(value is not None for value in (*values, self.ordering)):
+            raise ValueError(f"preset {self.preset} has values of its own: remove mode, waiting, running and ordering")
+        return self
+
+    def values(self) -> dict[str, Any]:
+        return {"preset": self.preset, **self.model_dump(exclude_none=True)}
+
+
+class PlannedLive(_Model):
+    """The values of ``[live]``."""
+
+    mode: Literal["off", "on"]
+    guard: int | Literal["off"]
+
+
+class PlannedPbs(_Model):
+    """Settings of PBS that depend on what was chosen."""
+
+    job_sort_formula: str
+
+
+class PromisedChange(_Model):
+    """A relative change and its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class PromisedClass(_Model):
+    """The mean wait of a class of jobs, in seconds."""
+
+    kind: str
+    name: str
+    jobs: int
+    wait_before: float
+    wait_after: float
+    change: PromisedChange | None = None
+    longer: bool = False
+
+
+class Promised(_Model):
+    """The simulated effect; waits in seconds.
+
+    ``baseline`` names what the site ran, and ``scheduler`` is that as values of the simulator's policy, without those
+    that are its defaults; empty: unknown.  ``broken_before`` and ``broken_after``: shares of the promised starts that
+    come later.
+    """
+
+    baseline: str
+    scheduler: dict[str, Any] = Field(default_factory=dict)
+    wait_before: float
+    wait_after: float
+    change: PromisedChange
+    broken_before: float
+    broken_after: float
+    jobs: int
+    processors: int
+    first_submission: AwareDatetime
+    last_submission: AwareDatetime
+    classes: tuple[PromisedClass, ...] = ()
+
+
+class Plan(_Model):
+    """A recommended policy, and what it promises."""
+
+    written: AwareDatetime
+    version: str
+    setting: str
+    recommendation: str
+    policy: PlannedPolicy
+    live: PlannedLive
+    pbs: PlannedPbs | None = None
+    promised: Promised
+
+    @property
+    def promised_until(self) -> int:
+        """The last submission that was simulated, epoch seconds: the policy was not in use before."""
+        return int(self.promised.last_submission.timestamp())
+
+
+def moment_of(epoch: int) -> datetime:
+    """Return epoch seconds as TOML has them."""
+    return datetime.fromtimestamp(epoch, UTC)
+
+
+def read_plan(file: Path) -> Plan:
+    """Read a plan file.
+
+    :raises UsageError: if it is none; names the file, the key and its value.
+    """
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: no plan: not UTF-8 at byte {error.start}") from error
+    # tomllib raises a bare ValueError for a number of more than 4,300 digits.
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file}: no plan: not TOML: {error}") from error
+    try:
+        plan = Plan.model_validate(values)
+    except ValidationError as error:
+        place, reason = next(problems(error, Plan))
+        raise UsageError(f"{file}: {written(place)}: {reason}; softwalltime report --write writes a plan") from error
+    try:
+        site_policy(plan.policy.values())
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+    return plan
+
+
+def plan_text(plan: Plan, name: str) -> str:
+    """Return a plan as the text of its file.
+
+    :param name: the file's name, for the commands in its first lines.
+    """
+    commands = {command.format(name): does for command, does in _COMMANDS.items()}
+    width = max(map(len, commands))
+    lines = [_HEADER, *(f"#   {command:<{width}}   {does}" for command, does in commands.items()), ""]
+    return "\n".join([*lines, *_table("", plan.model_dump(exclude_none=True))]) + "\n"
+
+
+def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
+    # A change is an inline table.
+    tables = {
+        key: value
+        for key, value in values.items()
+        if (isinstance(value, Mapping) and not path) or (isinstance(value, tuple | list) and value)
+    }
+    yield from (f"{key} = {toml_value(value)}" for key, value in values.items() if key not in tables)
+    for key, value in tables.items():
+        inner = f"{path}.{key}" if path else key
+        several = not isinstance(value, Mapping)
+        for number, table in enumerate(value if several else (value,)):
+            yield from ("", f"# {_ABOUT[inner]}")[: 1 if number else 2]
+            yield f"[[{inner}]]" if several else f"[{inner}]"
+            yield from _table(inner, table)
+
+
+def toml_value(value: object) -> str:
+    """Return a value as TOML has it.
+
+    >>> toml_value({"mean": -0.25, "wide": True}), toml_value('a "b"')
+    ('{mean = -0.25, wide = true}', '"a \\\\"b\\\\""')
+    """
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())}}}"
+    # JSON's texts are those of TOML, but for the character DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

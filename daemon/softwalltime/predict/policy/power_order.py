@@ -1,0 +1,127 @@
+"""Orders of the queue as data: powers of wait, length and size, and the ``job_sort_formula`` of each.
+
+The priority of a job is (wait + age)^k / length^e x processors^b.  The length is walltime^(1 - s) x predicted^s.  Jobs
+that have waited a number of days come before all others, the oldest first.  A job whose start PBS has promised comes
+even before those: live values set its ordering value to :data:`PROMISED`.
+
+The tails of the waits depend on the ratio k / e: where wait counts twice as strongly as length, long and wide jobs wait
+about as long as in order of arrival, and most of what the plain expansion factor (k = e) gains in mean wait remains.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Final, Self
+
+from softwalltime.core.errors import OptionError
+
+NAME: Final = "powers"
+"""The order's name in a specification."""
+DAY: Final = 86400
+OLDEST_FIRST: Final = "1e7"
+"""Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
+PROMISED: Final = 1
+"""Ordering value in seconds of a job that keeps its place at the head of the queue; predictions are longer."""
+PROMISED_FIRST: Final = "2e7"
+"""Priority of such a job: more than that of any age."""
+UNKNOWN_LENGTH: Final = "1e9"
+"""Seconds in place of a walltime that a job does not have: it comes last."""
+_BOUNDS: Final = {
+    "wait": (0.01, 10.0), "length": (0.0, 10.0), "size": (-10.0, 10.0), "predicted": (0.0, 1.0), "age": (1.0, 1e6),
+    "days": (0.0, 100.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOrder:
+    """An order of the family; the defaults are those of the preset balanced.
+
+    :raises OptionError: if a value is outside its bounds.
+    """
+
+    wait: float = 2.0
+    """Exponent of wait + age."""
+    length: float = 1.0
+    """Exponent of the length, by which is divided."""
+    size: float = 0.5
+    """Exponent of the number of processors."""
+    predicted: float = 0.25
+    """Share of the predicted runtime in the length; the rest is the walltime."""
+    age: float = 3600.0
+    """Seconds that are added to the wait."""
+    days: float = 4.0
+    """Days of wait after which a job comes before all younger ones; 0: never."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise OptionError(f"order {NAME}: {name}={value:g} must be from {least:g} to {most:g}")
+
+    @classmethod
+    def of(cls, spec: str) -> Self:
+        """Make an order from a specification such as ``powers:wait=2,length=1,days=4``; the rest are the defaults.
+
+        :raises OptionError: if it is wrong; names the option and its value.
+        """
+        name, _, listed = spec.partition(":")
+        if name != NAME:
+            raise OptionError(f"{spec!r}: the order is not {NAME}")
+        known = [field.name for field in fields(cls)]
+        values: dict[str, float] = {}
+        for item in listed.split(",") if listed else ():
+            option, _, text = item.partition("=")
+            if option not in known:
+                raise OptionError(f"{spec!r}: {item!r} is not of the form option=number; options: {', '.join(known)}")
+            if option in values:
+                raise OptionError(f"{spec!r}: option {option!r} is given twice")
+            try:
+                values[option] = float(text)
+            except ValueError as error:
+                raise OptionError(f"{spec!r}: {option}={text}: not a number") from error
+        return cls(**values)
+
+    def __str__(self) -> str:
+        return f"{NAME}:" + ",".join(f"{name}={value!r}".removesuffix(".0") for name, value in asdict(self).items())
+
+    @property
+    def exponents(self) -> tuple[float, float, float]:
+        """Exponents of predicted runtime, walltime and size where that of the wait is 1.
+
+        Any monotone function of a priority gives the same order.  This one stays within PBS's single precision.
+        """
+        length = self.length / self.wait
+        return length * self.predicted, length * (1 - self.predicted), self.size / self.wait
+
+    @property
+    def limit(self) -> int | None:
+        return round(self.days * DAY) or None
+
+    def formula(self, resource: str) -> str:
+        """Return the order as PBS's ``job_sort_formula``.
+
+        :param resource: the custom resource with the predicted runtime.
+        """
+        predicted, walltime, size = self.exponents
+        runtime, limit = f"({resource} or walltime or {UNKNOWN_LENGTH})", f"(walltime or {UNKNOWN_LENGTH})"
+        text = f"(eligible_time + {self.age!r})"
+        if predicted == walltime:
+            text += f" / {_power(f'({runtime} * {limit})', predicted)}" if predicted else ""
+        else:
+            text += f" / {_power(runtime, predicted)}" if predicted else ""
+            text += f" / {_power(limit, walltime)}" if walltime else ""
+        if size:
+            # A user may ask for 0 processors: the product would be 0, and the job last.
+            text += f" * {_power('(ncpus or 1)', size)}"
+        if self.limit is not None:
+            text = f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
+        # The value of a job with a walltime of a second is 1 without a promise.
+        return f"{PROMISED_FIRST} if {resource} == {PROMISED} and walltime > {PROMISED} else {text}"
+
+
+def _power(base: str, exponent: float) -> str:
+    return base if exponent == 1 else f"{base}**{exponent!r}"
+
+
+EXPANSION_FACTOR: Final = PowerOrder(wait=1.0, size=0.0, predicted=1.0, days=0.0)
+"""(wait + 1 h) / predicted runtime: the order of the preset order."""
+BALANCED: Final = PowerOrder()
+"""(wait + 1 h)^2 / (walltime^(3/4) x predicted runtime^(1/4)) x sqrt(processors), oldest first after 4 days."""

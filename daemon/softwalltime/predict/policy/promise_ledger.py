@@ -1,0 +1,209 @@
+"""The open promises, and the latest starts of waiting jobs: what each look at the queue shows of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from softwalltime.core.jobs import Submission
+from softwalltime.core.promises import LatestStart, Outcome, Promise, is_foreseen
+
+GONE: Final = 86400
+"""Seconds after which a promised job that has left the queue without a known start counts as deleted."""
+LATE: Final = 60
+"""Seconds by which a job must start later than promised to count as late."""
+SETTLING: Final = 600
+"""Seconds from when a promise is first seen in which PBS may correct it: it runs a cycle every 10 minutes at least."""
+EXPIRED: Final = 7200
+"""Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
+
+
+class QueuedJob(NamedTuple):
+    """A job as one look at the queue shows it: ``promised`` and ``started`` in epoch seconds, ``None`` for none.
+
+    ``waits``: whether it is a job that has never started; an array of which a part has started does not wait.
+    """
+
+    job_id: str
+    waits: bool
+    promised: int | None
+    started: int | None
+    queue: str = ""
+    ncpus: int | None = None
+
+
+class PromiseLedger:
+    def __init__(self) -> None:
+        self._open: dict[str, Promise] = {}
+        self._gone: dict[str, int] = {}
+        """Jobs that have left the queue, with the time at which that was seen: started and ended, or deleted."""
+
+    def restore(self, promises: Iterable[Promise]) -> None:
+        """Add promises that an earlier process saw; a job that is known already keeps what is known."""
+        for promise in promises:
+            self._open.setdefault(promise.job_id, promise)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Jobs that left the queue without a known start; the accounting log has it if they started."""
+        return frozenset(self._gone)
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """The first promised start of each job that waits, epoch seconds."""
+        return {job: promise.first for job, promise in self._open.items() if job not in self._gone}
+
+    def late_job(self, now: int, seconds: int) -> str:
+        """Return the waiting job that is later than promised for longest; empty if none is by more than ``seconds``.
+
+        Short waiting values let jobs be backfilled that outlive them, so a wide job at the head of the queue can be put
+        off again and again.  While it is late, the guard has waiting jobs planned with their walltimes.
+        """
+        late = [(promise, job) for job, promise in self.waiting.items() if now > promise + seconds]
+        return min(late)[1] if late else ""
+
+    def look(self, jobs: Iterable[QueuedJob], now: int) -> list[Promise]:
+        """Take in the jobs that wait and run now (epoch seconds); return the promises that have changed.
+
+        A promise that is past when it is first seen counts for nothing: PBS leaves the estimate of a former top job,
+        also of one that ran and was requeued.  As long as a job is a top job, each scheduling cycle renews its promise.
+        One that is past and not renewed is of a job that PBS plans no more: it can never run, or others went before it.
+
+        The first cycles may correct a promise: jobs that start in the cycle of the first one count in it with their
+        waiting values.
+        """
+        changed: list[Promise] = []
+        there = set()
+        for job in jobs:
+            there.add(job.job_id)
+            changed += self._seen(job, now)
+        for job_id in self._open.keys() - there:
+            since = self._gone.setdefault(job_id, now)
+            if now - since > GONE:
+                changed.append(self._close(job_id, Outcome.WITHDRAWN))
+        return changed
+
+    def _seen(self, job: QueuedJob, now: int) -> Iterable[Promise]:
+        known = self._open.get(job.job_id)
+        if not job.waits:
+            if known is not None:
+                yield self._start(job.job_id, now if job.started is None else job.started)
+            return
+        if known is not None and job.job_id in self._gone:
+            yield self._close(job.job_id, Outcome.WITHDRAWN)
+            known = None
+        if known is None:
+            if job.promised is not None and job.promised > now and is_foreseen(job.promised, now):
+                made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
+                self._open[job.job_id] = made
+                yield made
+        elif job.promised not in (None, known.last):
+            settled = now - known.promised_at > SETTLING
+            first = known.first if settled else job.promised
+            self._open[job.job_id] = made = replace(known, first=first, last=job.promised)
+            yield made
+        elif now - known.last > EXPIRED:
+            yield self._close(job.job_id, Outcome.WITHDRAWN)
+
+    def found(self, job_id: str, started: int) -> Promise | None:
+        """Take in the start of a job that has left the queue; return its promise, if that was for this start."""
+        promise = self._open.get(job_id)
+        if promise is None or job_id not in self._gone or started < promise.promised_at:
+            return None
+        return self._start(job_id, started)
+
+    def _start(self, job_id: str, started: int) -> Promise:
+        late = started - self._open[job_id].first > LATE
+        return replace(self._close(job_id, Outcome.LATE if late else Outcome.KEPT), started=started)
+
+    def _close(self, job_id: str, outcome: Outcome) -> Promise:
+        self._gone.pop(job_id, None)
+        return replace(self._open.pop(job_id), outcome=outcome)
+
+
+HELD = ""
+"""In place of the terms of a job that may not start now."""
+
+
+def terms_of(submission: Submission) -> str:
+    """Return a digest of all that the start of a job depends on, which its owner may alter."""
+    of = submission
+    terms = (
+        of.queue, of.group, of.project, of.walltime, of.min_walltime, of.max_walltime, of.ncpus, of.nodect, of.ngpus,
+        of.mem, of.select, of.place,
+    )  # fmt: skip
+    return sha256(repr(terms).encode()).hexdigest()
+
+
+class LatestStarts:
+    """The latest start of each waiting job: that which order of arrival would give it at its submission, and a slack.
+
+    An owner gains nothing by changing a job.  One that is altered, moved, or held and released gets another latest
+    start, from a plan of that time behind all jobs that wait then, and never an earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, LatestStart] = {}
+        self._terms: Mapping[str, str] = {}
+        self._changed: dict[str, LatestStart | None] = {}
+
+    def restore(self, starts: Iterable[LatestStart]) -> None:
+        """Add what an earlier process knew; that counts where the job is the same as then."""
+        for start in starts:
+            known = self._known.get(start.job_id)
+            if known is None or known.terms == start.terms:
+                self._known[start.job_id] = self._changed[start.job_id] = start
+
+    def look(self, terms: Mapping[str, str]) -> set[str]:
+        """Take in the terms of the jobs that have not started; return the ids of those that need a latest start.
+
+        :param terms: by job id; :data:`HELD` of a job that may not start now.
+        """
+        self._terms = terms
+        for job_id in self._known.keys() - terms.keys():
+            del self._known[job_id]
+            self._changed[job_id] = None
+        for job_id, known in self._known.items():
+            if known.terms not in (terms[job_id], HELD):
+                self._known[job_id] = self._changed[job_id] = replace(known, terms=HELD)
+        return {
+            job_id
+            for job_id, present in terms.items()
+            if present != HELD and ((start := self._known.get(job_id)) is None or start.terms != present)
+        }
+
+    def arrivals(self, now: int) -> dict[str, int]:
+        """Return when jobs took their place in the order of arrival, by job id, in epoch seconds.
+
+        That is when they got their latest start, and now for those that were changed since.
+        """
+        return {job_id: now if start.terms == HELD else start.set_at for job_id, start in self._known.items()}
+
+    def set(self, planned: Mapping[str, int], now: int, slack: int, share: float) -> None:
+        """Set the latest starts of jobs from their planned starts.
+
+        :param planned: by job id, epoch seconds.
+        :param slack: seconds from the planned start to the latest one, at least.
+        :param share: the same, as a share of the planned wait.
+        """
+        for job_id, start in planned.items():
+            if not is_foreseen(start, now):
+                continue
+            latest = start + max(slack, int(share * (start - now)))
+            if (known := self._known.get(job_id)) is not None:
+                latest = max(latest, known.latest)
+            made = LatestStart(job_id, now, latest, self._terms[job_id])
+            self._known[job_id] = self._changed[job_id] = made
+
+    def near(self, by: int) -> list[str]:
+        """Return the ids of the jobs that may start now and should by ``by`` (epoch seconds), the most urgent first."""
+        starts = [start for start in self._known.values() if start.terms != HELD and start.latest <= by]
+        return [start.job_id for start in sorted(starts, key=lambda start: (start.latest, start.job_id))]
+
+    def take_changes(self) -> dict[str, LatestStart | None]:
+        """Return what changed since the last call, by job id; ``None`` for a job that waits no more."""
+        changed, self._changed = self._changed, {}
+        return changed

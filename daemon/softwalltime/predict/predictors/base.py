@@ -1,0 +1,146 @@
+"""The base class of predictors."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from softwalltime.core.events import Event
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+
+
+class Options(BaseModel):
+    """Options of a predictor: typed, validated, frozen; users read the description of each field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past jobs that a new predictor must learn to answer like one that learnt all jobs.
+
+    These are the last ``per_user`` jobs of each user that ran, the last ``per_user`` that ran and had a walltime, and
+    all jobs that ended in the last ``seconds``. ``None``: all jobs.  Where more than ``most`` jobs ended in the last
+    ``seconds``, the last ``most`` of them are enough; ``None``: they are not.
+    """
+
+    per_user: int | None = 0
+    seconds: int | None = 0
+    most: int | None = None
+
+    def since(self, now: int, since_last: Callable[[int], int]) -> int | None:
+        """Return since when all jobs are needed (epoch seconds); ``None``: all jobs.
+
+        :param since_last: returns since when the last jobs ended (epoch seconds), given their number.
+        """
+        if self.seconds is None:
+            return None
+        begin = now - self.seconds
+        return begin if self.most is None else max(begin, since_last(self.most))
+
+
+EVERYTHING = History(per_user=None, seconds=None)
+
+
+class Predictor(ABC):
+    """Learns from each job as it ends, and predicts the runtime of a job from its submission.
+
+    A predictor is pure state without I/O and clock, because daemon, replay and simulator drive the same one.  A driver
+    never calls ``learn`` before a job has ended, and calls it about in the order of the ends.  The logs of two servers,
+    or a late log, change that order, and the predictions must not depend on it.
+
+    ``learn`` and ``observe`` delay the answers to the hook, whose deadline is 50 ms.  They must be cheap and bounded:
+    some microseconds, no more for the millionth job than for the thousandth (the conformance suite counts). Expensive
+    work belongs in ``fit``.
+
+    :mod:`softwalltime.predict.predictors.registry` finds each subclass.  A subclass must pass the conformance suite in
+    tests/predictors, which has all other requirements.
+    """
+
+    name: ClassVar[str]
+    """The name that users write; lower case, no spaces, commas or colons."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str]
+    """The rule in one line."""
+    source: ClassVar[str]
+    """Paper and equation, or another source of the rule."""
+    options_type: ClassVar[type[Options]] = Options
+    """The model of the options; the registry makes an instance from the user's text."""
+    main_option: ClassVar[str] = ""
+    """The option that a value without a name sets, as in ``factor:0.5``; empty if none."""
+    tried_options: ClassVar[tuple[str, ...]] = ("",)
+    """Options that ``softwalltime tune`` tries, as ``p=75|85,keys=user``: all combinations; empty: it tries none."""
+    censoring: ClassVar[bool] = False
+    """Whether it treats the runtime of a job killed at its walltime as a lower bound."""
+
+    fit_seconds: ClassVar[int] = 3600
+    """Seconds between two calls of :meth:`fit`."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    @property
+    def history(self) -> History:
+        """Return the past jobs that the predictor needs; the daemon loads only these. Default: all."""
+        return EVERYTHING
+
+    @property
+    def contents(self) -> str:
+        """A digest of what the predictor took from a file, such as trained weights; empty: it took nothing.
+
+        Saved figures count only for equal contents, because a file may change and keep its name.
+        """
+        return ""
+
+    @property
+    def observes(self) -> bool:
+        """Whether the predictor implements :meth:`observe`; drivers make events only for such predictors."""
+        return type(self).observe is not Predictor.observe
+
+    def observe(self, event: Event) -> None:  # noqa: B027 - optional
+        """Observe that a job was submitted, altered, started, deleted or ended.
+
+        Optional.  Drivers call it after ``predict`` for the same event, and before ``learn`` of the same end.  It must
+        be as cheap as ``learn``.
+        """
+
+    @property
+    def fits(self) -> bool:
+        return type(self).fit is not Predictor.fit
+
+    def fit(self, now: int) -> None:  # noqa: B027 - optional
+        """Do work that is too expensive for ``learn``, such as training a model; ``now`` is in epoch seconds.
+
+        Optional.  Drivers call it every ``fit_seconds``; a replay uses the time of the events.  The daemon calls it on
+        a copy (:func:`copy.deepcopy`) in a separate thread, lets the copy learn the jobs since then, and replaces the
+        original by the copy.  C code must release the interpreter lock, because other threads answer the hook.
+        """
+
+    @abstractmethod
+    def learn(self, job: CompletedJob) -> None:
+        """Learn from a job that has ended; called about in the order of ``job.end``."""
+
+    @abstractmethod
+    def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
+        """Predict the total runtime of a job in seconds, at the time ``now`` (epoch seconds).
+
+        ``elapsed`` is the time in seconds that the job has run: 0 at submission and at start.  The call must not change
+        later predictions.
+        """
+
+    def restates(self, other: "Predictor") -> bool:
+        """Whether each of its answers follows from the other one's, by :meth:`restate`.
+
+        Optional.  The other one must have learnt and observed the same, and it is asked the same.  A driver with both
+        then needs only the other one.
+        """
+        return False
+
+    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
+        """Return its own answer, given that of a predictor which it restates; to be implemented with :meth:`restates`.
+
+        :param elapsed: with which the other one was asked.
+        """
+        return answer

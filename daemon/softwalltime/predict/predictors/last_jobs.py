@@ -1,0 +1,59 @@
+"""The last jobs of one user, independent of the order in which they became known."""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from softwalltime.core.jobs import CompletedJob
+
+T = TypeVar("T", int, float)
+S = TypeVar("S")
+
+
+class LastJobs(Generic[T, S]):
+    """A number for each of the jobs that ended last, in order of end.
+
+    Jobs that ended in the same second are in order of job id and server (:func:`_tie_break`).  The daemon learns new
+    jobs in the order in which they were stored, and at its start by their ends: the records of two servers, or of a log
+    that comes late, must give the same answers both ways.
+    """
+
+    __slots__ = ("_keys", "summary", "values")
+
+    def __init__(self, limit: int) -> None:
+        self._keys: deque[tuple[int, str, str]] = deque(maxlen=limit)
+        self.values: deque[T] = deque(maxlen=limit)
+        self.summary: S | None = None
+        """What the predictor computed from the numbers; ``None``: it must be computed again."""
+
+    def add(self, job: CompletedJob, value: T) -> None:
+        """Replace the oldest job's number by this one, unless the job is older than all."""
+        end = job.end
+        key = (end, job.submission.job_id, job.server)
+        keys, values = self._keys, self.values
+        self.summary = None
+        if not keys or keys[-1][0] < end:
+            keys.append(key)
+            values.append(value)
+            return
+        place = len(keys)
+        while place and (keys[place - 1][0] > end or (keys[place - 1][0] == end and _later(keys[place - 1], key))):
+            place -= 1
+        if len(keys) == keys.maxlen:
+            if not place:
+                return
+            keys.popleft()
+            values.popleft()
+            place -= 1
+        keys.insert(place, key)
+        values.insert(place, value)
+
+
+def _later(first: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
+    """Return whether the first of two jobs that ended in the same second counts as the later one."""
+    return _tie_break(*first[1:]) > _tie_break(*other[1:])
+
+
+def _tie_break(job_id: str, server: str) -> tuple[int, str, int, str, str]:
+    """Return the sort key: the number at the start of the id (9 before 10), then id and server, as in SQL."""
+    number = job_id.partition(".")[0].partition("[")[0]
+    return len(number), number, len(job_id), job_id, server

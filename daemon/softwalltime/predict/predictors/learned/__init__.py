@@ -1,0 +1,1 @@
+"""The parts of the predictor ``calibrated``: distributions, similar jobs, priors, prices, evidence."""

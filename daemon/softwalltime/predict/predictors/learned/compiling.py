@@ -1,0 +1,81 @@
+"""Functions that numba compiles at their first call; what it made is kept for the next process.
+
+numba takes what it kept for valid as long as the file that defines the function is the same.  Numbers from other
+modules are compiled in too, such as how many values a row has.  Therefore what is kept is named by a digest of all
+modules of this package.
+"""
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from importlib.util import find_spec
+from mmap import PAGESIZE, PROT_EXEC, PROT_READ, PROT_WRITE, mmap
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from zlib import crc32
+
+from softwalltime.core.errors import OptionError
+
+# Importing it takes half a second and much memory, which only a command that predicts should spend.
+if find_spec("numba") is None:
+    raise ModuleNotFoundError("No module named 'numba'", name="numba")
+
+R = TypeVar("R")
+
+
+@cache
+def sources_digest() -> str:
+    digest = 0
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest = crc32(path.read_bytes(), digest)
+    return f"{digest:08x}"
+
+
+class Kernel(Generic[R]):
+    """A function of plain loops over arrays; ``function`` is what numba compiles."""
+
+    every: "list[Kernel[Any]]" = []  # noqa: RUF012 - of the class
+
+    def __init__(self, function: Callable[..., R], signature: str) -> None:
+        self.function = function
+        self._signature = signature
+        self.every.append(self)
+
+    def __call__(self, *args: Any) -> R:
+        return self.compiled(*args)
+
+    @cached_property
+    def compiled(self) -> Callable[..., R]:
+        """Compile the function, or load what was compiled before; some seconds."""
+        from numba import njit
+
+        # The name under which numba keeps it.
+        self.function.__qualname__ = f"{self.function.__name__}_{sources_digest()}"
+        try:
+            return njit(self._signature, cache=True)(self.function)
+        # No folder in which to keep it can be written to.
+        except RuntimeError:
+            return njit(self._signature)(self.function)
+
+
+def kernel(signature: str) -> Callable[[Callable[..., R]], Kernel[R]]:
+    """Let numba compile a function for one signature."""
+    return lambda function: Kernel(function, signature)
+
+
+def require_executable_memory() -> None:
+    """Refuse a process that may not execute what it compiles, before any request.
+
+    :raises OptionError: says which setting forbids it.
+    """
+    try:
+        mmap(-1, PAGESIZE, prot=PROT_READ | PROT_WRITE | PROT_EXEC).close()
+    except OSError as error:
+        raise OptionError(
+            f"calibrated: no memory for compiled code: {error.strerror}. In the daemon's systemd unit set "
+            "MemoryDenyWriteExecute=no, as CALIBRATED.md shows"
+        ) from error
+
+
+def compile_kernels() -> None:
+    for each in Kernel.every:
+        _ = each.compiled

@@ -1,0 +1,67 @@
+"""What a prediction rests on, as a sentence that is made only when it is read."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.predict.predictors.learned.distribution import Quantiles
+from softwalltime.predict.predictors.learned.features import Estimate
+
+NAMED = 3
+"""Past jobs that the sentence names."""
+
+
+class Evidence:
+    """The past jobs that an estimate rests on, with their weights, and the distribution that follows from them.
+
+    :param ids: job ids of the user's past jobs, in the order that the estimate's places refer to.
+    :param walltime: in seconds.
+    :param same_script: whether each of the jobs of ``ids`` has the same script; ``None`` where none has.
+    """
+
+    __slots__ = ("_estimate", "_ids", "_quantiles", "_same_script", "_walltime")
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        estimate: Estimate,
+        quantiles: Quantiles,
+        walltime: float,
+        same_script: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._ids = ids
+        self._estimate = estimate
+        self._quantiles = quantiles
+        self._walltime = walltime
+        self._same_script = same_script
+
+    @property
+    def jobs(self) -> list[tuple[str, float]]:
+        """Job ids and shares of the whole weight, prior included; the greatest first."""
+        weights = self._estimate.weights
+        total = float(weights.sum()) + self._estimate.prior
+        order = (-weights).argsort(kind="stable")
+        return [(self._ids[self._estimate.jobs[place]], float(weights[place]) / total) for place in order.tolist()]
+
+    def range(self, share: float) -> tuple[float, float]:
+        """Return the middle range in seconds that holds this share of the distribution."""
+        low, high = (self._quantiles[int(len(self._quantiles) * q)] for q in ((1 - share) / 2, (1 + share) / 2))
+        return low * self._walltime, high * self._walltime
+
+    def __str__(self) -> str:
+        jobs = self.jobs
+        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:NAMED])
+        same = 0 if self._same_script is None else int(self._same_script[self._estimate.jobs].sum())
+        script = f", {same} with the same script" if same else ""
+        past = f"{len(jobs)} past jobs of the user{script} ({named})" if jobs else "no past jobs of the user"
+        running = f" and {self._estimate.running} running" if self._estimate.running else ""
+        (low, high), (least, most) = self.range(0.5), self.range(0.9)
+        return (
+            f"{past}{running}; half of such jobs run {low:.0f} to {high:.0f} s, 90% of them {least:.0f} to {most:.0f} s"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evidence) and str(self) == str(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by its sentence

@@ -1,0 +1,115 @@
+"""What is known when a job is submitted, and names and constants of the features that :mod:`.gather` makes of it.
+
+They hold what was known when the job was submitted, and nothing later.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softwalltime.predict.predictors.learned.distribution import Floats
+from softwalltime.predict.predictors.learned.user_jobs import Row
+
+Floats32 = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+LOOK_BACK = 256
+"""The user's last jobs that are looked at."""
+LAST, SAME, SAME_WALLTIME = 24, 24, 16
+"""Of those count the last; the last with the same walltime, processors and queue; the last with the same walltime."""
+OWN = 128
+"""The user's last jobs with the same walltime that count for the prior."""
+RUNNING = 0.7
+"""Weight of a running job, relative to a completed one."""
+SAME_NAME = 16
+"""The user's last jobs with the same name that count."""
+MAX_PAST_JOBS = 64
+"""Past jobs that count at most."""
+MAX_RUNNING_JOBS = 24
+"""Running jobs that count at most, the last ones to start."""
+MAX_PAIRS = MAX_PAST_JOBS + MAX_RUNNING_JOBS
+KEY_JOBS = 24
+"""Past jobs with the same walltime, processors and queue from which averages are taken."""
+SHORT = math.log(60.0)
+"""Jobs below this logarithm of the runtime are short."""
+BURST = 600.0
+"""Seconds in which submissions count as one burst."""
+LONG_AGO = math.log1p(1e6)
+"""Stands for the logarithm of a time since something that never happened."""
+SAME_RUNTIME, SIMILAR_RUNTIME = 0.03, 0.12
+"""Differences of logarithms below which runtimes are the same, and similar."""
+POWERS = (0.0, 0.35, 1.0)
+"""Powers of the ratio of walltimes by which a past runtime may be scaled."""
+WIDTHS = (0.1, 0.3, 1.0)
+"""Widths, in ln t, of the Laplace distributions by which a past runtime may be smeared; the first choice is none."""
+LARGEST = 6.0
+"""Features are limited to minus and plus this."""
+ENDED, CENSORED, REACHED = 0, 1, 2
+"""What a past job says: it ended after its runtime, ran at least so long, or reaches the walltime asked for."""
+
+PAIR_FEATURES = (
+    "difference of walltimes", "walltime shorter or longer", "same walltime", "difference of processors",
+    "same processors", "same queue", "same group", "same name", "alike", "rank", "rank among alike",
+    "submissions since", "hours since end", "time since submission", "running", "killed", "short",
+    "runtime against walltime asked for", "runtime against own walltime", "runtime", "reaches walltime",
+    "ends while in system", "share with same runtime", "share with similar runtime", "like last outcome",
+    "like last outcome of alike", "gap since last submission", "gap since last end", "same predecessor",
+    "position in burst", "time of day", "last outcome then and now", "prior weight",
+)  # fmt: skip
+PAIR = len(PAIR_FEATURES)
+
+JOB_FEATURES = (
+    "walltime", "processors", "past jobs", "alike jobs", "jobs with same walltime", "whole hours", "whole half days",
+    "gap since last submission", "gap since last end", "has past jobs", "last runtime", "second last runtime",
+    "third last runtime", "last short", "second last short", "third last short", "last killed", "second last killed",
+    "third last killed", "last alike runtime", "second last alike runtime", "has alike", "change of alike runtime",
+    "last alike short", "last alike killed", "running", "waiting", "oldest running", "newest running", "alike running",
+    "share short", "share killed", "mean runtime", "deviation of runtime", "mean alike runtime",
+    "deviation of alike runtime", "site mean", "site reaches walltime", "streak of short jobs", "total prior weight",
+    "project jobs", "project mean", "project reaches walltime", "queue jobs", "queue mean", "queue reaches walltime",
+    "own jobs", "own mean", "own reach walltime", "position in burst", "share with same name", "name occurred",
+    "like predecessor", "share alike of last",
+)  # fmt: skip
+JOB = len(JOB_FEATURES)
+
+PRIORS = ("own", "project", "queue", "everybody", "reaches walltime", "uniform")
+"""Parts of the prior."""
+
+
+class Known(NamedTuple):
+    """What is known when a job is submitted.
+
+    ``ended`` and ``running`` are the user's jobs, one column each, those that ended in order of end; ``submitted`` is
+    when the user submitted jobs before this one, ascending.  ``project`` are the bins of the project's jobs that were
+    submitted alike, ``everybody`` is the distribution of all jobs.
+
+    ``queue`` are the bins of all jobs with the same queue and walltime, ``keys`` those of the user's submissions
+    (:data:`.user_jobs.KEY`), ``key`` the one of this job, and ``waiting`` is the number of the user's waiting jobs.
+    """
+
+    now: float
+    asked: Row
+    ended: Floats
+    running: Floats
+    submitted: Floats
+    project: Integers
+    everybody: Floats
+    queue: Integers
+    keys: Floats
+    key: float
+    waiting: float
+
+
+class Estimate(NamedTuple):
+    """A distribution, and what it rests on: places of past jobs and their weights, and the number of running jobs.
+
+    ``prior`` is the weight of all that is not a past job.
+    """
+
+    shares: Floats
+    jobs: Integers
+    weights: Floats
+    running: int
+    prior: float = 1.0

@@ -1,0 +1,228 @@
+"""The last jobs of one user in columns, in order of end, and those that wait or run."""
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from functools import lru_cache
+from zlib import crc32
+
+import numpy as np
+
+from softwalltime.core.jobs import Submission
+from softwalltime.predict.predictors.learned.distribution import Floats
+
+Row = Sequence[float]
+
+END, START, SUBMITTED, WALLTIME, NCPUS, QUEUE, NAME, RUNTIME, KILLED, SHARE, GROUP, KEY, SCRIPT = range(13)
+"""Places in a row: times in epoch seconds; logarithms of walltime and processors; hashes of queue and job name;
+logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin of runtime / walltime; hash of the
+group; a number that is equal for the same walltime, processors and queue; hash of the script, 0 if unknown."""
+ROW = 13
+OTHER_NAME = -1.0
+"""Stands for the name and the queue of a job with another script; no hash is negative."""
+MIN_USER_JOBS = 256
+"""Jobs kept in any case."""
+MAX_USER_JOBS = 16_384
+"""Jobs kept at most."""
+USER_WINDOW_S = 14 * 86400
+"""Seconds before the user's last end of which all jobs are kept, up to ``MAX_USER_JOBS``."""
+
+
+class PresentJobs:
+    """The waiting and running jobs of one user."""
+
+    __slots__ = ("_first", "_last", "_running", "_started", "_submissions", "_submitted")
+
+    def __init__(self) -> None:
+        self._submitted: dict[str, tuple[float, float]] = {}
+        self._running: dict[str, tuple[float, Row]] = {}
+        # Ascending from _first to _last, with room on both sides: jobs come at one end and mostly leave at the other.
+        self._submissions: Floats = np.empty((16, 2))
+        self._first = self._last = 0
+        self._started: list[tuple[float, Row]] = []
+
+    def submit(self, job_id: str, submitted: float, key: float) -> None:
+        """Note that a job is there since ``submitted``; ``key`` is the :data:`.user_jobs.KEY` of its row."""
+        submission = (submitted, key)
+        if self._submitted.get(job_id) != submission:
+            self._withdraw(job_id)
+            self._submitted[job_id] = submission
+            self._insert(submission)
+
+    def start(self, job_id: str, start: float, row: Row) -> None:
+        self._stop(job_id)
+        self._running[job_id] = (start, row)
+        insort(self._started, (start, row))
+
+    def started(self, job_id: str) -> float | None:
+        running = self._running.get(job_id)
+        return None if running is None else running[0]
+
+    def leave(self, job_id: str) -> None:
+        self._stop(job_id)
+        self._withdraw(job_id)
+
+    def submissions(self, most: int, without: str) -> Floats:
+        """Return rows of submission and key, ascending: of the last ``most`` jobs, leaving out the job ``without``."""
+        own = self._submitted.get(without)
+        rows = self._submissions[max(self._first, self._last - most - (own is not None)) : self._last]
+        if own is not None:
+            # An equal one stands for it.  If it is older than all of these, the first one is one too many.
+            rows = np.delete(rows, _place(rows, own), 0)
+        return rows
+
+    def running(self, most: int, now: float, without: str) -> tuple[list[Row], int]:
+        """Return the last ``most`` jobs to start before ``now`` in order of start, and the number of all that did.
+
+        :param without: id of a job to leave out.
+        """
+        count = bisect_left(self._started, (now,))
+        own = self._running.get(without)
+        if own is None or own[0] >= now:
+            return [row for _, row in self._started[max(count - most, 0) : count]], count
+        last = self._started[max(count - most - 1, 0) : count]
+        del last[bisect_left(last, own)]
+        return [row for _, row in last], count - 1
+
+    def _insert(self, submission: tuple[float, float]) -> None:
+        if self._last == len(self._submissions):
+            self._make_room()
+        rows, first, last = self._submissions, self._first, self._last
+        place = first + _place(rows[first:last], submission)
+        rows[place + 1 : last + 1] = rows[place:last].copy()
+        rows[place] = submission
+        self._last += 1
+
+    def _withdraw(self, job_id: str) -> None:
+        submission = self._submitted.pop(job_id, None)
+        if submission is None:
+            return
+        rows, first, last = self._submissions, self._first, self._last
+        place = first + _place(rows[first:last], submission)
+        if place - first < last - place:
+            rows[first + 1 : place + 1] = rows[first:place].copy()
+            self._first += 1
+        else:
+            rows[place : last - 1] = rows[place + 1 : last].copy()
+            self._last -= 1
+
+    def _make_room(self) -> None:
+        count = self._last - self._first
+        rows = np.empty((max(2 * count, 16), 2))
+        rows[:count] = self._submissions[self._first : self._last]
+        self._submissions, self._first, self._last = rows, 0, count
+
+    def _stop(self, job_id: str) -> None:
+        running = self._running.pop(job_id, None)
+        if running is not None:
+            del self._started[bisect_left(self._started, running)]
+
+
+class UserJobs:
+    """One user's completed jobs in order of end and job id, and the present ones."""
+
+    __slots__ = ("_columns", "_count", "forgotten", "ids", "present")
+
+    def __init__(self) -> None:
+        self._columns: Floats = np.empty((ROW, 16))
+        self._count = 0
+        self.forgotten = -1
+        """When the last of the jobs ended that are not kept any more; -1: all are kept."""
+        self.ids: list[str] = []
+        """Job ids in order of end; a list that was handed out changes only at its end."""
+        self.present = PresentJobs()
+        """Those that wait or run."""
+
+    @property
+    def columns(self) -> Floats:
+        """The completed jobs, one column each; valid until the next one is added."""
+        return self._columns[:, : self._count]
+
+    def add(self, row: Row, job_id: str) -> None:
+        """Add a completed job; forget the oldest ones if there are too many."""
+        if self._count == self._columns.shape[1]:
+            self._make_room()
+        count, columns = self._count, self._columns
+        self._count += 1
+        if not count or columns[END, count - 1] < row[END]:
+            columns[:, count] = row
+            self.ids.append(job_id)
+        else:
+            self._insert(row, job_id, count)
+
+    def _insert(self, row: Row, job_id: str, count: int) -> None:
+        columns, end = self._columns, row[END]
+        place = int(columns[END, :count].searchsorted(end, "right"))
+        key = (job_id, tuple(row))
+        while place and columns[END, place - 1] == end and (self.ids[place - 1], tuple(columns[:, place - 1])) > key:
+            place -= 1
+        if place == count:
+            columns[:, count] = row
+            self.ids.append(job_id)
+            return
+        columns[:, place + 1 : count + 1] = columns[:, place:count].copy()
+        columns[:, place] = row
+        self.ids = [*self.ids[:place], job_id, *self.ids[place:]]
+
+    def _make_room(self) -> None:
+        count = self._count
+        old = int(self._columns[END].searchsorted(self._columns[END, -1] - USER_WINDOW_S))
+        first = max(0, min(old, count - MIN_USER_JOBS), MAX_USER_JOBS // 4 if count >= MAX_USER_JOBS else 0)
+        if first < count // 4:
+            first = 0
+        if first:
+            self.forgotten = int(self._columns[END, first - 1])
+        columns = np.empty((ROW, count if first else 2 * count))
+        columns[:, : count - first] = self._columns[:, first:]
+        self._columns, self._count, self.ids = columns, count - first, self.ids[first:]
+
+
+def row_of(
+    submission: Submission, end: int = 0, start: int = 0, log: float = 0.0, killed: bool = False, share: int = 0
+) -> tuple[float, ...]:
+    walltime, ncpus = math.log(submission.walltime or 1), math.log(submission.ncpus or 1)
+    queue = _hash(submission.queue)
+    return (
+        end, start, submission.submitted, walltime, ncpus, queue, _hash(submission.job_name), log, killed, share,
+        _hash(submission.group), walltime + 31.0 * ncpus + queue / 1009.0, _hash(submission.script),
+    )  # fmt: skip
+
+
+def runs_known_script(row: Row, ended: Floats) -> bool:
+    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -MIN_USER_JOBS:]
+
+
+def named_by_script(row: Row) -> tuple[float, ...]:
+    """Return a job with its script in the place of its name."""
+    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :])
+
+
+def like_script(row: Row, jobs: Floats) -> Floats:
+    """Return past jobs so that those with this job's script are the ones with its name and queue.
+
+    A job without a known script is one with the same script if it has the same name.
+    """
+    unknown = (jobs[SCRIPT] == 0) & (jobs[NAME] == row[NAME]) & (row[NAME] != 0)
+    same = (jobs[SCRIPT] == row[SCRIPT]) | unknown
+    changed = jobs.copy()
+    changed[NAME] = np.where(same, row[SCRIPT], OTHER_NAME)
+    changed[QUEUE] = np.where(same | (jobs[SCRIPT] == 0), jobs[QUEUE], OTHER_NAME)
+    return changed
+
+
+def waited(row: Row, least: float) -> bool:
+    """Whether a job waited for more than ``least`` seconds."""
+    # A clock that was set may let a start come after the end.
+    return row[SUBMITTED] + least < row[START] < row[END]
+
+
+@lru_cache(4096)
+def _hash(text: str) -> float:
+    return crc32(text.encode("utf-8", "replace"))
+
+
+def _place(rows: Floats, submission: tuple[float, float]) -> int:
+    """Return where a submission is, or belongs, in ascending rows."""
+    then, key = submission
+    first, last = rows[:, 0].searchsorted(then), rows[:, 0].searchsorted(then, "right")
+    return int(first + rows[first:last, 1].searchsorted(key))

@@ -1,1 +1,0 @@
-"""What :mod:`softwalltime.predictors.calibrated` is made of: distributions, similar jobs, priors, prices, evidence."""

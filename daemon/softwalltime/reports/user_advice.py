@@ -1,0 +1,234 @@
+"""Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from softwalltime.core import formatting
+from softwalltime.core.formatting import duration, percent, printable
+from softwalltime.core.shorter_walltimes import QUANTILE, shorter_walltime
+from softwalltime.measure.simulation.differences import Interval, interval
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.shaking import shaken, suitable_shake
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+
+MOST_NAMES = 3
+"""Job names by which a user recognises the jobs with one walltime."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAdvice:
+    """A user's jobs with one requested walltime."""
+
+    walltime: int
+    """The requested walltime in seconds."""
+    jobs: int
+    """Number of jobs."""
+    used: float
+    """Mean share of the walltime that the jobs used."""
+    longest: float
+    """99th percentile of the runtimes in seconds."""
+    suggested: int | None
+    """The suggested walltime in seconds; null: none."""
+    reason: str
+    """Why there is no suggestion."""
+    killed: float
+    """Share of the newer half of the jobs that ran longer than a suggestion made from the older half."""
+    saved: float
+    """Processor-seconds that would not have been requested."""
+    names: tuple[str, ...] = ()
+    """The most frequent job names, at most three."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserAdvice:
+    """A user's requests."""
+
+    user: str
+    """Name of the user."""
+    jobs: int
+    """Number of jobs."""
+    requests: tuple[RequestAdvice, ...]
+    """The requested walltimes, the one with most to save first."""
+    earlier: Interval | None = None
+    """Median seconds by which the jobs would have started earlier; null: not simulated."""
+    message: str = ""
+    """What to tell the user."""
+
+    @property
+    def suggestions(self) -> tuple[RequestAdvice, ...]:
+        return tuple(one for one in self.requests if one.suggested is not None)
+
+
+def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
+    groups: dict[str, dict[int, list[int]]] = {}
+    names = list(jobs.completed.values("job_name"))
+    for index, (user, walltime) in enumerate(jobs.completed.rows("user", "walltime")):
+        # Nothing shorter can be advised to who requests no walltime.
+        if walltime:
+            groups.setdefault(user, {}).setdefault(walltime, []).append(index)
+    runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
+    size = np.array(jobs.processors, np.float64)
+    found = {}
+    for user, requests in groups.items():
+        advice = [
+            _advise(walltime, runtime[which], size[which], Counter(names[index] for index in which))
+            for walltime, which in requests.items()
+        ]
+        ordered = tuple(sorted(advice, key=lambda one: (-one.saved, -one.jobs, one.walltime)))
+        found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
+    return found
+
+
+def measure_earlier_starts(
+    jobs: Jobs, processors: int, advice: Sequence[UserAdvice], order: str, seeds: Sequence[int],
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[str, Interval]:  # fmt: skip
+    """Return by how many seconds each user's jobs start earlier if all these users follow their advice.
+
+    The median over the jobs whose walltime changes, as mean over shaken workloads with its 95% interval.  A job that
+    ran longer than the suggestion keeps its walltime.
+
+    :param order: the site's queue order; backfilling is EASY, with walltimes.
+    """
+    changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
+    policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)
+    medians: dict[str, list[float]] = {one.user: [] for one in advice}
+    for seed in seeds:
+        before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)
+        gain = (
+            simulate(before, processors, policy, progress).start - simulate(after, processors, policy, progress).start
+        )
+        shorter = np.array(after.walltime) < np.array(before.walltime)
+        users = np.array([user for (user,) in before.completed.rows("user")])
+        for user, found in medians.items():
+            mine = gain[shorter & (users == user)]
+            if len(mine):
+                found.append(float(np.median(mine)))
+    return {user: interval(found) for user, found in medians.items()}
+
+
+def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:
+    """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
+    jobs = len(runtime)
+    used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
+    frequent = tuple(name for name, _ in names.most_common(MOST_NAMES + 1) if name)[:MOST_NAMES]
+    shorter = shorter_walltime(walltime, runtime.tolist())
+    saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
+    return RequestAdvice(
+        walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved, frequent
+    )
+
+
+def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:
+    suggested: Mapping[tuple[str, int], int] = {
+        (one.user, request.walltime): request.suggested
+        for one in advice
+        for request in one.suggestions
+        if request.suggested is not None
+    }
+    walltimes = np.array(jobs.walltime, np.int64)
+    for index, (user,) in enumerate(jobs.completed.rows("user")):
+        new = suggested.get((user, jobs.walltime[index]))
+        if new is not None and jobs.runtime[index] <= new:
+            walltimes[index] = new
+    return walltimes
+
+
+MERGED = (
+    "user", "jobs", "requested_s", "used", "suggested_s", "requested", "suggested", "earlier_s", "earlier_low_s",
+    "earlier_high_s", "job_names", "message",
+)  # fmt: skip
+"""Columns of the mail-merge file."""
+LONGEST_NAME = 40
+"""Characters of a job name that are printed."""
+MIN_PRINTED_SHARE = 0.01
+"""Least share of the walltime that is printed as a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseDocument:
+    """Shorter walltimes that would have been enough."""
+
+    COLUMNS: ClassVar = ("user", *(field.name for field in fields(RequestAdvice)))
+
+    processors: int
+    """Size of the simulated machine."""
+    estimated: bool
+    """Whether the size was estimated from the log."""
+    jobs: int
+    """Number of jobs."""
+    order: str
+    """Order of the queue."""
+    seeds: tuple[int, ...]
+    """The shaken workloads."""
+    users: tuple[UserAdvice, ...]
+    """The advice, by user."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for advice in self.users:
+            for request in advice.requests:
+                yield {"user": advice.user, **asdict(request)}
+
+
+def with_messages(advice: Sequence[UserAdvice]) -> tuple[UserAdvice, ...]:
+    """Return the advice of users who all follow it in the simulation, with what to tell each of them."""
+    return tuple(replace(one, message=_message(one, len(advice))) for one in advice)
+
+
+def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of the mail-merge file, the user with the most processor-seconds to save first."""
+    for one in sorted(advice, key=lambda one: -one.requests[0].saved):
+        first, earlier = one.requests[0], one.earlier
+        suggested = first.suggested or first.walltime
+        seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
+        yield (
+            printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
+            formatting.walltime(first.walltime), formatting.walltime(suggested),
+            *(None if value is None else round(value) for value in seconds), _names(first), one.message,
+        )  # fmt: skip
+
+
+def _message(advice: UserAdvice, followers: int = 1) -> str:
+    """Return what to tell the user, in sentences.
+
+    :param followers: the number of users who follow their advice in the simulation.
+    """
+    if not advice.suggestions:
+        return "No suggestion: no walltime with enough jobs is much longer than the jobs need."
+    lines = [_suggestion(suggestion) for suggestion in advice.suggestions]
+    earlier = advice.earlier
+    if earlier is not None and earlier.mean is not None:
+        if (earlier.mean if earlier.low is None else earlier.low) > 0:
+            condition = f" if all {followers:,} users with such advice had followed it" if followers > 1 else ""
+            between = "" if earlier.low is None or earlier.high is None else (
+                f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
+            )  # fmt: skip
+            lines.append(
+                f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}{condition}."
+            )
+        elif earlier.mean == 0 and not earlier.low:
+            lines.append("In the simulation these jobs would not have started earlier in the median.")
+        else:
+            # An interval around 0 would say nothing to a user.
+            lines.append("The simulation does not show that these jobs would have started earlier.")
+    return " ".join(lines)
+
+
+def _suggestion(one: RequestAdvice) -> str:
+    used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
+    names = _names(one)
+    for_jobs = f" (jobs {names})" if names else ""
+    return (
+        f"You request {formatting.walltime(one.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
+        f"{duration(one.longest)}: request {formatting.walltime(one.suggested or one.walltime)}."
+    )
+
+
+def _names(one: RequestAdvice) -> str:
+    return ", ".join(textwrap.shorten(printable(name), LONGEST_NAME, placeholder="...") for name in one.names)

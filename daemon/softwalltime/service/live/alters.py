@@ -1,0 +1,202 @@
+"""Which jobs to alter: a pure function of the queue, the predictions and the options; which jobs keep their place."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from softwalltime.accounting.attributes import converted
+from softwalltime.accounting.conversions import duration
+from softwalltime.core.jobs import Submission
+from softwalltime.core.reasons import Reason
+from softwalltime.predict.policy.decide import Decision
+from softwalltime.predict.policy.power_order import PROMISED
+from softwalltime.service.live.ifl import Attributes
+from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.watch import ServerJob
+
+
+class Urgency(IntEnum):
+    """Which changes come first when there are more than the budget allows."""
+
+    RUNNING_OUT = 0
+    """A running job whose soft walltime ends soon: the plan for all others rests on it."""
+    TOP_JOB = 1
+    """A waiting job with a promised start."""
+    RUNNING = 2
+    WAITING = 3
+
+
+class LiveChange(NamedTuple):
+    """What to set on a job, and the decision that it follows from.
+
+    ``seconds`` is the soft walltime, ``ordering`` the ordering value in seconds; ``None`` leaves what the job has.
+    """
+
+    urgency: Urgency
+    job: ServerJob
+    seconds: int | None
+    decision: Decision
+    ordering: int | None = None
+
+
+Revise = Callable[[Submission, int | None, int | None], Decision]
+"""Decides anew about a job: (submission, soft walltime it has, seconds that it has run or ``None`` while it waits)."""
+
+
+def plan_changes(
+    jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise, kept: Collection[str] = ()
+) -> list[LiveChange]:
+    """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
+
+    A waiting job gets what it would get if it were submitted now; its ordering value is only ever raised, which takes
+    back a place that its owner got by attributes that the job has no more.  A job that keeps its place has the ordering
+    value :data:`PROMISED` while it waits; one that is held loses it.  A running job gets the prediction given the time
+    that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft walltime
+    by whole multiples.
+
+    :param kept: ids of the waiting jobs that keep their place (:class:`KeptPlaces`).
+    """
+    changes = []
+    for job in jobs:
+        if job.runs:
+            change = _running(job, now, options, revise)
+        elif job.waits:
+            change = _waiting(job, options, revise, job.job_id in kept)
+        elif job.ordering == PROMISED:
+            change = _held(job, options, revise)
+        else:
+            continue
+        if change is not None:
+            changes.append(change)
+    return sorted(changes, key=lambda change: (change.urgency, change.job.submission.submitted, change.job.job_id))
+
+
+def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, kept: bool) -> LiveChange | None:
+    decision = revise(job.submission, job.soft_walltime, None)
+    seconds = decision.soft_walltime
+    if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
+        seconds = None
+    ordering = _ordering(job, decision, options, kept=kept)
+    if seconds is None and ordering is None:
+        return None
+    urgency = Urgency.TOP_JOB if kept or job.promised else Urgency.WAITING
+    return LiveChange(urgency, job, seconds, decision, ordering)
+
+
+def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept: bool) -> int | None:
+    """Return the ordering value to set; ``None``: the job keeps what it has."""
+    value = decision.ordering_seconds if decision.mode == "on" else None
+    if kept and value is not None:
+        return PROMISED if job.ordering != PROMISED else None
+    if job.ordering == PROMISED:
+        # A job that runs for one second has this value without a promise.
+        value = value or job.submission.walltime
+        return None if value == PROMISED else value
+    # 0 and no value: the formula takes the walltime.
+    if not job.ordering or value is None or value < job.ordering or not _differs(job.ordering, value, options):
+        return None
+    return value
+
+
+def _held(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
+    """Take the place of a held job, which its owner would have again at the release."""
+    decision = revise(job.submission, job.soft_walltime, None)
+    value = _ordering(job, decision, options, kept=False)
+    return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
+
+
+def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
+    # PBS alters whole arrays and single jobs, but no subjob that runs; suspended jobs keep what they have.
+    if job.state == "S" or "[" in job.job_id or job.started is None:
+        return None
+    elapsed = max(0, now - job.started)
+    decision = revise(job.submission, job.soft_walltime, elapsed)
+    seconds = decision.soft_walltime
+    if decision.action == "none" or seconds is None or seconds < elapsed + options.lead:
+        return None
+    ends_soon = job.soft_walltime is not None and job.soft_walltime < elapsed + options.lead < seconds
+    if not ends_soon and not _worth(job, seconds, options, decision.reason):
+        return None
+    return LiveChange(Urgency.RUNNING_OUT if ends_soon else Urgency.RUNNING, job, seconds, decision)
+
+
+def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -> bool:
+    """Whether the change is large enough; a job without a soft walltime is planned with its walltime."""
+    has = job.soft_walltime or job.submission.walltime
+    if reason is Reason.GUARD:
+        # A short value of any size can delay the late job.
+        return seconds != has
+    return has is None or _differs(has, seconds, options)
+
+
+def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
+    return abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
+
+
+def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:
+    """Return the changes of this look, and how many must wait for the next one."""
+    return changes[:budget], max(0, len(changes) - budget)
+
+
+CYCLE: Final = 1200
+"""Seconds after which PBS ends a scheduling cycle, unless its ``sched_cycle_length`` says something else."""
+
+
+class _Seen(NamedTuple):
+    """A waiting job at the last look.
+
+    ``since``: when it was first seen with these attributes, epoch seconds.  ``settled``: whether a cycle that began
+    before has ended.  ``planned``: whether PBS has planned it since.
+    """
+
+    submission: Submission
+    since: int
+    estimate: int | None
+    settled: bool
+    planned: bool
+
+
+class KeptPlaces:
+    """The waiting jobs that PBS has planned with their present attributes.
+
+    An estimated start does not show that: PBS leaves it when the owner alters the job, and a scheduling cycle that is
+    under way at the alter writes it for the job as it was.  So an estimate counts only if it appears or changes once no
+    cycle is under way that began before the job had its attributes.  A job that is held, and each job after a restart
+    of the daemon, begins anew.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self, jobs: Iterable[ServerJob], now: int, cycle: int) -> None:
+        """Take in the jobs of PBS's queue at ``now`` (epoch seconds).
+
+        :param cycle: seconds for which a cycle may be under way by now; 0: none is.
+        """
+        before = self._seen
+        self._seen = {job.job_id: _next(before.get(job.job_id), job, now, cycle) for job in jobs if job.waits}
+
+    def among(self, jobs: Collection[str]) -> set[str]:
+        """Return those of these jobs that may keep their place, by id."""
+        return {job for job in jobs if (seen := self._seen.get(job)) is not None and seen.planned}
+
+
+def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
+    submission = job.submission
+    # The same object as long as PBS says that nothing was modified.
+    if seen is None or (seen.submission is not submission and seen.submission != submission):
+        return _Seen(submission, now, job.promised, cycle == 0, planned=False)
+    planned = seen.planned or (seen.settled and job.promised not in (None, seen.estimate))
+    settled = seen.settled or now - seen.since >= cycle
+    return _Seen(submission, seen.since, job.promised, settled, planned)
+
+
+def longest_cycle(schedulers: Mapping[str, Attributes]) -> int:
+    """Return for how many seconds at most a scheduling cycle has been under way; 0: none is."""
+    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=CYCLE)
+
+
+def _cycle(scheduler: Attributes) -> int:
+    if scheduler.get("state") in ("idle", "down"):
+        return 0
+    return converted(scheduler.get("sched_cycle_length"), duration) or CYCLE

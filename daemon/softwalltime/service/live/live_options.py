@@ -1,0 +1,149 @@
+"""The table ``[live]`` of the settings."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from softwalltime.core.extras import what_to_install
+from softwalltime.core.validation import validate
+from softwalltime.predict.policy.presets import PRESETS, guard_of
+from softwalltime.predict.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
+
+
+class LiveOptions(BaseModel):
+    """What the daemon may alter in PBS, how often, and how much; the descriptions are printed to users."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Literal["off", "shadow", "on"] = Field(
+        default="off", description="off: PBS is not asked; shadow: record what would be altered; on: alter"
+    )
+    server: str = Field(default="", description="host of the PBS server; empty: as in /etc/pbs.conf")
+    agent: Path | None = Field(
+        default=None, description="socket of softwalltime-live.socket; default: the daemon starts the agent itself"
+    )
+    every: int = Field(default=60, ge=5, le=86400, description="seconds between two looks at the queue")
+    alters_per_minute: int = Field(default=120, ge=1, le=60000, description="most alters in a minute")
+    change_seconds: int = Field(
+        default=300, ge=1, description="least change of a soft walltime that is worth an alter, seconds"
+    )
+    change_share: float = Field(
+        default=0.2, ge=0, le=10, description="least change that is worth an alter, as a share of the soft walltime"
+    )
+    lead: int = Field(
+        default=120, ge=0, description="a running job is extended that many seconds before its soft walltime ends"
+    )
+    guard: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+        default=None, ge=0,
+        description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
+        "off: never; default: 3600 with the presets safe, balanced and order, else off",
+    )  # fmt: skip
+    slack: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+        default=None, ge=0,
+        description="seconds, at least, from the start that order of arrival and walltimes would give a job at its "
+        "submission to its latest start, near which it comes first in the queue; off: never; default: off",
+    )  # fmt: skip
+    slack_share: float = Field(default=0.25, ge=0, le=100, description="the same, as a share of that planned wait")
+    raise_lead: int = Field(
+        default=3600, ge=0, description="a job comes first that many seconds before its latest start, at most slack"
+    )
+
+    @property
+    def alters_per_look(self) -> int:
+        return max(1, self.alters_per_minute * self.every // 60)
+
+
+def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
+    """Return whether guard or order reads promised starts."""
+    return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.ordering is not None)
+
+
+def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
+    """Return whether a preset that needs the guard has none."""
+    return PRESETS[policy.preset].needs_guard and not (live.mode == "on" and live.guard is not None)
+
+
+def inert(policy: SitePolicy, live: LiveOptions) -> str:
+    """Return what the settings name that cannot act, because live values are not on, and what to do; empty: nothing.
+
+    ``guard = "off"`` says that no guard is wanted: only where nothing would be left of the preset, it is an error.
+    """
+    if policy.mode != "on":
+        return ""
+    wanted = ["the guard"] if live.guard is not None else []
+    wanted += ["slack"] if live.slack is not None else []
+    if wanted and live.mode != "on":
+        effect = ", so waiting jobs are planned with their walltimes" if unguarded(policy, live) else ""
+        otherwise = ', or guard = "off" where no guard is wanted' if live.guard is not None else ""
+        return (
+            f"{_named(policy)}: {' and '.join(wanted)} {'need' if len(wanted) > 1 else 'needs'} live values, and they "
+            f'are {live.mode}{effect}: set mode = "on" in [live], see deploy/LIVE.md{otherwise}'
+        )
+    if live.slack is not None and (without := _slack_without(policy)):
+        return f'{_named(policy)}: slack in [live] has no effect: {without}, or set slack = "off"'
+    if unguarded(policy, live) and PRESETS[policy.preset].order is None:
+        return (
+            f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes, and nothing "
+            'changes: set mode = "on" in [live], without guard = "off"'
+        )
+    return ""
+
+
+def _slack_without(policy: SitePolicy) -> str:
+    if policy.ordering is None:
+        return "jobs keep the order of the queue; choose the preset balanced or order"
+    try:
+        import numpy  # noqa: F401  # the plan by order of arrival is simulated
+    except ImportError as error:
+        return what_to_install(error)
+    return ""
+
+
+def without_live(policy: SitePolicy, live: LiveOptions) -> str:
+    """Return what does not work because of the settings of live values, and what to do; empty: everything works."""
+    if policy.mode == "on" and unguarded(policy, live) and not inert(policy, live):
+        return (
+            f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes; with "
+            'mode = "on" in [live], without guard = "off", they are not'
+        )
+    return inert(policy, live)
+
+
+def _named(policy: SitePolicy) -> str:
+    return f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
+
+
+def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:
+    """Return the policy as it acts: without its guard a preset that needs one plans waiting jobs with walltimes.
+
+    A short waiting value lets jobs be backfilled that outlive it.  Only the guard ends the delay of the top job.
+    """
+    if not unguarded(policy, live):
+        return policy
+    rules = tuple(
+        rule if rule.waiting in (None, KEEP) else rule.model_copy(update={"waiting": WALLTIME}) for rule in policy.rules
+    )
+    return policy.model_copy(update={"waiting": WALLTIME, "rules": rules})
+
+
+def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tuple[SitePolicy, LiveOptions]:
+    """Return the policy as it acts, and the options of live values.
+
+    :param policy: the table ``[policy]`` of the settings.
+    :param live: the table ``[live]``.
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    site = site_policy(policy)
+    options = live_options(live, site.preset)
+    return effective_policy(site, options), options
+
+
+def live_options(values: Mapping[str, object], preset: object = None) -> LiveOptions:
+    """The options of the table ``[live]``.
+
+    :param preset: of the policy; safe, balanced and order have a guard.
+    :raises UsageError: names the key and what is wrong with its value.
+    """
+    return validate(LiveOptions, "live", {"guard": guard_of(preset), **values})

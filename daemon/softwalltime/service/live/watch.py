@@ -1,0 +1,271 @@
+"""The jobs of a server as of the last look; a look reads details of those jobs only that were modified since."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from softwalltime.accounting.attributes import NAMES, converted, submission_of
+from softwalltime.accounting.conversions import epoch, walltime, whole
+from softwalltime.core.jobs import Submission
+from softwalltime.service.live.agent import ORDERING_RESOURCE
+from softwalltime.service.live.ifl import Attributes
+
+T = TypeVar("T")
+
+WAITS = "Q"
+"""State of a job that waits."""
+SETTLING = 2
+"""Seconds after a modification in which a job's details are read again at the next look."""
+STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
+"""Jobs whose state or details are read in one request: it takes the server about 1 ms, and then others have a turn."""
+UNKNOWN_ARRAY = 10
+"""Jobs that an array counts for that was not read before."""
+
+
+class JobSource(Protocol):
+    """Reads attributes of jobs, as :class:`softwalltime.service.live.connection.PbsConnection` does."""
+
+    def ids(self) -> list[str]:
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole."""
+
+    def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
+        """Return attributes of jobs by job id."""
+
+
+class Extra(NamedTuple):
+    """Attributes that are read of some jobs only: of those for which ``needed`` is true, by what was read of them."""
+
+    names: tuple[str, ...]
+    needed: Callable[[Attributes], bool]
+
+
+class JobWatcher(Generic[T]):
+    """What is made of each job of a server.
+
+    The server answers one client at a time, and each attribute of a job costs it about half a microsecond.  So a look
+    asks for few attributes, in requests of about 1 ms: first for the ids, then for the state of the jobs that were
+    there at the last look, for everything of the others, and for the details of those that were modified.
+
+    :param state: attributes that are read of all jobs at each look; ``mtime`` is among them.
+    :param details: attributes that change only together with ``mtime``.
+    :param wanted: whether a job is, by its id and state attributes.
+    :param make: makes a job of its id and all attributes.
+    :param update: returns the job with other state attributes.
+    :param subjobs: whether subjobs of arrays are read too.
+    :param extras: further details, each of some jobs only.
+    """
+
+    def __init__(
+        self,
+        source: JobSource,
+        state: Sequence[str],
+        details: Sequence[str],
+        wanted: Callable[[str, Attributes], bool],
+        make: Callable[[str, Attributes], T],
+        update: Callable[[T, Attributes], T],
+        *,
+        subjobs: bool = False,
+        extras: Sequence[Extra] = (),
+    ) -> None:
+        self._source = source
+        self._state = tuple(state)
+        self._details = tuple(details)
+        self._wanted = wanted
+        self._make = make
+        self._update = update
+        self._subjobs = subjobs
+        self._extras = tuple(extras)
+        self._known: dict[str, tuple[int, T]] = {}
+        self._listed: frozenset[str] = frozenset()
+        self._sizes: dict[str, int] = {}
+        self._read_at = 0
+
+    def look(self, now: int) -> list[T]:
+        """Return the wanted jobs in the server's order.
+
+        :param now: epoch seconds.
+        :raises IflError: if PBS cannot be read.
+        """
+        listed = self._source.ids()
+        # PBS's times are whole seconds: a job may have been modified again in the second in which it was read.
+        settled = self._read_at - SETTLING
+        old, known_ids = self._known, self._listed
+        states: dict[str, Attributes] = {}
+        details: dict[str, Attributes] = {}
+        for known, ids in groupby(listed, key=known_ids.__contains__):
+            if known:
+                states |= self._read(self._state, ids, STATES_AT_ONCE)
+                continue
+            # One request instead of two, as all is to be read.
+            read = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
+            states |= read
+            details |= read
+        sizes = _array_sizes(states)
+        states = {job_id: state for job_id, state in states.items() if self._wanted(job_id, state)}
+        stale = [
+            job_id
+            for job_id, state in states.items()
+            if job_id not in details
+            and (job_id not in old or old[job_id][0] != modified(state) or modified(state) >= settled)
+        ]
+        again = self._with_extras(self._read(("job_state", *self._details), stale, DETAILS_AT_ONCE))
+        details |= again
+        ended = set(stale) - again.keys()
+        known_jobs: dict[str, tuple[int, T]] = {}
+        for job_id, state in states.items():
+            if job_id in ended:
+                continue
+            if job_id in details:
+                job = self._make(job_id, details[job_id] | state)
+            else:
+                job = self._update(old[job_id][1], state)
+            known_jobs[job_id] = modified(state), job
+        # Only a whole look counts: after a failure the next one reads what this one has not taken in.
+        self._known, self._listed, self._read_at = known_jobs, frozenset(listed), now
+        self._sizes = sizes
+        return [job for _, job in known_jobs.values()]
+
+    def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
+        jobs: dict[str, Attributes] = {}
+        for part in _parts(ids, at_once, self._weight):
+            jobs |= self._source.jobs(names, part, subjobs=self._subjobs)
+        return jobs
+
+    def _weight(self, job_id: str) -> int:
+        return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
+
+    def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:
+        for names, needed in self._extras:
+            wanting = [job_id for job_id, attributes in jobs.items() if needed(attributes)]
+            for job_id, more in self._read(names, wanting, DETAILS_AT_ONCE).items():
+                if job_id in jobs:
+                    jobs[job_id] |= more
+        return jobs
+
+
+def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
+    """Yield parts that count for so many jobs at most, or are one array that counts for more."""
+    part: list[str] = []
+    total = 0
+    for job_id in ids:
+        total += weight(job_id)
+        if part and total > at_once:
+            yield part
+            part, total = [], weight(job_id)
+        part.append(job_id)
+    if part:
+        yield part
+
+
+def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
+    """Return for each array how many jobs the server returns: it and its subjobs that wait no more.
+
+    Those that wait are added by PBS's library.  Those that have ended remain as long as the array.
+
+    >>> queued, ended = {"job_state": "Q"}, {"job_state": "X"}
+    >>> _array_sizes({"5[].srv": queued, "5[1].srv": ended, "5[2].srv": queued, "6.srv": queued})
+    {'5[].srv': 2}
+    """
+    sizes: Counter[str] = Counter()
+    for job_id, state in states.items():
+        number, bracket, rest = job_id.partition("[")
+        index, _, server = rest.partition("]")
+        if bracket and not (index and state.get("job_state") == WAITS):
+            sizes[f"{number}[]{server}"] += 1
+    return dict(sizes)
+
+
+def modified(attributes: Mapping[str, str]) -> int:
+    """Return PBS's ``mtime``, epoch seconds; 0 if it cannot be read."""
+    return converted(attributes.get("mtime"), epoch) or 0
+
+
+STATE = ("job_state", "mtime", "estimated")
+"""Attributes that change while a job waits and runs: reading them costs the server 2 to 3 microseconds a job."""
+DETAILS = (*(name for name in NAMES if name != "Job_Owner"), "ctime", "Resource_List")
+"""Attributes that change only when the job is altered, moved or started, and ``mtime`` with them."""
+PENDING = "QHWT"
+"""States, one letter each, of jobs that have not started (H: held, W: delayed, T: on the way to another queue)."""
+OWNER = Extra(("Job_Owner",), lambda job: "euser" not in job)
+"""Until an execution queue has accepted a job it has no euser, and its owner is its user."""
+START = Extra(("stime",), lambda job: job.get("job_state", "") not in PENDING)
+"""A job that has started has a start, which changes only together with ``mtime``."""
+BEGUN = "B"
+"""State of an array of which a part has started; it waits too."""
+WAITING, RUNNING, HELD = "QB", "RS", "HW"
+"""States, one letter each, of jobs that may start (B: an array of which a part has started), of jobs that hold their
+processors (S: suspended, its time goes on), and of jobs that may not start now (W: before its time)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerJob:
+    """A job that waits, is held, or runs.
+
+    ``soft_walltime`` is in seconds, ``None`` for none.  ``started`` and ``promised`` (``estimated.start_time``, which
+    the scheduler gives to its top jobs) are epoch seconds, ``None`` for a job that waits or has no promise.
+    ``modified`` is PBS's ``mtime``.  ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds,
+    ``None`` for none; 0 for one that was taken away.
+    """
+
+    submission: Submission
+    state: str
+    soft_walltime: int | None
+    started: int | None
+    promised: int | None
+    modified: int
+    ordering: int | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job id; of an array that of the whole, such as ``5[].srv``."""
+        return self.submission.job_id
+
+    @property
+    def waits(self) -> bool:
+        """Whether the scheduler may start it; a held job does not."""
+        return self.state in WAITING
+
+    @property
+    def runs(self) -> bool:
+        return self.state in RUNNING
+
+
+class ServerJobs(JobWatcher[ServerJob]):
+    """The jobs of a server that wait, are held, or run; subjobs of arrays are left out."""
+
+    def __init__(self, source: JobSource) -> None:
+        super().__init__(source, STATE, DETAILS, _is_wanted, live_job, _with_state, extras=[OWNER, START])
+
+
+def _is_wanted(_job_id: str, state: Attributes) -> bool:
+    return state.get("job_state", "") in WAITING + RUNNING + HELD
+
+
+def _with_state(job: ServerJob, state: Attributes) -> ServerJob:
+    return replace(job, state=state["job_state"], promised=_promise(state))
+
+
+def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
+    """Return a job from its attributes; a value that cannot be read counts as missing."""
+    resources = {
+        name.removeprefix("Resource_List."): value
+        for name, value in attributes.items()
+        if name.startswith("Resource_List.")
+    }
+    state = attributes.get("job_state", "")
+    return ServerJob(
+        submission_of(job_id, converted(attributes.get("ctime"), epoch) or 0, attributes, resources),
+        state,
+        converted(resources.get("soft_walltime"), walltime),
+        converted(attributes.get("stime"), epoch) if state in RUNNING + BEGUN else None,
+        _promise(attributes),
+        modified(attributes),
+        converted(resources.get(ORDERING_RESOURCE), whole),
+    )
+
+
+def _promise(attributes: Mapping[str, str]) -> int | None:
+    waits = attributes.get("job_state", "") in WAITING
+    return converted(attributes.get("estimated.start_time"), epoch) if waits else None

@@ -1,0 +1,289 @@
+"""A user's own jobs as :mod:`.process` knows them: waiting, running, ended, and requests that are too long."""
+
+import json
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, time, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from softwalltime.core.errors import SoftwalltimeError
+
+VERSION = 1
+"""Of the answer; a client of another version refuses it."""
+
+Range = tuple[int, int]
+
+SOCKET = Path("/run/softwalltime-me.sock")
+"""The socket of softwalltime-me.socket; only root can put another one there."""
+TIMEOUT = 5.0
+"""Seconds for each step."""
+LONGEST = 64 << 20
+"""Bytes of an answer: far more than the jobs of one user take."""
+_ROOT = "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)"
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Probabilities of a start by the ends of both ranges and the expected start, in order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A waiting job; times in epoch seconds, durations in seconds."""
+
+    job: str
+    """Job id; of an array without a forecast that of the whole."""
+    name: str
+    """Job name."""
+    queue: str
+    """Queue of the job."""
+    ncpus: int | None
+    """Number of processors requested."""
+    ngpus: int | None
+    """Number of GPUs requested."""
+    mem: int | None
+    """Memory requested, bytes."""
+    walltime: int | None
+    """Requested walltime; null: no limit."""
+    submitted: int
+    """Submission time."""
+    expected: int | None
+    """Expected start; null: no forecast, see waits_for."""
+    range50: Range | None
+    """Range that holds the start with a probability of 50%."""
+    range90: Range | None
+    """Range that holds the start with a probability of 90%."""
+    runtime: int | None
+    """Predicted runtime, the median; null: not predicted."""
+    runtime90: Range | None
+    """Range that holds the runtime with a probability of 90%."""
+    waits_for: str
+    """What the job waits for, or why there is no forecast."""
+    forecast_at: int | None
+    """Time of the forecast; null: no forecast."""
+    suggested: int | None
+    """Shorter walltime for which its start was forecast too; null: none."""
+    sooner: int | None
+    """By how much sooner it would probably start with that one; null: not known."""
+    today: float | None = None
+    """Probability that it starts before midnight, local time, from 0.05 to 0.95; null: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A running job; times in epoch seconds, durations in seconds."""
+
+    job: str
+    """Job id."""
+    name: str
+    """Job name."""
+    queue: str
+    """Queue of the job."""
+    ncpus: int | None
+    """Number of processors requested."""
+    ngpus: int | None
+    """Number of GPUs requested."""
+    mem: int | None
+    """Memory requested, bytes."""
+    walltime: int | None
+    """Requested walltime; null: no limit."""
+    started: int
+    """Start time."""
+    expected_end: int | None
+    """Expected end; null: not predicted."""
+    range90: Range | None
+    """Range that holds the end with a probability of 90%."""
+    latest_end: int | None
+    """Start plus walltime; null: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job that ended; times in epoch seconds, durations in seconds."""
+
+    job: str
+    """Job id."""
+    name: str
+    """Job name."""
+    queue: str
+    """Queue from which it ran."""
+    state: str
+    """How it ended."""
+    ncpus: int | None
+    """Number of processors requested."""
+    ngpus: int | None
+    """Number of GPUs requested."""
+    mem: int | None
+    """Memory requested, bytes; null: not recorded."""
+    mem_used: int | None
+    """Memory used, bytes; null: not recorded."""
+    cput: int | None
+    """Processor time used; null: not recorded."""
+    walltime: int | None
+    """Requested walltime; null: no limit."""
+    runtime: int
+    """Runtime."""
+    submitted: int
+    """Submission time."""
+    wait: int | None
+    """Time from when it could run until its start; null: never started."""
+    started: int | None
+    """Start time; null: never started."""
+    ended: int
+    """End time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongRequest:
+    """A walltime in whose place a shorter one would have been enough, in seconds."""
+
+    walltime: int
+    """The requested walltime."""
+    jobs: int
+    """Number of jobs with it that ended."""
+    suggested: int
+    """Walltime to request instead."""
+    longer: int
+    """How many of the jobs ran longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerForecast:
+    """The newest forecast of a server's jobs."""
+
+    server: str
+    """Name of the server."""
+    forecast_at: int
+    """Time of the forecast, epoch seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJobs:
+    """The jobs of one user."""
+
+    COLUMNS: ClassVar = (
+        "kind", "job", "name", "queue", "ncpus", "ngpus", "mem", "walltime", "submitted", "started", "expected",
+        "range90_from", "range90_to", "today", "waits_for", "latest_end", "ended", "runtime", "mem_used", "cput",
+        "wait", "state",
+    )  # fmt: skip
+
+    user: str
+    """The user; empty: no job of his is known."""
+    read_at: int
+    """Time at which the store was read, epoch seconds; 0: never."""
+    problem: str
+    """What is wrong at this moment; empty: nothing."""
+    forecasts: tuple[ServerForecast, ...]
+    """The newest forecasts; none: the site publishes none, or no job waits or runs."""
+    days: int
+    """Days of which ended jobs are counted."""
+    waiting_jobs: int
+    """Number of waiting jobs."""
+    waiting: tuple[WaitingJob, ...]
+    """The waiting jobs, the first expected starts first, at most 5,000."""
+    running_jobs: int
+    """Number of running jobs."""
+    running: tuple[RunningJob, ...]
+    """The running jobs, the first expected ends first, at most 5,000."""
+    ended_jobs: int
+    """Number of jobs that ended in these days."""
+    ended: tuple[EndedJob, ...]
+    """The last 20 of them, the newest first."""
+    requests: tuple[LongRequest, ...]
+    """Requested walltimes that are too long, by the jobs of these days."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row for each job; ``expected`` is the start of a waiting job and the end of a running one."""
+        jobs: Iterable[WaitingJob | RunningJob | EndedJob] = (*self.waiting, *self.running, *self.ended)
+        for job in jobs:
+            values = asdict(job)
+            begin, end = values.get("range90") or (None, None)
+            kind = {WaitingJob: "waits", RunningJob: "runs", EndedJob: "ended"}[type(job)]
+            yield {"expected": values.get("expected_end")} | values | {
+                "kind": kind, "range90_from": begin, "range90_to": end,
+            }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, text: bytes | bytearray) -> Self:
+        """Return the jobs in an answer.
+
+        :raises ValueError: if it is no answer of this version.
+        """
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if values.pop("v") != VERSION:
+                raise ValueError("another version")
+            kinds = {
+                "forecasts": ServerForecast, "waiting": WaitingJob, "running": RunningJob, "ended": EndedJob,
+                "requests": LongRequest,
+            }  # fmt: skip
+            rows: dict[str, Any] = {
+                name: tuple(kind(**_ranges(row)) for row in values.pop(name)) for name, kind in kinds.items()
+            }
+            return cls(**values, **rows)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def _ranges(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+def chance_by(job: WaitingJob, moment: int) -> float | None:
+    """Return the probability that a job starts by a moment, straight between the known ones.
+
+    Nothing is known of what is below 0.05 and above 0.95: these stand for it.  ``None``: there is no range.
+
+    :param moment: epoch seconds.
+    """
+    if job.expected is None or job.range50 is None or job.range90 is None or job.range90[0] == job.range90[1]:
+        return None
+    ends = (job.range90[0], job.range50[0], job.expected, job.range50[1], job.range90[1])
+    chance = SHARES[0]
+    for (begin, low), (end, high) in pairwise(zip(ends, SHARES, strict=True)):
+        if moment >= end:
+            chance = high
+        elif moment > begin:
+            return low + (high - low) * (moment - begin) / (end - begin)
+    return chance
+
+
+def next_midnight(now: int) -> int:
+    """Return the end of the day of ``now``, local time (both epoch seconds)."""
+    tomorrow = datetime.fromtimestamp(now).astimezone().date() + timedelta(days=1)
+    return int(datetime.combine(tomorrow, time()).astimezone().timestamp())
+
+
+class NoOwnJobsError(SoftwalltimeError):
+    """Nobody tells a user about his jobs; the message says who must act."""
+
+
+def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
+    """Return the jobs of this process's user.
+
+    :raises NoOwnJobsError: says what to do, and who.
+    """
+    received = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(TIMEOUT)
+            client.connect(str(path))
+            while len(received) < LONGEST and (part := client.recv(1 << 20)):
+                received += part
+    except FileNotFoundError as error:
+        raise NoOwnJobsError(f"{path}: not there: this host does not offer it, or it is stopped; {_ROOT}") from error
+    except TimeoutError as error:
+        raise NoOwnJobsError(f"{path}: no answer within {TIMEOUT:g} s: ask again; then {_ROOT}") from error
+    except OSError as error:
+        raise NoOwnJobsError(f"{path}: nobody answers: {error.strerror or error}; {_ROOT}") from error
+    if not received.endswith(b"\n"):
+        raise NoOwnJobsError(f"{path}: the answer was cut off: ask again in some seconds; then {_ROOT}")
+    try:
+        found = OwnJobs.from_json(received)
+    except ValueError as error:
+        raise NoOwnJobsError(
+            f"{path}: the answer is of another version than this command: {_ROOT.replace('status', 'restart')}"
+        ) from error
+    if not found.read_at:
+        raise NoOwnJobsError(found.problem)
+    return found

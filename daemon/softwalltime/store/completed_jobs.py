@@ -1,0 +1,271 @@
+"""Write completed jobs and interrupted runs to the store; read completed jobs."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Self
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    MetaData,
+    Select,
+    Table,
+    and_,
+    case,
+    func,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from softwalltime.core.errors import StoreError
+from softwalltime.core.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Submission, Values, job_of, whole_array
+from softwalltime.core.states import state_of
+from softwalltime.store.connections import driver_connection, lock
+from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
+from softwalltime.store.queries import query
+from softwalltime.store.tables import (
+    NEVER_STARTED,
+    completed_jobs,
+    interrupted_runs,
+    job_scripts,
+    start_or_never,
+)
+
+# The hook records scripts, before or after the job's end is read; no accounting record has them.
+script = func.coalesce(job_scripts.c.script, "").label("script")
+"""The script in a query that joins :func:`of_jobs`; empty: unknown."""
+
+
+def of_jobs(jobs: Table) -> ColumnElement[bool]:
+    """The condition of the outer join with a table of jobs."""
+    job_id = jobs.columns.job_id
+    array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
+    return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
+
+
+def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
+    """Store the scripts of those submissions that have one and an id of at most ``LONGEST_NAME`` characters."""
+    scripts = {
+        (of.submitted, job_id): storable_text(of.script)
+        for of in submissions
+        if of.script and 0 < len(job_id := storable_text(whole_array(of.job_id))) <= LONGEST_NAME
+    }
+    if scripts:
+        # In one order, so that two writers of the same jobs do not wait for each other.
+        keys = sorted(scripts)
+        values = {"ctime": [key[0] for key in keys], "job_id": [key[1] for key in keys]}
+        connection.execute(query("add_scripts"), {**values, "script": [scripts[key] for key in keys]})
+
+
+_CHUNK = 100
+"""Jobs fetched at once: psycopg converts them in one step, in which the daemon answers nobody."""
+
+_numbers = count(1)
+
+_columns = completed_jobs.columns
+job_columns = tuple(script if field.name == "script" else _columns[field.column] for field in FIELDS)
+"""Columns of a job in :data:`jobs_read`, in the order of its values."""
+jobs_read = completed_jobs.outerjoin(job_scripts, of_jobs(completed_jobs))
+"""Completed jobs with their scripts."""
+submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name != "script")
+"""Columns of a job's submission, in the order of its fields, but for the script; current_jobs has the same ones."""
+# Columns that are written; the state follows from the others and is never read.
+_WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name != "script"), _columns.state)
+_NAMES = [column.name for column in _WRITTEN]
+_LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
+
+# Places among the values of a job.
+_PLACES = [field.column for field in FIELDS]
+_SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
+_NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
+
+# Staging table of one call, from which known jobs are left out.
+_incoming = Table(
+    "softwalltime_incoming",
+    MetaData(),
+    *(Column(column.name, column.type) for column in _WRITTEN),
+    prefixes=["TEMPORARY"],
+)
+
+
+class UnstorableJobError(StoreError):
+    """A job has a value that PostgreSQL cannot store; ``job`` is the job, ``field`` the column."""
+
+    def __init__(self, job: CompletedJob, field: str) -> None:
+        super().__init__(
+            f"job {job.submission.job_id[:60]} of server {job.server[:60]} cannot be stored: its {field} is larger "
+            "than PostgreSQL can store; leave the job out"
+        )
+        self.job = job
+        self.field = field
+
+    def __reduce__(self) -> tuple[type[Self], tuple[CompletedJob, str]]:
+        return type(self), (self.job, self.field)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedJobs:
+    """Jobs in COPY's text format, cheap to pass to another process; the conversion is most of the work."""
+
+    count: int
+    text: str
+    first: tuple[str, str, int]
+    """Server, job id and start of the first one."""
+
+
+def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
+    """Convert jobs for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
+
+    :param jobs: the values of each.
+    :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
+    """
+    texts = CopyTexts(NULL)
+    first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
+    text = "".join([_line(job, texts) for job in jobs])
+    if max(map(len, texts)) > LONGEST_NAME:
+        _refuse_long_names(jobs)
+    return PreparedJobs(len(jobs), text, first)
+
+
+def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+    """Store those jobs that are not known yet, in the order given; return how many were stored.
+
+    Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
+    is kept.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
+
+    :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
+    """
+    prepared = [jobs for jobs in prepared if jobs.count]
+    if not prepared:
+        return 0
+    count = sum(jobs.count for jobs in prepared)
+    try:
+        return _add(connection, prepared[0].first, count, [jobs.text for jobs in prepared])
+    except psycopg.errors.NumericValueOutOfRange as error:
+        raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
+
+
+def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
+    """Yield all jobs, ordered by end time, then by the order in which they were stored.
+
+    Memory is bounded; the transaction must stay open until the end.
+    """
+    wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
+    yield from map(job_of, stream(connection, wanted))
+
+
+def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query, fetched some at a time; the transaction must stay open until the end."""
+    query = wanted.compile(dialect=connection.dialect)
+    # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
+    with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:
+        cursor.itersize = _CHUNK
+        cursor.execute(str(query), query.params)
+        yield from cursor
+
+
+def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
+    """Store the runs that are not known yet."""
+    if runs:
+        lock(connection)
+        connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_interrupted(run) for run in runs])
+
+
+def vacuum_analyze(engine: Engine) -> None:
+    """Run VACUUM ANALYZE on the completed jobs after a bulk load: some seconds for millions.
+
+    Before it, the planner has no statistics and index-only scans read the table.  Autovacuum does the same within some
+    minutes, but an embedded PostgreSQL rarely runs that long.
+    """
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
+
+
+def _key(job: Values) -> tuple[str, str, int]:
+    start = job[_START]
+    return storable_text(job[_SERVER]), storable_text(job[_JOB_ID]), NEVER_STARTED if start is None else start
+
+
+def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
+    server, job_id, start = key
+    same = select(_columns.id).where(_columns.job_id == job_id, _columns.server == server, start_or_never == start)
+    return connection.execute(same).first() is not None
+
+
+def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
+    lock(connection)
+    if not _is_known(connection, first):
+        # Directly into the table: the fastest way, correct unless a job is known or occurs twice.
+        try:
+            with connection.begin_nested():
+                _copy(connection, completed_jobs, written)
+        except psycopg.errors.UniqueViolation:
+            pass
+        else:
+            return count
+    with connection.begin_nested():
+        _incoming.create(connection)
+        _copy(connection, _incoming, written)
+        unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
+        stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
+        _incoming.drop(connection)
+        return stored
+
+
+def _copy(connection: Connection, table: Table, written: Sequence[str]) -> None:
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
+        sql.Identifier(*filter(None, (table.schema, table.name))),
+        sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
+        sql.Literal(NULL),
+    )
+    with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for text in written:
+            copy.write(text)
+
+
+def _line(job: Values, texts: CopyTexts) -> str:
+    """Return the job in COPY's text format, in the order of ``_WRITTEN``; unrolled: a loop takes twice as long."""
+    (
+        job_id, user, submitted, walltime, group, project, account, job_name, queue, min_walltime, max_walltime,
+        ncpus, nodect, ngpus, mem, select_spec, place, interactive, _,
+        server, start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput, mem_used,
+    ) = job  # fmt: skip
+    return _LINE % (
+        texts[job_id], texts[user], submitted, walltime, texts[group], texts[project], texts[account], texts[job_name],
+        texts[queue], min_walltime, max_walltime, ncpus, nodect, ngpus, mem, texts[select_spec], texts[place],
+        interactive, texts[server], start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput,
+        mem_used, state_of(exit_status, runtime, walltime, start),
+    )  # fmt: skip
+
+
+def _refuse_long_names(jobs: Sequence[Values]) -> None:
+    for job in jobs:
+        for place in _NAMED:
+            # As stored: escaped characters make it longer.
+            if len(storable_text(job[place])) > LONGEST_NAME:
+                raise UnstorableJobError(job_of(job), FIELDS[place].column)
+
+
+def _interrupted(run: CompletedJob) -> dict[str, object]:
+    of = run.submission
+    return {
+        "start_time": NEVER_STARTED if run.start is None else run.start,
+        "end_time": run.end,
+        "walltime": of.walltime,
+        "soft_walltime": run.soft_walltime,
+        "runtime": run.runtime,
+        "exit_status": run.exit_status,
+        "run_count": run.run_count,
+        "state": run.state,
+        "server": storable_text(run.server),
+        "job_id": storable_text(of.job_id),
+        "user_name": storable_text(of.user),
+        "project": storable_text(of.project),
+        "queue": storable_text(of.queue),
+    }

@@ -1,0 +1,119 @@
+"""Jobs from which predictors learn: the history at their start, then new jobs; the states that count, for SQL."""
+
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Subquery,
+    any_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    true,
+    union,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from softwalltime.core.jobs import CompletedJob, job_of
+from softwalltime.core.states import TEACHING, State
+from softwalltime.store.completed_jobs import job_columns, jobs_read, stream
+from softwalltime.store.connections import lock
+from softwalltime.store.tables import completed_jobs, job_state, teaching_states
+
+_jobs = completed_jobs.columns
+
+
+def last_id(connection: Connection) -> int:
+    """Return the id of the newest job, 0 if there is none; all jobs with ids up to it are committed."""
+    newest: int = connection.execute(select(func.coalesce(func.max(_jobs.id), 0))).scalar_one()
+    return newest
+
+
+def newest_job(connection: Connection) -> tuple[str, int | None, str] | None:
+    """Return user, walltime (seconds) and project of the job that was stored last, ``None`` if there is none."""
+    newest = select(_jobs.user_name, _jobs.walltime, _jobs.project).order_by(_jobs.id.desc()).limit(1)
+    row = connection.execute(newest).first()
+    return None if row is None else (row.user_name, row.walltime, row.project)
+
+
+def read_history(
+    connection: Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
+) -> Iterator[CompletedJob]:
+    """Yield each user's last ``per_user`` jobs that ran, the last ``per_user`` that also had a walltime, and all jobs
+    that ended at ``since`` (epoch seconds) or later, ordered by end time.
+
+    :param per_user: ``None`` for all jobs; 0 for none by user.
+    :param since: ``None`` for none by time.
+    :param now: the last jobs are those that ended by this time; jobs that ended later are added to them.
+    :param teaching: states of the jobs that count.
+    """
+    wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
+    if per_user is not None:
+        since = now + 1 if since is None else min(since, now + 1)
+        # Two queries: of one for both PostgreSQL would read all jobs, 10 s for 10,000,000.
+        chosen = _chosen(per_user, since, now, _teaches(teaching))
+        older = jobs_read.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
+        yield from map(job_of, stream(connection, wanted.select_from(older)))
+        wanted = wanted.where(_jobs.end_time >= since)
+    yield from map(job_of, stream(connection, wanted.select_from(jobs_read)))
+
+
+def last_ended_since(connection: Connection, count: int, now: int) -> int:
+    """Return since when the last ``count`` jobs ended, epoch seconds; 0 where there are no more of them.
+
+    :param now: the last jobs are those that ended by this time.
+    """
+    ends = select(_jobs.end_time).where(_jobs.end_time <= now).order_by(_jobs.end_time.desc())
+    since: int | None = connection.execute(ends.offset(count).limit(1)).scalar_one_or_none()
+    return 0 if since is None else since + 1
+
+
+def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
+    return _jobs.state == any_(cast([state.value for state in teaching], ARRAY(job_state)))
+
+
+def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -> Subquery:
+    """Select each user's last jobs by ``now``, of them those that ended before ``since``."""
+    # Skip from user to user through the index, without reading their other jobs.
+    first = select(func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
+    users = first.cte("users", recursive=True)
+    following = (
+        select(func.min(_jobs.user_name)).where(_jobs.runtime > 0, _jobs.user_name > users.c.user_name)
+    ).scalar_subquery()
+    users = users.union_all(select(following).where(users.c.user_name.is_not(None)))
+    parts = []
+    for condition in (teaches, teaches & (_jobs.walltime > 0)):
+        last = (
+            select(_jobs.end_time, _jobs.id)
+            .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
+            .order_by(_jobs.end_time.desc())
+            # With all jobs of the same second: predictors order them by columns that the index does not include.
+            .fetch(literal(per_user), with_ties=True)
+            .lateral()
+        )
+        last_jobs = select(last.c.end_time, last.c.id).select_from(users.join(last, true()))
+        parts.append(last_jobs.where(last.c.end_time < since))
+    return union(*parts).subquery("chosen")
+
+
+def read_new(connection: Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
+    """Yield all jobs with ids above ``after``, each with its id, in the order in which they were committed."""
+    wanted = select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after).order_by(_jobs.id)
+    for number, *row in stream(connection, wanted):
+        yield number, job_of(row)
+
+
+def set_teaching(connection: Connection, states: Collection[State]) -> bool:
+    """Store the job states from which the predictors in SQL learn; return whether they changed."""
+    known = set(connection.execute(select(teaching_states.c.state)).scalars())
+    if known == set(states):
+        return False
+    lock(connection)
+    connection.execute(delete(teaching_states))
+    if states:
+        connection.execute(insert(teaching_states), [{"state": state.value} for state in states])
+    return True
