@@ -200,5 +200,5 @@ def test_a_schedule_can_be_made_with_an_own_predictor() -> None:
 
 
 def test_signature_and_help_are_those_of_the_function() -> None:
-    assert list(inspect.signature(softwalltime.measure.replay).parameters)[:2] == ["jobs", "predictors"]
-    assert "Replay recorded jobs through predictors" in pydoc.render_doc(softwalltime.measure.replay)
+    assert list(inspect.signature(softwalltime.replay).parameters)[:2] == ["jobs", "predictors"]
+    assert "Replay recorded jobs through predictors" in pydoc.render_doc(softwalltime.replay)

@@ -97,7 +97,7 @@ def test_a_command_that_a_signal_ends_exits_with_1(number: signal.Signals) -> No
 @pytest.mark.parametrize("service", [["serve"], ["ingest", "--follow", "."]])
 def test_a_service_that_is_stopped_while_it_starts_has_not_failed(service: list[str]) -> None:
     signalled = (
-        "import os, signal, sys; from softwalltime import settings; from softwalltime.cli import main; "
+        "import os, signal, sys; from softwalltime.core import settings; from softwalltime.cli import main; "
         "settings.load_settings = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM); main(sys.argv[1:])"
     )
     done = subprocess.run([sys.executable, "-c", signalled, *service], capture_output=True, text=True, check=False)

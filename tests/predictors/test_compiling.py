@@ -24,7 +24,7 @@ def test_numbers_of_other_modules_are_not_taken_from_an_older_version(tmp_path: 
     shutil.copytree(
         ROOT / "daemon" / "softwalltime", tmp_path / "softwalltime", ignore=shutil.ignore_patterns("__pycache__")
     )
-    constants = tmp_path / "softwalltime" / "predictors" / "learned" / "user_jobs.py"
+    constants = tmp_path / "softwalltime" / "predict" / "predictors" / "learned" / "user_jobs.py"
 
     def rows() -> int:
         env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -6,7 +6,9 @@ from tests.samples import ROOT
 
 PAGE = (ROOT / "deploy" / "USERS.md").read_text()
 SOURCES = " ".join(
-    path.read_text() for folder in ("users", "cli") for path in (ROOT / "daemon" / "softwalltime" / folder).glob("*.py")
+    path.read_text()
+    for folder in ("service/users", "cli")
+    for path in (ROOT / "daemon" / "softwalltime" / folder).glob("*.py")
 )
 
 
