@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import WAITING
+from tests.acceptance.conftest import DEFAULTS, WAITING
 from tests.acceptance.lab import HOOK, Lab
 
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
@@ -110,7 +110,7 @@ def test_a_starting_job_is_raised_to_its_walltime(lab: Lab, hook: None) -> None:
 
 
 def test_requests_at_starts_can_be_disabled(lab: Lab, install: Install) -> None:
-    install(runjob="never")
+    install(events={**DEFAULTS["events"], "runjob": False})
     job = lab.qsub("-q", "short", "-l", "walltime=600")
     lab.wait(job, "R")
     assert lab.soft(job) == WAITING
