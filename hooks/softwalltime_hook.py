@@ -8,7 +8,7 @@ The hook runs inside pbs_server, as root, on an embedded interpreter, and the wh
 - Python 3.6 and its standard library only: other extensions do not survive the restarts of PBS's interpreter.
 - It accepts every request: an unhandled exception would reject the user's qsub.
 - One deadline, on a monotonic clock, limits the total wait.
-- Every soft walltime passes ``Facts.fitted``: PBS checks none at postqueuejob and runjob, and 0 kills the scheduler.
+- Every soft walltime passes ``Job.fitted``: PBS checks none at postqueuejob and runjob, and 0 kills the scheduler.
 """
 
 # ruff: noqa: PTH105, PTH114, PTH116, PTH120, PTH123, UP041 - on Python 3.6 socket.timeout is not TimeoutError; pathlib loads slowly.
@@ -32,7 +32,7 @@ if __name__ == "builtins":
             _kept.code = _code
             exec(_code, _kept.__dict__)  # noqa: S102 - the code of this file
             sys.modules["softwalltime_hook_kept"] = _kept
-        _kept.Run(pbs, time.time()).run()
+        _kept.run(pbs, time.time())
     except BaseException as _error:  # PBS's alarm raises KeyboardInterrupt; no bug of the hook may cost a user a job.
         with contextlib.suppress(BaseException):  # Nothing is left to try.
             _kept.log(pbs, pbs.LOG_WARNING, f"{type(_error).__name__}: {_error}: the request is accepted unchanged")
@@ -52,6 +52,7 @@ MAX_TEXT = 512  # characters of most texts in a request; the daemon refuses long
 MAX_COMMAND = 16384  # characters of a command line in a request
 MAX_CUT = 256  # characters of each text if all together are longer than a line
 NO_LIMIT = 5 * 365 * 24 * 3600  # seconds that the scheduler assumes for a job without walltime
+MAX_JOBS, MAX_VALUES = 1000, 4  # jobs with a manager's soft walltime, and values of each, that are stored
 QUEUES_AGE = 60  # seconds for which facts about queues are cached: reading them takes longer than the rest of a run
 
 
@@ -63,7 +64,7 @@ class State:
     exchange_us = None  # duration of the last answered exchange in microseconds
     recent = ()  # durations of the last answered exchanges in seconds
     queues = None, None, {}  # the module pbs, the time, and the results of queue_facts() by queue
-    managers = None  # the soft walltimes set by managers
+    managers = None, {}  # the result of managers_values()
     postgres = None, None  # the path of the transport for PostgreSQL, and its module
     warned = None  # the resource for the ordering value that could not be set
 
@@ -71,17 +72,16 @@ class State:
 # ---- Configuration: softwalltime install and doctor validate it, here only its shape is checked ---------------------
 
 DEFAULTS = {
-    "transport": "daemon", "socket": "/run/softwalltime/hook.sock", "deadline_ms": 50,
-    "breaker_failures": 3, "breaker_requests": 20, "breaker_budget_ms": 0, "breaker_seconds": 30,
-    "minimum": 60, "ordering": "predicted", "daemon_users": ["softwalltime", "softwalltime-live"],
+    "transport": "daemon", "socket": "/run/softwalltime/hook.sock", "deadline_ms": 50, "breaker_failures": 3,
+    "breaker_seconds": 30, "minimum": 60, "ordering": "predicted",
+    "daemon_users": ["softwalltime", "softwalltime-live"],
     "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
-    "runjob": "always", "runjob_fallback": "walltime", "jobs_without_walltime": False,
-    "clean_texts": True, "attributes": True, "log": "all",
+    "runjob_fallback": "walltime", "jobs_without_walltime": False, "attributes": True, "log": "all",
     "postgres": {"transport_path": "", "dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime",
                  "exclusive": "walltime"},
 }  # fmt: skip
-# Other values would stop pbs_server, kill the scheduler, or divide by zero.
-BOUNDS = {"deadline_ms": range(1, 5001), "minimum": range(60, 86401), "breaker_requests": range(1, 1001)}
+# Other values would stop pbs_server or kill the scheduler.
+BOUNDS = {"deadline_ms": range(1, 5001), "minimum": range(60, 86401)}
 
 
 def configured(given, errors, defaults=DEFAULTS, prefix=""):
@@ -113,6 +113,8 @@ def read_configuration(path):
 
 
 # ---- Values of PBS objects -----------------------------------------------------------------------------------------
+
+
 def integer_of(value):
     """Return a number, or the seconds of a duration, as an integer; None if it is none, as ``""``, which unsets it."""
     try:
@@ -130,7 +132,8 @@ def walltime_of(value):
 
 
 def text_of(value):
-    return "" if value is None else str(value)  # PBS's own types are not str.
+    """Return the value as a text, empty for None; PBS's own types are not str."""
+    return "" if value is None else str(value)
 
 
 def set_values(thing):
@@ -171,6 +174,8 @@ def altered(request, job):
 
 
 # ---- Queues --------------------------------------------------------------------------------------------------------
+
+
 def queue_facts(pbs, queue):
     """Return what is known of a job submitted to this queue, as of at most QUEUES_AGE ago.
 
@@ -185,6 +190,7 @@ def queue_facts(pbs, queue):
 
 
 def read_queue_facts(server, queue, route):
+    """Return the result of :func:`queue_facts`, read from the server."""
     queue = queue or text_of(server.default_queue)
     names = destinations(server, queue, route)
     name = names[0] if len(set(names)) == 1 else queue.partition("@")[0]
@@ -192,18 +198,19 @@ def read_queue_facts(server, queue, route):
         return queue.partition("@")[0], False, None, ""
     walltimes, exclusive = set(), ""
     for found in map(server.queue, names):
-        defaults = [found.resources_default, server.resources_default]
-        limits = [*defaults, found.resources_max, server.resources_max]  # PBS takes the first walltime (measured).
-        walltimes.add(first(walltime_of(resources["walltime"]) for resources in limits if resources is not None))
-        place = text_of(first(resources["place"] for resources in defaults if resources is not None))
+        defaults = found.resources_default, server.resources_default
+        # PBS takes the first walltime (measured).
+        walltimes.add(walltime_of(first("walltime", *defaults, found.resources_max, server.resources_max)))
+        place = text_of(first("place", *defaults))
         exclusive = exclusive or (place if is_exclusive(place) else "")
     # Limits, access lists and load select the destination: only what all destinations have in common is known.
     known = len(walltimes) == 1
     return name, known, walltimes.pop() if known else None, exclusive
 
 
-def first(values):
-    return next((value for value in values if value is not None), None)
+def first(name, *resources):
+    """Return the first value of this resource that is set in one of the lists; None if it is set in none."""
+    return next((found[name] for found in resources if found is not None and found[name] is not None), None)
 
 
 def destinations(server, queue, route, depth=0):
@@ -267,49 +274,49 @@ def clean(assign, thing, field, value, keep):
     return field + " (not possible)"
 
 
-class ManagersValues:
-    """The soft walltimes that managers set, and their file ``PBS_HOME/server_priv/hooks/softwalltime.kept``.
-
-    Only root can write there, and it survives restarts of interpreter and server.  A job has several values, the newest
-    last, because PBS may refuse an alter; a value counts while the job has it.
-    """
-
-    MAX_JOBS, MAX_VALUES = 1000, 4
-
-    def __init__(self, path):
-        self.path, self.values = path, {}
-        with contextlib.suppress(OSError, ValueError, TypeError), open(path) as file:
-            for line in file:
-                job_id, *values = line.split()
-                self.values[job_id] = [int(seconds) for seconds in values]
-
-    def has(self, job_id, seconds):
-        """Return whether a manager set this soft walltime on the job or on its array."""
-        array = re.sub(r"\[[0-9]+\]", "[]", job_id) if self.values else ""
-        return any(seconds in self.values.get(name, ()) for name in (job_id, array))
-
-    def store(self, job_id, seconds):
-        """Store the soft walltime that a manager sets on a job; None: forget the job."""
-        if self.path is None or (seconds is None and job_id not in self.values):
-            return
-        earlier = [value for value in self.values.pop(job_id, ()) if value != seconds]
-        if seconds is not None:
-            self.values[job_id] = [*earlier, seconds][-self.MAX_VALUES :]
-        for oldest in list(self.values)[: -self.MAX_JOBS]:
-            del self.values[oldest]
-        new = os.open(self.path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(new, "w") as file:
-            file.writelines(f"{name} {' '.join(map(str, values))}\n" for name, values in self.values.items())
-        os.replace(self.path + ".new", self.path)
+# ---- Soft walltimes that managers set ------------------------------------------------------------------------------
 
 
 def managers_values(pbs):
-    """Return the soft walltimes set by managers; their file, beside the configuration, is read once per interpreter."""
+    """Return the file ``PBS_HOME/server_priv/hooks/softwalltime.kept`` and the soft walltimes in it, by job.
+
+    Only root can write there, and it survives restarts of interpreter and server; an interpreter reads it once.  A job
+    has several values, the newest last, because PBS may refuse an alter; a value counts while the job has it.
+    """
     path = getattr(pbs, "hook_config_filename", None)
     path = path.rpartition(".")[0] + ".kept" if path else None
-    if State.managers is None or State.managers.path != path:
-        State.managers = ManagersValues(path)
+    if State.managers[0] != path:
+        values = {}
+        with contextlib.suppress(OSError, ValueError, TypeError), open(path) as file:
+            values.update((name, [int(seconds) for seconds in numbers]) for name, *numbers in map(str.split, file))
+        State.managers = path, values
     return State.managers
+
+
+def is_managers(pbs, job_id, seconds):
+    """Return whether a manager set this soft walltime on the job or on its array."""
+    values = {} if seconds is None else managers_values(pbs)[1]
+    return any(seconds in values.get(name, ()) for name in (job_id, re.sub(r"\[[0-9]+\]", "[]", job_id)))
+
+
+def remember(job, lowered):
+    """Store the soft walltime that a manager gives in this alter, or that was ``lowered``; forget a removed one."""
+    given = job.requested is not None and job.requestor not in job.config["daemon_users"]
+    given = given and is_manager(job.pbs, job.event)
+    path, values = managers_values(job.pbs)
+    if path is None or not (given or lowered) or (job.soft is None and job.id not in values):
+        return
+    earlier = [value for value in values.pop(job.id, ()) if value != job.soft]
+    if job.soft is not None:
+        values[job.id] = [*earlier, job.soft][-MAX_VALUES:]
+    for oldest in list(values)[:-MAX_JOBS]:
+        del values[oldest]
+    try:
+        with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.writelines(f"{name} {' '.join(map(str, numbers))}\n" for name, numbers in values.items())
+        os.replace(path + ".new", path)
+    except OSError as error:
+        log(job.pbs, job.pbs.LOG_WARNING, f"cannot store the soft walltime set by a manager: {error}")
 
 
 def is_manager(pbs, event):
@@ -317,16 +324,15 @@ def is_manager(pbs, event):
     user, host = text_of(event.requestor), text_of(event.requestor_host)
     for entry in text_of(pbs.server().managers).split(",") if user != "root" else ():
         name, _, place = entry.strip().partition("@")
-        if name == user and (
-            place in ("", "*", host)
-            or (place.startswith("*") and host.endswith(place[1:]))
-            or place.partition(".")[0] == host.partition(".")[0]
-        ):
+        near = not place or place.partition(".")[0] == host.partition(".")[0]
+        if name == user and (near or (place.startswith("*") and host.endswith(place[1:]))):
             return True
     return user == "root"
 
 
 # ---- One request ---------------------------------------------------------------------------------------------------
+
+
 class NoAnswerError(Exception):
     """There is no valid answer; the message says why."""
 
@@ -346,33 +352,30 @@ def wait_for(descriptor, events, deadline):
 
 
 class Connection:
-    """A connection to the daemon's socket.
+    """A connection to the daemon's socket, connected by the first exchange.
 
     It stays open for the next run, because connecting takes longer than the rest of an exchange, but only after a
     complete exchange: a late answer must not be taken for the answer to the next request.
     """
 
     def __init__(self, path):
-        self.path, self.process, self.complete = path, os.getpid(), False
+        self.path, self.process, self.idle = path, os.getpid(), False
         self.peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self.peer.setblocking(False)
-            self.peer.connect(path)  # It never waits: a full backlog is an error.
-        except BaseException:
-            self.peer.close()
-            raise
+        self.peer.setblocking(False)
 
     def usable(self, path):
         """Return whether it is open, leads there, and has no answer without a request; a fork must open its own."""
-        return self.path == path and self.process == os.getpid() and not ready(self.peer, select.POLLIN)
+        return self.idle and self.path == path and self.process == os.getpid() and not ready(self.peer, select.POLLIN)
 
     def exchange(self, line, deadline):
-        received, self.complete = b"", False
+        """Send the line of a request and return the line of the answer, without its newline."""
+        if not self.idle:
+            self.peer.connect(self.path)  # It never waits: a full backlog is an error.
+        received, self.idle = b"", False
         while line:
-            try:  # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
-                line = line[self.peer.send(line, socket.MSG_NOSIGNAL) :]
-            except BlockingIOError:
-                wait_for(self.peer, select.POLLOUT, deadline)
+            wait_for(self.peer, select.POLLOUT, deadline)
+            # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
+            line = line[self.peer.send(line, socket.MSG_NOSIGNAL) :]
         while b"\n" not in received:
             if len(received) >= MAX_LINE:
                 raise NoAnswerError("invalid answer: the line is too long")
@@ -382,21 +385,18 @@ class Connection:
                 raise ConnectionResetError("connection closed without an answer")
             received += part
         answer, _, more = received.partition(b"\n")
-        self.complete = not more
+        self.idle = not more
         return answer
-
-    def close(self):
-        """Close it, also for forks of pbs_server: the daemon shall see that nobody waits."""
-        if self.process == os.getpid():
-            with contextlib.suppress(OSError):
-                self.peer.shutdown(socket.SHUT_RDWR)
-        self.peer.close()
 
 
 def disconnect():
+    """Close the connection, also for forks of pbs_server: the daemon shall see that nobody waits."""
     connection, State.connection = State.connection, None
     if connection is not None:
-        connection.close()
+        with contextlib.suppress(OSError):
+            if connection.process == os.getpid():
+                connection.peer.shutdown(socket.SHUT_RDWR)
+        connection.peer.close()
 
 
 class Breaker:
@@ -407,28 +407,29 @@ class Breaker:
     """
 
     VARIABLE = "SOFTWALLTIME_HOOK_TIMEOUTS"
+    ANSWERS = 20  # The last ones may take half of their deadlines together.
 
     def __init__(self, config):
-        self.config, self.count, self.slow, since = config, 0, False, 0.0
+        self.config, self.count, self.slow, self.pause = config, 0, False, 0
         self.peer = config["socket"] if config["transport"] == "daemon" else "PostgreSQL"
         with contextlib.suppress(ValueError):
             count, last, name = os.environ.get(self.VARIABLE, "0 0 -").split(" ", 2)
             since = time.monotonic() - float(last)
             if since >= 0 and name in (self.peer, "slow " + self.peer):
                 self.count, self.slow = int(count), name != self.peer
-        opened = self.slow or self.count >= config["breaker_failures"]
-        self.pause = max(0, config["breaker_seconds"] - since) if opened else 0
+                opened = self.slow or self.count >= config["breaker_failures"]
+                self.pause = max(0, config["breaker_seconds"] - since) if opened else 0
 
-    def record(self, count, kind=""):  # The count remains after the pause: the next timeout opens the breaker again.
+    def record(self, count, kind=""):
+        """Record a timeout or slow answers; the count remains after the pause: the next one opens the breaker again."""
         os.environ[self.VARIABLE] = f"{count} {time.monotonic()} {kind}{self.peer}"
 
     def answered(self, seconds):
         """Record the duration of an exchange; open if the last ones took too long."""
+        half = self.config["deadline_ms"] / 2000.0
         State.exchange_us = int(seconds * 1e6)
-        requests = self.config["breaker_requests"]
-        budget = (self.config["breaker_budget_ms"] or requests * self.config["deadline_ms"] / 2) / 1000.0
-        State.recent = [*State.recent, seconds][-requests:]
-        if sum(State.recent) > budget or (self.slow and seconds > budget / requests):
+        State.recent = [*State.recent, seconds][-self.ANSWERS :]
+        if sum(State.recent) > self.ANSWERS * half or (self.slow and seconds > half):
             State.recent = ()
             self.record(0, "slow ")
         elif self.slow or self.count:
@@ -436,10 +437,7 @@ class Breaker:
 
 
 def ask(config, breaker, request, deadline):
-    """Send the request over the configured transport and return the answer.
-
-    :raises NoAnswerError: if the breaker is open or there is no answer.
-    """
+    """Return the configured transport's answer; raise NoAnswerError if the breaker is open or there is no answer."""
     if breaker.pause:
         why = "slow answers" if breaker.slow else f"{breaker.count} timeouts"
         raise NoAnswerError(f"no request for {breaker.pause:.0f} s, after {why}")
@@ -472,14 +470,13 @@ def ask_daemon(path, line, deadline):
     try:
         return json.loads(State.connection.exchange(line, deadline).decode("utf-8"))
     except ConnectionError:
-        if not kept:
-            raise
-        disconnect()  # The daemon ended, or closed an idle connection, just now.
-        return ask_daemon(path, line, deadline)
+        if kept:  # The daemon ended, or closed an idle connection, just now.
+            return ask_daemon(path, line, deadline)
+        raise
     except ValueError as error:
         raise NoAnswerError("invalid answer: not JSON") from error
     finally:
-        if State.connection is not None and not State.connection.complete:
+        if State.connection is not None and not State.connection.idle:
             disconnect()
 
 
@@ -526,10 +523,7 @@ def encode(request):
 
 
 def parse_answer(answer, limit):
-    """Return the seconds to set, or None, the basis, and the ordering value, or None.
-
-    :raises NoAnswerError: if the answer is an error, violates the protocol, or has a value above the limit.
-    """
+    """Return seconds to set, basis and ordering value, None if not given; raise NoAnswerError if it is not valid."""
     if not isinstance(answer, dict) or answer.get("v") != VERSION:
         raise NoAnswerError(f"invalid answer: not of protocol version {VERSION}")
     if "error" in answer:
@@ -551,8 +545,8 @@ PREDICTED_FROM_RESOURCES = (
 )  # fmt: skip
 
 
-class Facts:
-    """The job as it will be if the hook does nothing.
+class Job:
+    """The job as it will be if the hook does nothing, and the values that the hook sets.
 
     ``soft`` is its soft walltime, UNKNOWN if PBS does not show the job, ``walltime`` its walltime, at most NO_LIMIT,
     ``ordered`` its ordering value; None: it has none.  ``requested`` is the soft walltime in an alter or submission.
@@ -580,9 +574,8 @@ class Facts:
     def read_original(self):
         """Complete the request of an alter by the job before it."""
         attribute, resource, pbs = self.attribute, self.resource, self.pbs
-        self.changed = any(attribute(name) is not None for name in PREDICTED_FROM) or any(
-            resource(name) is not None for name in PREDICTED_FROM_RESOURCES
-        )
+        given = [*map(attribute, PREDICTED_FROM), *map(resource, PREDICTED_FROM_RESOURCES)]
+        self.changed = any(value is not None for value in given)
         if not self.changed and self.requested is None:
             return
         original = getattr(self.event, "job_o", None)
@@ -597,41 +590,37 @@ class Facts:
         self.attribute, self.resource = altered(attribute, job), altered(resource, had)
         self.before, self.previous = walltime_of(had("walltime")), integer_of(had("soft_walltime"))
         self.soft = self.previous if self.requested is None else self.soft
-        if resource("walltime") is None:
-            self.walltime = self.before
-        elif self.walltime is None:  # After qalter -l walltime= the job gets the default of its queue again.
+        self.walltime = walltime_of(self.resource("walltime"))
+        if self.walltime is None and resource("walltime") is not None:
+            # After qalter -l walltime= the job gets the default of its queue again.
             self.walltime = queue_facts(pbs, text_of(job("queue")))[2]
         # An array that has begun still has waiting subjobs.
         waits = (pbs.JOB_STATE_QUEUED, pbs.JOB_STATE_HELD, pbs.JOB_STATE_WAITING, pbs.JOB_STATE_BEGUN)
         self.runs = job("job_state") not in waits
         # PBS refuses to alter a custom resource of a running job: the user's request would fail.
         self.orderable = self.changed and not self.runs
-        self.ordered = None if self.runs else integer_of(had(self.config["ordering"]))
-
-    def is_managers(self, seconds):
-        return seconds is not None and managers_values(self.pbs).has(self.id, seconds)
+        self.ordered = integer_of(had(self.config["ordering"]))
 
     def managers_own(self):
         """Return whether a manager set the soft walltime that the job has, and no user raises the walltime now."""
         raised = self.before is not None and self.walltime > self.before
-        return self.is_managers(self.soft) and (not raised or is_manager(self.pbs, self.event))
+        return is_managers(self.pbs, self.id, self.soft) and (not raised or is_manager(self.pbs, self.event))
 
     def fitted(self, seconds):
-        """Return the nearest valid soft walltime; None if there is none."""
+        """Return the nearest valid soft walltime; None if there is none, or no soft walltime is given."""
         least = self.config["minimum"]
-        return min(max(seconds, least), self.limit) if least <= self.limit else None
-
-    def valid(self):
-        """Return the job's soft walltime if it is valid, else the walltime, which is safe; None if it has none."""
-        if self.soft is None or 0 < self.soft <= self.limit:
-            return self.soft
-        return None if self.walltime is None else self.fitted(self.walltime)
+        return None if seconds is None or least > self.limit else min(max(seconds, least), self.limit)
 
     def outgrown(self):
         """Return the walltime for a job with a soft walltime, which was predicted from other attributes; else None."""
-        return None if None in (self.soft, self.walltime) else self.fitted(self.walltime)
+        return None if self.soft is None else self.fitted(self.walltime)
+
+    def valid(self):
+        """Return the job's soft walltime if it is valid, else the walltime, which is safe; None if it has none."""
+        return self.soft if self.soft is None or 0 < self.soft <= self.limit else self.outgrown()
 
     def request(self, now, timeouts):
+        """Return the request about the job at ``now``, in epoch seconds, after so many timeouts in a row."""
         attribute, resource = self.attribute, self.resource
 
         def text(value):
@@ -653,10 +642,9 @@ class Facts:
             # The answer to a change must hold for the new attributes, whatever the job has.
             "soft_walltime": self.soft if self.name == "runjob" else None,
             "min_walltime": walltime_of(resource("min_walltime")),
-            "max_walltime": walltime_of(resource("max_walltime")),
-            "ncpus": integer_of(resource("ncpus")), "nodect": integer_of(resource("nodect")),
-            "ngpus": integer_of(resource("ngpus")), "mem": text(resource("mem")) or None,
-            "select": text_of(resource("select")), "place": place,
+            "max_walltime": walltime_of(resource("max_walltime")), "ncpus": integer_of(resource("ncpus")),
+            "nodect": integer_of(resource("nodect")), "ngpus": integer_of(resource("ngpus")),
+            "mem": text(resource("mem")) or None, "select": text_of(resource("select")), "place": place,
             "interactive": bool(integer_of(attribute("interactive"))),
         }  # fmt: skip
         if self.config["attributes"]:  # The daemon finds the script in them.
@@ -667,8 +655,31 @@ class Facts:
         head = {"v": VERSION, "op": "predict", "event": self.name, "now": int(now), "keep": True}
         return dict(head, timeouts=timeouts, previous_us=State.exchange_us, job=job)
 
+    def set(self, seconds):
+        """Set the soft walltime to the nearest valid one, None: remove it."""
+        fitted = seconds if seconds == self.soft else self.fitted(seconds)  # What the job has may be below the minimum.
+        if fitted != self.soft:
+            self.event.job.Resource_List["soft_walltime"] = None if fitted is None else self.pbs.duration(fitted)
+            self.soft = fitted
 
-# ---- One decision --------------------------------------------------------------------------------------------------
+    def order(self, value):
+        """Set the ordering value: the answer's, or a changed job's longest runtime; return what was set, or None."""
+        name, pbs = self.config["ordering"], self.pbs
+        if value is None and self.ordered is not None:
+            value = max(self.walltime or 0, walltime_of(self.resource("max_walltime")) or 0) or self.walltime
+        if not name or not self.orderable or value == self.ordered:
+            return None
+        try:
+            self.event.job.Resource_List[name] = value
+        except Exception as error:  # The resource does not exist, or has another type.
+            if State.warned != name:
+                State.warned = name
+                log(pbs, pbs.LOG_WARNING, f"resource {name}: cannot be set: {error}; jobs get no ordering value")
+            return None
+        return value
+
+
+# ---- One decision, and the run that applies it ---------------------------------------------------------------------
 
 NO_WALLTIME = "the job has no walltime"
 SHRINK_TO_FIT = "a shrink-to-fit job may have no soft walltime"
@@ -694,17 +705,14 @@ def rule(job):
         if job.walltime is None and not config["jobs_without_walltime"]:
             # After a move into a queue with another default walltime, PBS leaves the soft walltime as it was.
             return None if job.name == "postqueuejob" else job.valid(), NO_WALLTIME
-        if job.name == "runjob":
-            disabled = config["runjob"] == "never" or (config["runjob"] == "if-none" and job.soft is not None)
-            return job.valid(), "the configuration disables requests at this start" if disabled else ""
-        return job.outgrown(), ""
+        return job.valid() if job.name == "runjob" else job.outgrown(), ""
     # PBS refuses an alter to a walltime below the soft walltime, and to shrink-to-fit with a soft walltime.
     if job.requested is not None:
         # PBS refuses a user's; with the hook's own right a user would get the minimum.
         if job.soft is not None and job.soft < config["minimum"] and is_manager(job.pbs, job.event):
             value = job.fitted(0) if job.shown and not job.shrinks else None
             return value, "the request gives less than the minimum, and a soft walltime of 0 would kill the scheduler"
-        overrides = job.requestor in config["daemon_users"] and job.is_managers(job.previous)
+        overrides = job.requestor in config["daemon_users"] and is_managers(job.pbs, job.id, job.previous)
         return (job.previous, MANAGERS_OWN) if overrides else (job.soft, REQUESTED)
     if not job.shown:
         return None, "PBS does not show the job"
@@ -723,124 +731,70 @@ def rule(job):
     return job.outgrown(), ""
 
 
-class Run:
-    """One run of the hook at ``now``, in epoch seconds."""
+def run(pbs, now):
+    """Handle the event at ``now``, in epoch seconds."""
+    started, event = time.monotonic(), pbs.event()
+    config, errors = read_configuration(getattr(pbs, "hook_config_filename", None))
+    if errors:
+        log(pbs, pbs.LOG_WARNING, "configuration: " + "; ".join(errors) + "; using the defaults")
+    name = next((name for name in DEFAULTS["events"] if event.type == getattr(pbs, name.upper(), None)), "")
+    if not config["events"].get(name):
+        return
+    if name in ("queuejob", "modifyjob"):
+        cleaned = clean_texts(event.job, LOGGED_AT_SUBMISSION if name == "queuejob" else LOGGED_AT_ALTER)
+        if cleaned:
+            who = f"{text_of(event.job.id) or 'a new job'} of {event.requestor}"
+            log(pbs, pbs.LOG_WARNING, f"{name} {who}: control characters replaced in {', '.join(cleaned)}")
+    if left_to_another_event(pbs, event, name, config):
+        return
+    job = Job(pbs, event, name, config)
+    if not job.changed and job.requested is None:
+        return
+    before = job.soft
+    value, reason = rule(job)
+    job.set(value)
+    answered, text, ordering = (True, reason, None) if reason else ask_about(job, now, started)
+    ordering = job.order(ordering)
+    if name == "modifyjob":
+        remember(job, lowered=job.requested is None and reason == MANAGERS_OWN and job.soft != before)
+    if answered and config["log"] == "problems":
+        return
+    what = "removed" if job.soft is None else f"set {job.soft} of {job.walltime}"
+    if job.soft == before:
+        what = "left without" if job.soft is None else f"left at {job.soft}"
+    what += "" if ordering is None else f", ordering {ordering}"
+    elapsed = 1000 * (time.monotonic() - started)
+    log(pbs, pbs.EVENT_DEBUG2, f"{name} {job.id or job.requestor}: {what}{text and ': ' + text} ({elapsed:.2f} ms)")
 
-    def __init__(self, pbs, now):
-        self.now, self.started = now, time.monotonic()
-        self.pbs, self.event = pbs, pbs.event()
-        names = (name for name in DEFAULTS["events"] if self.event.type == getattr(pbs, name.upper(), None))
-        self.name = next(names, "")
-        self.config, self.errors = read_configuration(getattr(pbs, "hook_config_filename", None))
-        self.job = None
-        self.ordering = None  # that of the answer, later the one that was set
-        self.changed = self.failed = False
 
-    def run(self):
-        if self.errors:
-            self.warn("configuration: " + "; ".join(self.errors) + "; using the defaults")
-        if not self.config["events"].get(self.name):
-            return
-        if self.config["clean_texts"] and self.name in ("queuejob", "modifyjob"):
-            cleaned = clean_texts(self.event.job, LOGGED_AT_SUBMISSION if self.name == "queuejob" else LOGGED_AT_ALTER)
-            if cleaned:
-                who = f"{text_of(self.event.job.id) or 'a new job'} of {self.event.requestor}"
-                self.warn(f"{self.name} {who}: control characters replaced in {', '.join(cleaned)}")
-        if self.left_to_another_event():
-            return
-        job = self.job = Facts(self.pbs, self.event, self.name, self.config)
-        if not job.changed and job.requested is None:
-            return
-        before = job.soft
-        value, reason = rule(job)
-        self.set(value)
-        text = reason or self.ask()
-        self.order()
-        if self.name == "modifyjob" and (job.requested is not None or reason == MANAGERS_OWN):
-            self.remember()
-        self.report(before, text)
+def left_to_another_event(pbs, event, name, config):
+    """Return whether another event handles the job."""
+    attribute = attributes_of(event.job)
+    if name == "queuejob":
+        # Everything is known at postqueuejob, but PBS drops what a hook sets on an array there.
+        later = config["events"]["postqueuejob"] and hasattr(pbs, "POSTQUEUEJOB")
+        return later and not text_of(attribute("array_indices_submitted"))
+    # postqueuejob comes again when a job is routed; runjob follows for a subjob.
+    return name == "postqueuejob" and (attribute("queue_type") != pbs.QTYPE_EXECUTION or "[" in text_of(event.job.id))
 
-    def left_to_another_event(self):
-        attribute = attributes_of(self.event.job)
-        if self.name == "queuejob":
-            # Everything is known at postqueuejob, but PBS drops what a hook sets on an array there.
-            later = self.config["events"]["postqueuejob"] and hasattr(self.pbs, "POSTQUEUEJOB")
-            return later and not text_of(attribute("array_indices_submitted"))
-        # postqueuejob comes again when a job is routed; runjob follows for a subjob.
-        waits = attribute("queue_type") == self.pbs.QTYPE_EXECUTION
-        return self.name == "postqueuejob" and (not waits or "[" in text_of(self.event.job.id))
 
-    def ask(self):
-        """Set the daemon's answer, and return its basis or why there is none."""
-        job, config = self.job, self.config
-        breaker, deadline = Breaker(config), self.started + config["deadline_ms"] / 1000.0
-        try:
-            answer = ask(config, breaker, job.request(self.now, breaker.count), deadline)
-            seconds, basis, self.ordering = parse_answer(answer, job.limit)
-        except NoAnswerError as error:
-            self.failed = True
-            # At a start promises depend on the value, and that for a waiting job may be too low.
-            if self.name == "runjob" and job.soft is not None and config["runjob_fallback"] == "walltime":
-                self.set(job.walltime)
-            return f"no answer: {error}"
-        seconds = None if seconds is None else job.fitted(seconds)
-        if seconds is not None and (job.soft is not None or seconds != job.walltime):
-            self.set(seconds)
-        return basis
-
-    def set(self, seconds):
-        """Set the job's soft walltime to the nearest valid one, None: remove it."""
-        if seconds == self.job.soft:
-            return
-        seconds = None if seconds is None else self.job.fitted(seconds)
-        if seconds != self.job.soft:
-            self.event.job.Resource_List["soft_walltime"] = None if seconds is None else self.pbs.duration(seconds)
-            self.job.soft, self.changed = seconds, True
-
-    def order(self):
-        """Set the ordering value for job_sort_formula: the answer's, or the longest time that a changed job may run."""
-        name, job = self.config["ordering"], self.job
-        value, self.ordering = self.ordering, None
-        if not name or not job.orderable:
-            return
-        if value is None and job.ordered is not None:
-            value = max(job.walltime or 0, walltime_of(job.resource("max_walltime")) or 0) or job.walltime
-        if value == job.ordered:
-            return
-        try:
-            self.event.job.Resource_List[name] = value
-            self.ordering, self.changed = value, True
-        except Exception as error:  # The resource does not exist, or has another type.
-            if State.warned != name:
-                State.warned = name
-                self.warn(f"resource {name}: cannot be set: {error}; jobs get no ordering value")
-
-    def remember(self):
-        """Store the soft walltime that a manager sets, or the value to which the walltime lowers it."""
-        managers = self.job.requestor not in self.config["daemon_users"] and is_manager(self.pbs, self.event)
-        if managers if self.job.requested is not None else self.changed:
-            try:
-                managers_values(self.pbs).store(self.job.id, self.job.soft)
-            except OSError as error:
-                self.warn(f"cannot store the soft walltime set by a manager: {error}")
-
-    def report(self, before, text):
-        """Log the decision; ``before`` is the previous soft walltime."""
-        job = self.job
-        if job.soft == before:
-            what = "left without" if job.soft is None else f"left at {job.soft}"
-        else:
-            what = "removed" if job.soft is None else f"set {job.soft} of {job.walltime}"
-        what += "" if self.ordering is None else f", ordering {self.ordering}"
-        if {"changes": self.changed or self.failed, "errors": self.failed, "off": False}.get(self.config["log"], True):
-            elapsed = 1000 * (time.monotonic() - self.started)
-            line = f"{self.name} {job.id or job.requestor}: {what}{text and ': ' + text} ({elapsed:.2f} ms)"
-            log(self.pbs, self.pbs.EVENT_DEBUG2, line)
-
-    def warn(self, message):
-        if self.config["log"] != "off":
-            log(self.pbs, self.pbs.LOG_WARNING, message)
+def ask_about(job, now, started):
+    """Set the daemon's answer; return whether there is one, its basis or why there is none, and its ordering value."""
+    breaker, deadline = Breaker(job.config), started + job.config["deadline_ms"] / 1000.0
+    try:
+        answer = ask(job.config, breaker, job.request(now, breaker.count), deadline)
+        seconds, basis, ordering = parse_answer(answer, job.limit)
+    except NoAnswerError as error:
+        # At a start promises depend on the value, and that for a waiting job may be too low.
+        if job.name == "runjob" and job.soft is not None and job.config["runjob_fallback"] == "walltime":
+            job.set(job.walltime)
+        return False, f"no answer: {error}", None
+    seconds = job.fitted(seconds)
+    if seconds is not None and (job.soft is not None or seconds != job.walltime):
+        job.set(seconds)
+    return True, basis, ordering
 
 
 def log(pbs, level, message):
-    pbs.logmsg(level, "softwalltime: " + re.sub("[^ -~]", "?", message[:1000]))  # Texts come from users.
+    """Write a line to the server log; replace all characters but printable ASCII, because texts come from users."""
+    pbs.logmsg(level, "softwalltime: " + re.sub("[^ -~]", "?", message[:1000]))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.acceptance.conftest import WAITING, Daemon
+from tests.acceptance.conftest import DEFAULTS, WAITING, Daemon
 from tests.acceptance.lab import Lab
 
 Install = Callable[..., None]
@@ -102,7 +102,7 @@ def test_a_running_job(answers: bool, lab: Lab, hook: None, daemon: Daemon) -> N
 
 
 def test_a_running_job_with_a_lower_soft_walltime_can_be_altered(lab: Lab, install: Install) -> None:
-    install(runjob="never")
+    install(events={**DEFAULTS["events"], "runjob": False})
     job = lab.qsub("-q", "short", "-l", "walltime=600")
     lab.wait(job, "R")
     for walltime, expected in (("500", WAITING), ("200", 200)):

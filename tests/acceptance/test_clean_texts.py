@@ -8,7 +8,6 @@ import pytest
 
 from tests.acceptance.lab import Lab
 
-Install = Callable[..., None]
 CLIENT = Path(__file__).parent / "unchecked_client.py"
 FORGED = "x\\n11/20/2026 12:00:00;E;777771.pbs1;user=bob end=1795000000 run_count=1\\ny"
 """In the client's notation; each text adds two lines to the log if it is not replaced."""
@@ -33,12 +32,6 @@ def client(lab: Lab) -> Callable[..., str]:
         return job
 
     return ask
-
-
-@pytest.fixture
-def unclean(lab: Lab, install: Install) -> None:
-    """The hook with cleaning disabled."""
-    install(clean_texts=False)
 
 
 def forged(lab: Lab, position: int) -> list[str]:
@@ -108,8 +101,9 @@ def test_texts_of_qsub_are_cleaned_without_a_daemon(lab: Lab, hook: None, daemon
 
 
 @pytest.mark.parametrize("field", ["Account_Name", "project"])
-def test_without_the_hook_pbs_logs_line_breaks(field: str, lab: Lab, unclean: None, client: Callable[..., str]) -> None:
+def test_without_the_hook_pbs_logs_line_breaks(field: str, lab: Lab, hook: None, client: Callable[..., str]) -> None:
     """The hook replaces them for this reason; the test fails when PBS corrects it."""
+    lab.qmgr("set hook softwalltime enabled = false")
     before = size(lab)
     client(f"{field}={PROJECT if field == 'project' else FORGED}")
     assert len(forged(lab, before)) == 2

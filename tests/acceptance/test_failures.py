@@ -212,7 +212,7 @@ def test_jobs_do_not_inherit_the_breakers_state(lab: Lab, install: Install, daem
 
 def test_the_scheduler_extends_a_soft_walltime_that_was_too_short(lab: Lab, install: Install) -> None:
     # At modifyjob the hook would raise it to the minimum.
-    install(runjob="never", events={"queuejob": True, "postqueuejob": False, "modifyjob": False, "runjob": True})
+    install(events={"queuejob": True, "postqueuejob": False, "modifyjob": False, "runjob": False})
     job = lab.qsub("-q", "short", "-l", "walltime=600", command=("/bin/sleep", "120"))
     lab.wait(job, "R")
     lab.must("qalter", "-l", "soft_walltime=10", job)

@@ -32,9 +32,7 @@ def daemon(tmp_path: Path, database: str) -> Iterator[Daemon]:
 @pytest.fixture
 def scripts(lab: Lab, daemon: Daemon, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Submit one of alice's two scripts, both under the same name and walltime."""
-    lab.install(
-        {**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 5000, "breaker_budget_ms": 5_000_000}, tmp_path
-    )
+    lab.install({**DEFAULTS, "socket": str(daemon.socket), "deadline_ms": 5000}, tmp_path)
     write = "; ".join(
         f"printf '#!/bin/sh\\nsleep {seconds}\\n' > {FOLDER}/{name}.sh" for name, seconds in SECONDS.items()
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import WAITING
+from tests.acceptance.conftest import DEFAULTS, WAITING
 from tests.acceptance.lab import HOOK, Lab
 
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
@@ -110,7 +110,7 @@ def test_a_starting_job_is_raised_to_its_walltime(lab: Lab, hook: None) -> None:
 
 
 def test_requests_at_starts_can_be_disabled(lab: Lab, install: Install) -> None:
-    install(runjob="never")
+    install(events={**DEFAULTS["events"], "runjob": False})
     job = lab.qsub("-q", "short", "-l", "walltime=600")
     lab.wait(job, "R")
     assert lab.soft(job) == WAITING
@@ -160,16 +160,16 @@ def test_a_soft_walltime_of_a_manager_is_not_changed(lab: Lab, hook: None) -> No
 
 def test_an_invalid_configuration_fails_no_submission(lab: Lab, install: Install) -> None:
     log = lab.server_log()
-    install(minimum="a minute", runjob=7)
+    install(minimum="a minute", log=7)
     job = lab.qsub("-h", "-q", "short", "-l", "walltime=600")
     assert lab.soft(job) == WAITING
-    assert len(log.lines('configuration: minimum: invalid value "a minute"; runjob: invalid value 7')) >= 1
+    assert len(log.lines('configuration: minimum: invalid value "a minute"; log: invalid value 7')) >= 1
 
 
 def test_an_interrupted_hook_accepts(lab: Lab, install: Install, tmp_path: Path) -> None:
     """PBS's alarm raises KeyboardInterrupt at any point of the hook."""
     slow = tmp_path / "slow.py"
-    slow.write_text(HOOK.read_text().replace("        value, reason = rule(job)", "        time.sleep(60)"))
+    slow.write_text(HOOK.read_text().replace("    value, reason = rule(job)", "    time.sleep(60)"))
     assert "time.sleep(60)" in slow.read_text()
     log = lab.server_log()
     install()

@@ -85,7 +85,7 @@ def install(lab: Lab, number: int, situation: Situation, folder: Path, socket: P
     settings: dict[str, Any] = {
         **DEFAULTS,
         "socket": str(socket if situation.running else folder / "nobody.sock"),
-        "log": "off",
+        "log": "problems",
         "events": {event: event in situation.events for event in ALL_EVENTS},
     }
     configuration.write_text(json.dumps(settings))

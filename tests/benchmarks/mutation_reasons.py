@@ -47,14 +47,9 @@ REASONS: dict[tuple[str, str, str], str] = {
     ): "the size of one read; the next one gets the rest",
     (
         HOOK,
-        "elapsed = 1000 * (time.monotonic() - self.started)",
-        "elapsed = 1001 * (time.monotonic() - self.started)",
+        "elapsed = 1000 * (time.monotonic() - started)",
+        "elapsed = 1001 * (time.monotonic() - started)",
     ): "a thousandth of a duration in the log, which varies more from run to run",
-    (
-        HOOK,
-        "self.config, self.count, self.slow, since = config, 0, False, 0.0",
-        "self.config, self.count, self.slow, since = config, 0, False, 1.0",
-    ): "without a state nothing has failed, and the breaker is closed whenever that was",
     **{
         (f"daemon/softwalltime/predict/predictors/{name}.py", PREDICT.format(0), PREDICT.format(1)): UNUSED_ELAPSED
         for name in ("last2", "usage")

@@ -54,9 +54,9 @@ def test_an_event_disabled_in_the_configuration_is_omitted() -> None:
 
 
 def test_an_administrators_values_are_kept_and_new_keys_added() -> None:
-    made = plan(present(configuration='{"deadline_ms": 80, "log": "errors"}'))
+    made = plan(present(configuration='{"deadline_ms": 80, "log": "problems"}'))
     values = json.loads(made.files["softwalltime_hook.json"])
-    assert (values["deadline_ms"], values["log"]) == (80, "errors")
+    assert (values["deadline_ms"], values["log"]) == (80, "problems")
     assert values.keys() == configuration.shipped().keys()
     assert statements(made) == [
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json"

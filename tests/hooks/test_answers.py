@@ -136,14 +136,15 @@ def test_an_invalid_answer_sets_nothing(kind: str, run: Run, peer: Peer, site: S
 def test_an_answer_has_at_most_65536_bytes_with_its_newline(hook: ModuleType) -> None:
     connection = hook.Connection.__new__(hook.Connection)
     connection.peer, other = socket.socketpair()
+    connection.idle = True
     with connection.peer, other:
         other.sendall(b"x" * (LINE - 1) + b"\n")
         assert len(connection.exchange(b"", time.monotonic() + HUNG)) == LINE - 1
-        assert connection.complete
+        assert connection.idle
         other.sendall(b"x" * LINE)
         with pytest.raises(hook.NoAnswerError, match="the line is too long"):
             connection.exchange(b"", time.monotonic() + HUNG)
-        assert not connection.complete
+        assert not connection.idle
 
 
 def test_unknown_fields_of_an_answer_are_ignored(run: Run, peer: Peer, site: Site) -> None:

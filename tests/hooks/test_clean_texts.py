@@ -111,10 +111,6 @@ def test_cleaning_needs_no_daemon(run: Run, peer: Peer, site: Site) -> None:
     assert str(run(submitted(site, Account_Name=FORGED)).attributes["Account_Name"]) == CLEAN
 
 
-def test_cleaning_can_be_disabled(run: Run, site: Site) -> None:
-    assert run(submitted(site, Account_Name=FORGED), clean_texts=False).attributes == {}
-
-
 def test_an_altered_environment_is_not_changed(run: Run, site: Site) -> None:
     """Shell functions in it have several lines, and PBS ignores its alter if a hook runs."""
     before = "PBS_O_HOME=/home/alice,F=() {\n},X=1"

@@ -65,13 +65,8 @@ RIGHT: list[tuple[str, Any]] = [
     ("deadline_ms", 5000),
     ("breaker_failures", 1),
     ("breaker_failures", 1000),
-    ("breaker_requests", 1),
-    ("breaker_requests", 1000),
-    ("breaker_budget_ms", 0),
-    ("breaker_budget_ms", 5000000),
     ("breaker_seconds", 0),
     ("breaker_seconds", 86400),
-    ("clean_texts", False),
     ("attributes", False),
     ("minimum", 60),
     ("minimum", 86400),
@@ -79,11 +74,9 @@ RIGHT: list[tuple[str, Any]] = [
     ("ordering", "expected-runtime_2"),
     ("daemon_users", []),
     ("daemon_users", ["adm"]),
-    ("runjob", "never"),
-    ("runjob", "if-none"),
     ("runjob_fallback", "keep"),
     ("jobs_without_walltime", True),
-    ("log", "off"),
+    ("log", "problems"),
 ]
 HARMFUL: list[tuple[str, Any]] = [
     ("transport", 1),
@@ -94,10 +87,6 @@ HARMFUL: list[tuple[str, Any]] = [
     ("deadline_ms", "50"),
     ("deadline_ms", 50.5),
     ("deadline_ms", True),
-    ("breaker_requests", 0),
-    ("breaker_requests", 1001),
-    ("breaker_budget_ms", "500"),
-    ("clean_texts", 1),
     ("attributes", "no"),
     ("minimum", 0),
     ("minimum", 59),
@@ -105,8 +94,6 @@ HARMFUL: list[tuple[str, Any]] = [
     ("minimum", "60"),
     ("ordering", None),
     ("daemon_users", "adm"),
-    ("runjob", True),
-    ("runjob", {"waited_longer_than": 600}),
     ("runjob_fallback", None),
     ("jobs_without_walltime", "False"),
     ("jobs_without_walltime", 0),
@@ -121,15 +108,13 @@ WRONG: list[tuple[str, Any]] = [
     ("socket", "relative/path"),
     ("socket", ""),
     ("breaker_failures", 0),
-    ("breaker_budget_ms", -1),
     ("breaker_seconds", -1),
     ("ordering", "walltime"),
     ("ordering", "soft_walltime"),
     ("ordering", "a b"),
     ("ordering", "predicted\n"),
     ("daemon_users", [0]),
-    ("runjob", "sometimes"),
-    ("log", "everything"),
+    ("log", "errors"),
     ("postgres", {"psycopg_path": "lib"}),
     ("postgres", {"exclusive": "sometimes"}),
 ]
@@ -173,7 +158,7 @@ def test_no_invalid_value_costs_a_job_its_value(
 def test_a_harmful_value_is_reported_and_the_default_is_used(
     key: str, value: Any, hook: ModuleType, configured: Callable[..., Path]
 ) -> None:
-    other = {"minimum": 99} if key != "minimum" else {"log": "errors"}
+    other = {"minimum": 99} if key != "minimum" else {"log": "problems"}
     configuration, errors = hook.read_configuration(str(configured(**{key: value}, **other)))
     assert configuration == {**hook.DEFAULTS, **other}
     assert len(errors) == 1
@@ -203,6 +188,13 @@ def test_an_unknown_key_is_ignored_and_an_installation_refuses_it(
     """A configuration of another version of the hook may have keys that this one does not know."""
     assert hook.read_configuration(str(configured(deadline=100))) == (hook.DEFAULTS, [])
     ((_, reason),) = problems_in({"deadline": 100})
+    assert reason.startswith("unknown key")
+
+
+@pytest.mark.parametrize("removed", ["runjob", "breaker_requests", "breaker_budget_ms", "clean_texts"])
+def test_an_installation_refuses_a_removed_key(removed: str) -> None:
+    ((place, reason),) = problems_in({**json.loads(DEFAULTS.read_text()), removed: 20})
+    assert place == (removed,)
     assert reason.startswith("unknown key")
 
 
@@ -241,7 +233,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path, script: HookScript, site
 
 def test_all_errors_are_one_line_and_the_run_continues(run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=600)
-    outcome = run(queued(submission(), site=site), minimum="x", breaker_seconds="y", runjob=1)
+    outcome = run(queued(submission(), site=site), minimum="x", breaker_seconds="y", log=1)
     error, decision = (line for _, line in outcome.log)
     assert error.count("invalid value") == 3
     assert "set 600" in decision

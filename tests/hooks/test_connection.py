@@ -83,13 +83,15 @@ def test_only_the_process_that_opened_a_connection_uses_and_ends_it(
     """A fork of pbs_server has the same connection."""
     path = str(tmp_path / "s")
     for of_a_fork in (False, True):
-        connection = hook.Connection(path)
+        connection = hook.State.connection = hook.Connection(path)
+        connection.peer.connect(path)
+        connection.idle = True
         other_end, _ = listener.accept()
         with other_end, connection.peer.dup():
             assert connection.usable(path)
             connection.process += of_a_fork
             assert connection.usable(path) != of_a_fork
-            connection.close()
+            hook.disconnect()
             other_end.setblocking(False)
             with pytest.raises(BlockingIOError) if of_a_fork else nullcontext():
                 assert other_end.recv(1) == b""
@@ -114,6 +116,8 @@ def test_a_daemon_that_reads_nothing_costs_no_more_than_the_deadline(hook: Modul
         listener.bind(str(path))
         listener.listen()
         connection = hook.Connection(str(path))
+        connection.peer.connect(str(path))
+        connection.idle = True
         silent, _ = listener.accept()
         connection.peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         # The end of a wait that does not heed the deadline.

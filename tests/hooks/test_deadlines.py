@@ -46,8 +46,8 @@ def test_the_deadline_counts_from_the_start_of_the_run(hook: ModuleType, monkeyp
         raise hook.NoAnswerError
 
     monkeypatch.setattr(hook, "ask", ask)
-    job = SimpleNamespace(request=lambda _now, _timeouts: None, soft=None)
-    hook.Run.ask(SimpleNamespace(job=job, config=hook.DEFAULTS, started=1000.0, now=5, name="queuejob"))
+    job = SimpleNamespace(request=lambda _now, _timeouts: None, config=hook.DEFAULTS, name="queuejob")
+    hook.ask_about(job, 5, 1000.0)
     assert deadlines == [1000.05]
 
 

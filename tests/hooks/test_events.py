@@ -91,7 +91,7 @@ def test_an_event_can_be_disabled(event: str, run: Run, peer: Peer, site: Site) 
 
 @pytest.mark.parametrize(
     ("log", "lines"),
-    [("all", [1, 1, 1]), ("changes", [1, 0, 1]), ("errors", [0, 0, 1]), ("off", [0, 0, 0])],
+    [("all", [1, 1, 1]), ("problems", [0, 0, 1])],
 )
 def test_the_configuration_selects_what_is_logged(log: str, lines: list[int], run: Run, peer: Peer, site: Site) -> None:
     """Three runs: a value is set, none is set, and no answer comes."""

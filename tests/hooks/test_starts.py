@@ -59,10 +59,9 @@ def test_at_a_start_without_an_answer_the_fallback_applies(
 
 
 @pytest.mark.parametrize("soft", [0, 4000])
-@pytest.mark.parametrize("when", ["always", "never", "if-none"])
-def test_a_job_never_starts_with_an_invalid_soft_walltime(when: str, soft: int, run: Run, site: Site) -> None:
+def test_a_job_never_starts_with_an_invalid_soft_walltime(soft: int, run: Run, site: Site) -> None:
     """It does not matter who set it: 0 on a running job kills the scheduler."""
-    assert run(start(site, soft), runjob=when).soft_walltime == 3600
+    assert run(start(site, soft)).soft_walltime == 3600
 
 
 @pytest.mark.parametrize(
@@ -81,21 +80,9 @@ def test_the_fallback_without_walltime_is_no_soft_walltime(run: Run, peer: Peer,
     assert outcome.soft_walltime is None
 
 
-@pytest.mark.parametrize(
-    ("when", "soft", "asked"),
-    [
-        ("always", 1800, True),
-        ("always", None, True),
-        ("never", 1800, False),
-        ("never", None, False),
-        ("if-none", 1800, False),
-        ("if-none", None, True),
-    ],
-)
-def test_the_configuration_selects_the_starts_with_a_request(
-    when: Any, soft: int | None, asked: bool, run: Run, peer: Peer, site: Site
-) -> None:
+@pytest.mark.parametrize("soft", [1800, None])
+def test_the_configuration_disables_requests_at_starts(soft: int | None, run: Run, peer: Peer, site: Site) -> None:
     peer.behave(set=2400)
-    outcome = run(start(site, soft), runjob=when)
-    assert outcome.soft_walltime == (2400 if asked else soft)
-    assert len(peer.asked()) == asked
+    events = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": False}
+    assert run(start(site, soft), events=events).soft_walltime == soft
+    assert peer.asked() == []

@@ -236,12 +236,13 @@ def test_texts_of_users_are_neither_executed_nor_paths() -> None:
     assert calls == {
         "open(path, 'rb')",
         "open(path)",
-        "os.open(self.path + '.new', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 384)",
+        "open(os.open(path + '.new', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 384), 'w')",
+        "os.open(path + '.new', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 384)",
         "os.stat(path)",
         "os.lstat(place)",
         "exec(_code, _kept.__dict__)",
         "exec(compile(file.read(), path, 'exec'), module.__dict__)",
         "compile(file.read(), path, 'exec')",
-        "self.peer.connect(path)",
+        "self.peer.connect(self.path)",
         "Connection(path)",
     }

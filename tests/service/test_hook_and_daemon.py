@@ -40,7 +40,7 @@ def configured(daemon: Daemon, **configuration: object) -> Path:
     """Write the hook's configuration."""
     file = daemon.config.with_name("hook.json")
     # Far longer than an answer takes on a busy machine: tests/benchmarks measures the speed.
-    settings = {"deadline_ms": 5000, "breaker_budget_ms": 5_000_000, "events": {"postqueuejob": True}}
+    settings = {"deadline_ms": 5000, "events": {"postqueuejob": True}}
     file.write_text(json.dumps({"socket": str(daemon.socket), **settings, **configuration}))
     return file
 

@@ -137,19 +137,15 @@ class HookSettings(_Table):
     socket: Annotated[str, AfterValidator(_absolute)] = "/run/softwalltime/hook.sock"
     deadline_ms: int = Field(50, ge=1, le=5000)
     breaker_failures: int = Field(3, ge=1, le=1000)
-    breaker_requests: int = Field(20, ge=1, le=1000)
-    breaker_budget_ms: int = Field(0, ge=0, le=5_000_000)
     breaker_seconds: int = Field(30, ge=0, le=86_400)
     minimum: int = Field(60, ge=60, le=86_400)
     ordering: Annotated[str, AfterValidator(_custom_resource)] = "predicted"
     daemon_users: list[str] = ["softwalltime", "softwalltime-live"]
     events: HookEvents = HookEvents()
-    runjob: Literal["always", "never", "if-none"] = "always"
     runjob_fallback: Literal["walltime", "keep"] = "walltime"
     jobs_without_walltime: bool = False
-    clean_texts: bool = True
     attributes: bool = True
-    log: Literal["all", "changes", "errors", "off"] = "all"
+    log: Literal["all", "problems"] = "all"
     postgres: PostgresTransport = PostgresTransport()
 
 

@@ -194,8 +194,7 @@ def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str,
         # A slow machine must not change the result.
         "deadline_ms": 5000,
         "breaker_seconds": PAUSE,
-        "breaker_budget_ms": 5_000_000,
-        "log": "errors",
+        "log": "problems",
     }
     configuration = folder / "hook.json"
     configuration.write_text(json.dumps(values), encoding="utf-8")
