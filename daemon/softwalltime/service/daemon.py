@@ -1,4 +1,4 @@
-"""The daemon: answers the hook from memory, and learns beside it.
+"""The daemon: answer the hook from memory, and learn in other threads.
 
 The socket is served before the history is loaded and whether or not PostgreSQL can be reached: a hook always gets a
 response at once, with "none" where nothing is known yet.
@@ -38,24 +38,24 @@ from softwalltime.store.opening import open_store
 
 ROOT = 0
 SWITCH = 0.00002
-"""Seconds that another thread may keep the interpreter while the answering thread waits for it.
+"""Interpreter switch interval in seconds (``sys.setswitchinterval``).
 
-numpy and libpq give the interpreter back for moments, after each of which Python counts these seconds anew: with 0.0005
-the answering thread waited for up to 50 ms.
+The interval starts again whenever numpy or libpq releases and retakes the interpreter: with 0.0005 the answering
+thread waited for up to 50 ms.
 """
 LEAVING = 10.0
-"""Seconds that the daemon waits at its end for predictions to be stored."""
+"""Seconds that the daemon waits at shutdown for the recorder to store the queued predictions."""
 LEAVING_WORKER = 3.0
-"""Seconds that the daemon waits then for its worker, which loses nothing if it does not end."""
+"""Seconds that the daemon waits at shutdown for the worker; a killed worker loses no data."""
 SLOW_STATEMENT = 5.0
-"""Seconds that PostgreSQL may take for a statement before the status says that it does not answer."""
+"""Seconds after which the status reports that a running statement is not answered."""
 MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
 LOADING = 2000, 10, 20
-"""Thresholds while a history is loaded: few collections of young objects, each of some milliseconds at most; one of all
-objects only where numba compiles, which leaves much garbage."""
+"""Garbage collection thresholds while a history is loaded: few collections of young objects, each of some milliseconds
+at most. A full collection runs only where numba compiles, which leaves much garbage."""
 
 
 def serve(settings: Settings, reload: Callable[[], Settings], version: str = "") -> None:
@@ -100,7 +100,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
                 daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
-        # First: the hook would wait for answers while predictions are being stored.
+        # Close the socket first: otherwise the hook waits for responses while predictions are being stored.
         daemon.server.close()
         daemon.stop()
     finally:
@@ -111,7 +111,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
 
 
 class PredictionDaemon:
-    """The parts of the daemon, connected: socket server, request handler, worker and recorder.
+    """Connect the daemon's parts: socket server, request handler, worker and recorder.
 
     :param clock: the time, epoch seconds.
     :param monotonic: a clock for intervals, seconds.
@@ -161,7 +161,7 @@ class PredictionDaemon:
         self.starts.start()
 
     def stop(self) -> None:
-        """End the threads, after the waiting predictions were stored."""
+        """Stop the threads after the queued predictions are stored."""
         if not self.live.stop(LEAVING_WORKER):
             log.info("stopped while PBS was asked")
         self.starts.stop(LEAVING_WORKER)
@@ -179,7 +179,7 @@ class PredictionDaemon:
         """Return state and counters; safe from any thread."""
         predictions, follower, handler, worker = self.handler.predictions, self.follower, self.handler, self.worker
         tally = follower.tally if follower else Tally()
-        # Copies in one step, because the answering thread adds to both.
+        # dict() copies in one step; the answering thread adds to both.
         requests, decisions = dict(handler.counts), dict(handler.metrics.decisions)
         return Status(
             version=self._version,
@@ -226,7 +226,7 @@ class PredictionDaemon:
         )
 
     def _store_state(self) -> str:
-        """Return ``ok``, or what is wrong with the store; a statement that waits counts after some seconds."""
+        """Return ``ok`` or the store's problem, which may be a statement that runs longer than :data:`SLOW_STATEMENT`."""
         if self.worker.problem:
             return self.worker.problem
         if (waiting := self.monitor.waiting()) > SLOW_STATEMENT:
@@ -265,7 +265,7 @@ class PredictionDaemon:
             endpoint.close()
 
     def reload(self, load: Callable[[], Settings]) -> None:
-        """Replace policy and teaching; keep the old ones and log the reason where the new ones are wrong."""
+        """Reload policy and training settings; if they are invalid, keep the old ones and log the error."""
         try:
             settings = load()
             policy, live = read_policy(settings.policy, settings.live)
@@ -275,7 +275,7 @@ class PredictionDaemon:
             self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
-        # Nothing in a settings file may end a running daemon; a predictor of another package may fail in any way.
+        # No settings file may stop a running daemon, and a predictor of another package may raise any exception.
         except Exception as error:
             self._refused = f"an unexpected error, see the log: {type(error).__name__}: {error}"
             log.exception("the configuration cannot be used, the old policy stays")
@@ -289,7 +289,7 @@ class PredictionDaemon:
 
 
 def log_ineffective(settings: Settings, policy: SitePolicy, live: LiveOptions) -> None:
-    """Log the values of ``[policy]`` that the preset overrides, and which parts of the policy need live values."""
+    """Log the values of ``[policy]`` that the preset overrides, and the parts of the policy that need ``[live]``."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
     if text := without_live(policy, live):
@@ -302,10 +302,10 @@ def allowed_users() -> set[int]:
 
 @contextmanager
 def short_collections() -> Iterator[Callable[[], None]]:
-    """Leave the objects that exist out of collections, and let few collections look at those that a history adds.
+    """Freeze existing objects (``gc.freeze``) and collect rarely while a history is loaded.
 
-    What is yielded is to be called once the history is loaded: its objects are left out too, and the thresholds are
-    the usual ones again.  Reference counting still frees what is left out, but for cycles.
+    Call the yielded function after the history is loaded: it freezes the new objects and restores the thresholds.
+    Frozen objects are still freed by reference counting, unless they form cycles.
     """
     before = gc.get_threshold()
 

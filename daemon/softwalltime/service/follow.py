@@ -1,4 +1,4 @@
-"""Follow the accounting logs of one PBS server by polling, and store what is new.
+"""Follow the accounting logs of one PBS server by polling, and store new records.
 
 Polling needs only names, sizes, modification times and inodes, which every file system has, NFS included.  Each changed
 file (new, late, gzipped, truncated, replaced or copied back) is passed to
@@ -38,18 +38,18 @@ RETRY = 60.0
 SUMS = 3600.0
 """Seconds between two log lines with the number of stored jobs."""
 UNKNOWN_AFTER = 10.0
-"""Seconds since the last poll after which the lag is counted from it."""
+"""Seconds after the last poll beyond which the lag is measured from that poll."""
 
 log = logging.getLogger(__name__)
 
 HELD = 4
-"""Number of logs to keep open: the newest, and those that were written last."""
+"""Number of logs to keep open: those that were written last."""
 LogState = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode of a log."""
 
 
 class _OpenLog:
-    """A file that stays open for the lifetime of this object, and its state when it was opened."""
+    """An open log, and its state when it was opened; closed when the object is deleted."""
 
     def __init__(self, path: Path, state: LogState) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class _OpenLog:
 
 
 class OpenLogs:
-    """The logs kept open, by inode."""
+    """Logs that are kept open, by inode."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], _OpenLog] = {}
@@ -101,7 +101,7 @@ class OpenLogs:
             del self._held[next(iter(self._held))]
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
-        """Return the logs by their paths now, with the state in which they were read and their status now."""
+        """Return the open logs by current path: state when read, and current file status."""
         logs = [(held.state, held.now()) for held in self._held.values()]
         return {now[0]: (state, now[1]) for state, now in logs if now is not None}
 
@@ -129,7 +129,7 @@ class Follower:
         self._behind_since: float | None = None
         self._measured: float | None = None
         self._unlogged: Counter[str] = Counter()
-        """Jobs and lines since the sums were logged last."""
+        """Counts of jobs and lines since the last hourly log message."""
         self._next_sums = -math.inf
 
     @property
@@ -193,7 +193,7 @@ class Follower:
         try:
             stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
         finally:
-            # Even if the store fails half-way: what was committed is not read again.
+            # Count committed blocks even if the store fails half-way: they are not read again.
             self._count(tally)
         self._log_unreadable(tally.broken, changed)
         self._known = known
@@ -211,7 +211,7 @@ class Follower:
         return stored
 
     def _log_stored(self, counts: Mapping[str, int]) -> None:
-        """Log what a poll has stored: each poll for debugging, and the sums once an hour, from the first poll on."""
+        """Log the stored rows: of each poll at debug level, and their sums once an hour, beginning with the first poll."""
         if counts.get("jobs"):
             log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
         self._unlogged.update(counts)
@@ -248,7 +248,7 @@ def follow(
     teaching: Collection[State],
     stopping: Event | None = None,
 ) -> None:
-    """Follow until ``stopping`` is set; retry while the store or the folder cannot be used.
+    """Poll until ``stopping`` is set; retry while the store or the folder cannot be used.
 
     :param teaching: states of the jobs from which the predictors in SQL learn.
     """
@@ -272,7 +272,7 @@ def follow(
         except SoftwalltimeError as error:
             _log_change(problem, str(error))
             problem = str(error)
-        # Any error is logged, and the attempt repeated.
+        # Log any error and retry.
         except Exception:
             log.exception("unexpected error; trying again")
             problem = "an unexpected error"

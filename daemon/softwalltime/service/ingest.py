@@ -1,7 +1,7 @@
-"""Ingest accounting logs into the store: each completed job once, for any earlier reading.
+"""Ingest accounting logs into the store: each completed job once, however often its log is read.
 
 Several processes may ingest the same logs at once: jobs have a natural key, and a position moves only if it is still
-where its reader found it.  A process that was overtaken continues from the other one's position.
+where its reader started.  A process that was overtaken continues from the other one's position.
 """
 
 import time
@@ -103,7 +103,7 @@ class _Transaction:
         requeue_current(connection, now.requeued)
         alter_current(connection, now.altered)
         for record, error in now.malformed:
-            # The record was counted under its type before.
+            # The parser has counted the record under its type.
             self.tally.other[record.kind[1:2].decode()] -= 1
             malformed = Malformed.of(error, record.path, record.offset, record.number, record.line)
             self.tally.keep(malformed)

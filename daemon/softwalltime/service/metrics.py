@@ -1,10 +1,9 @@
 """Prometheus metrics of the daemon, on an optional TCP port.
 
-Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
-hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back within a tenth of
-one (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
-accepted at a limited rate: a client that scrapes without pause gets the same page, slowly.  A file for node_exporter
-would need no port, but stays unchanged when the daemon is dead.
+Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads could delay the
+hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter within a tenth of one
+(``daemon.SWITCH``).  A page is therefore rendered at most once a second, and the rate of connections is limited.  A
+textfile for node_exporter would need no port, but would stay unchanged when the daemon is dead.
 
 No metric has labels by user, project or job: the monitoring views have figures by user.
 """
@@ -102,7 +101,7 @@ START_QUALITY = {
     "within50": ("softwalltime_starts_week_within50_ratio", "Share of the starts within the 50% range"),
     "within90": ("softwalltime_starts_week_within90_ratio", "Share of the starts within the 90% range"),
 }
-"""How good the forecasts of each queue were."""
+"""Accuracy of past forecasts, by queue."""
 
 WAITS = {
     "week_wait_jobs": "Scored jobs of this size that ended in the last seven days",
@@ -110,7 +109,7 @@ WAITS = {
     "weeks_before_wait_jobs": "Scored jobs of this size that ended in the eight weeks before",
     "weeks_before_wait_seconds": "Their mean wait from eligible to start",
 }
-"""Waits by size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
+"""Waits by job size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
 
 log = logging.getLogger(__name__)
 
@@ -282,7 +281,7 @@ def _histogram(name: str, description: str, times: Histogram) -> HistogramMetric
 
 
 class _MetricsServer(ThreadingHTTPServer):
-    """A thread for each connection, so that silent clients do not delay others; few connections a second."""
+    """HTTP server with a thread for each connection and a limited rate of connections."""
 
     daemon_threads = True
     request_queue_size = 128

@@ -1,4 +1,4 @@
-"""Store the decisions, and promised starts, in a separate thread.
+"""Store decisions and promised starts in a separate thread.
 
 The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored at the
 same time, so that neither SIGTERM nor a full queue loses them.  The recorder also probes PostgreSQL while a long
@@ -32,7 +32,7 @@ INTERVAL = 0.5
 RETRY = 2.0
 """Seconds until a transaction that failed is tried again."""
 LONG_WAIT = 3.0
-"""Seconds that a statement may run before PostgreSQL is probed."""
+"""Seconds after which PostgreSQL is probed while a statement runs."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class DecisionRecorder(BackgroundThread):
     :param queue: decisions, oldest first; another thread appends to it.
     :param source: path of the socket that the requests came from, for rows that cannot be stored.
     :param open_engine: opens the store; used at the end if the worker has not opened it.
-    :param monitor: of the statements on the engine.
+    :param monitor: monitors the engine's statements.
     :param promises: promised starts to be stored beside the decisions.
     """
 
@@ -70,7 +70,7 @@ class DecisionRecorder(BackgroundThread):
         super().__init__("recorder")
 
     def _tell(self, timeout: float) -> None:
-        # One more attempt to store what waits; it opens the store if the worker has not.
+        # Wake the thread for a last attempt to store queued rows.
         self._stopping.set()
 
     @contextmanager
@@ -108,7 +108,7 @@ class DecisionRecorder(BackgroundThread):
                 self._stopping.wait(pause)
 
     def _record(self, engine: Engine) -> None:
-        """Store the decisions that wait now; a decision leaves the queue only when it is committed."""
+        """Store the queued decisions; a decision leaves the queue only when it is committed."""
         left = len(self._queue)
         while left > 0 and self._queue:
             # The other thread appends only.  It also drops from this end when the queue is full: then some decisions
