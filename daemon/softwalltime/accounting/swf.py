@@ -41,7 +41,7 @@ _LARGEST = 10**12
 _MAX_PROCESSORS = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
 MAX_MEMORY = 2**30
-"""Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or of the whole job."""
+"""Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or for the whole job."""
 _UNIT = f"above {MAX_MEMORY:,}, in kilobytes per processor"
 
 
@@ -75,7 +75,7 @@ class Header:
 
     @property
     def machine(self) -> int:
-        """The machine's number of processors, which the format omits where it is that of nodes; 0 if unknown."""
+        """The machine's number of processors, or of nodes if the header has only that; 0: unknown."""
         return self.processors or self.nodes
 
 
@@ -119,7 +119,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
     ncpus = processors if 0 < processors <= _MAX_PROCESSORS else None
     submitted = header.start + submit
     start = submitted + wait if wait > 0 else submitted
-    # A runtime of -1 is a job that never started or one without a measured runtime; predictors learn from neither.
+    # A runtime of -1: never started, or not measured; predictors learn from neither.
     runtime = max(run, 0)
     never_ran = run < 0 or (run == 0 and status == CANCELLED)
     user_name = names.get("user ID") or (intern(f"user{user}") if user >= 0 else "")
@@ -164,7 +164,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
 
 
 def _bytes(kilobytes: int, ncpus: int | None, column: str, header: Header) -> int | None:
-    """Return the job's memory in bytes; ``None`` if it is unknown, or beyond belief, which is counted."""
+    """Return the job's memory in bytes; ``None`` if it is unknown, or implausible, which is counted."""
     if kilobytes <= 0 or ncpus is None:
         return None
     if kilobytes > MAX_MEMORY:

@@ -32,28 +32,28 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
-from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
+from softwalltime.service.worker import STATEMENT_TIMEOUT_S, Worker
 from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.opening import open_store
 
 ROOT = 0
-SWITCH = 0.00002
+SWITCH_INTERVAL_S = 0.00002
 """Interpreter switch interval in seconds (``sys.setswitchinterval``).
 
 The interval starts again whenever numpy or libpq releases and retakes the interpreter: with 0.0005 the answering
 thread waited for up to 50 ms.
 """
-LEAVING = 10.0
+RECORDER_STOP_TIMEOUT_S = 10.0
 """Seconds that the daemon waits at shutdown for the recorder to store the queued predictions."""
-LEAVING_WORKER = 3.0
+WORKER_STOP_TIMEOUT_S = 3.0
 """Seconds that the daemon waits at shutdown for the worker; a killed worker loses no data."""
-SLOW_STATEMENT = 5.0
+SLOW_STATEMENT_S = 5.0
 """Seconds after which the status reports that a running statement is not answered."""
 MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
-LOADING = 2000, 10, 20
+LOADING_GC_THRESHOLDS = 2000, 10, 20
 """Garbage collection thresholds while a history is loaded: few collections of young objects, each of some milliseconds
 at most. A full collection runs only where numba compiles, which leaves much garbage."""
 
@@ -90,7 +90,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
 
     handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with short_collections() as loaded:
             daemon.start()
@@ -131,7 +131,7 @@ class PredictionDaemon:
         predictions = PredictionService(policy, settings.teaching, clock)
         self.handler = RequestHandler(predictions, lambda: self.status().to_json())
         self.follower = Follower(settings.accounting, settings.server, monotonic) if settings.accounting else None
-        self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
+        self.monitor = StatementMonitor(STATEMENT_TIMEOUT_S)
         open_engine = partial(open_store, settings, monitor=self.monitor)
         promises = PromiseStore(settings.server)
         self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor, promises)
@@ -162,17 +162,17 @@ class PredictionDaemon:
 
     def stop(self) -> None:
         """Stop the threads after the queued predictions are stored."""
-        if not self.live.stop(LEAVING_WORKER):
+        if not self.live.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while PBS was asked")
-        self.starts.stop(LEAVING_WORKER)
-        self.recorder.stop(LEAVING)
+        self.starts.stop(WORKER_STOP_TIMEOUT_S)
+        self.recorder.stop(RECORDER_STOP_TIMEOUT_S)
         if lost := len(self.handler.decisions):
             state = self._store_state()
             reason = "the store does not answer" if state == OK else state
             log.warning("%d predictions could not be recorded: %s", lost, reason)
         self._next_dropped = float("-inf")
         self.log_dropped()
-        if not self.worker.stop(LEAVING_WORKER):
+        if not self.worker.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
     def status(self) -> Status:
@@ -226,10 +226,10 @@ class PredictionDaemon:
         )
 
     def _store_state(self) -> str:
-        """Return ``ok`` or the store's problem, which may be a statement that runs longer than :data:`SLOW_STATEMENT`."""
+        """Return ``ok`` or the store's problem, such as a statement that runs longer than :data:`SLOW_STATEMENT_S`."""
         if self.worker.problem:
             return self.worker.problem
-        if (waiting := self.monitor.waiting()) > SLOW_STATEMENT:
+        if (waiting := self.monitor.waiting()) > SLOW_STATEMENT_S:
             return f"PostgreSQL has not answered for {waiting:.0f} s"
         return self.recorder.problem or OK
 
@@ -314,7 +314,7 @@ def short_collections() -> Iterator[Callable[[], None]]:
         gc.set_threshold(*before)
 
     gc.freeze()
-    gc.set_threshold(*LOADING)
+    gc.set_threshold(*LOADING_GC_THRESHOLDS)
     try:
         yield loaded
     finally:

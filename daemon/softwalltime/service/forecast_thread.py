@@ -19,11 +19,11 @@ from softwalltime.core.validation import validate
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.status import StartsStatus
 
-LONGEST_PAUSE = 600.0
+MAX_RESTART_PAUSE_S = 600.0
 """Maximum seconds between two starts of a process that keeps exiting."""
-SILENCE = 1800.0
+MIN_REPORT_TIMEOUT_S = 1800.0
 """Minimum seconds without a report after which the process is replaced: learning a long history takes long."""
-INTERVALS = 5
+REPORT_TIMEOUT_INTERVALS = 5
 """Minimum number of forecast intervals without a report after which the process is replaced."""
 COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 
@@ -126,7 +126,7 @@ class ForecastThread(BackgroundThread):
             if self._changed.is_set():
                 pause = 1.0
                 continue
-            pause = 1.0 if reports else min(2 * pause, LONGEST_PAUSE)
+            pause = 1.0 if reports else min(2 * pause, MAX_RESTART_PAUSE_S)
             self._changed.wait(pause)
 
     def _watch(self, options: StartOptions) -> int:
@@ -145,7 +145,9 @@ class ForecastThread(BackgroundThread):
                     process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
                 waiting = b""
                 while not self._changed.is_set():
-                    part = _read(process.stdout.fileno(), max(SILENCE, INTERVALS * options.every))
+                    part = _read(
+                        process.stdout.fileno(), max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
+                    )
                     if not part:
                         break
                     *lines, waiting = (waiting + part).split(b"\n")

@@ -31,11 +31,11 @@ from softwalltime.store.current import alter_current, delete_completed, delete_c
 from softwalltime.store.learning_jobs import last_id
 from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
 
-BATCH = 10_000
+MAX_BATCH_ROWS = 10_000
 """Approximate number of jobs or malformed lines in one transaction."""
-LINES = 50_000
+MAX_BATCH_LINES = 50_000
 """Approximate number of lines of any kind in one transaction."""
-PAUSE = 0.2
+OVERTAKEN_PAUSE_S = 0.2
 """Seconds to wait after another process has read the same logs, before continuing from its position."""
 
 
@@ -70,7 +70,10 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
+        return (
+            self.tally.lines >= MAX_BATCH_LINES
+            or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= MAX_BATCH_ROWS
+        )
 
     def commit(self, engine: Engine) -> int:
         """Store all rows and positions or none; return the number of new jobs.
@@ -188,7 +191,7 @@ def ingest_logs(
                     _store(parsed, engine, server, tally, once, known)
             except OvertakenError:
                 known.clear()
-                time.sleep(PAUSE)
+                time.sleep(OVERTAKEN_PAUSE_S)
                 continue
         tally.add(of_files)
         stored = tally.stored - stored

@@ -18,9 +18,9 @@ from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.status import LiveStatus
 
-LONGEST_PAUSE = 600.0
+MAX_RETRY_PAUSE_S = 600.0
 """Maximum seconds between two attempts while PBS refuses or cannot be reached."""
-RESTORING = 30.0
+RESTORE_TIMEOUT_S = 30.0
 """Seconds that the first poll waits for the store to restore the promises of the previous daemon process."""
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class LiveThread(BackgroundThread):
                 log.exception("live values: unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"
                 self._guard_off()
-                self._changed.wait(LONGEST_PAUSE)
+                self._changed.wait(MAX_RETRY_PAUSE_S)
             finally:
                 connection.close()
 
@@ -116,7 +116,7 @@ class LiveThread(BackgroundThread):
                 self.problem = str(error)
                 # Without the queue it is unknown whether the top job is late.
                 self._guard_off()
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
             else:
                 if self.problem:
                     log.info("live values: PBS answers again")
@@ -124,7 +124,7 @@ class LiveThread(BackgroundThread):
             self._changed.wait(max(0.0, pause - (time.monotonic() - begin)))
 
     def _wait_for_the_store(self) -> None:
-        deadline = time.monotonic() + RESTORING
+        deadline = time.monotonic() + RESTORE_TIMEOUT_S
         while not self.promises.store.restored.is_set() and time.monotonic() < deadline:
             if self._changed.wait(0.1):
                 return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from softwalltime.service.snapshot_source import SnapshotSource
 
 PREDICTIONS_IN_A_ROW = 10
-PAUSE = 0.002
+PREDICTION_PAUSE_S = 0.002
 """Seconds to pause after so many predictions, for the thread that answers the hook."""
 EVENT_WAITING, EVENT_RUNNING = "live", "live_run"
 """Event names in the stored decisions about waiting and running jobs."""
@@ -132,7 +132,7 @@ class LiveValues:
         return planned_starts(self._snapshots.take(now), arrivals, jobs)
 
     def _is_foreign(self, job: ServerJob) -> bool:
-        """Return whether the job's soft walltime was set by somebody else: after the daemon's alter, or by a manager before.
+        """Return whether the job's soft walltime was set by another user after the daemon's alter, or by a manager.
 
         The soft walltime also changes when the walltime is altered and when the job starts, so only values for the same
         walltime and state are compared.  Removing the soft walltime returns the job to the daemon.
@@ -195,7 +195,7 @@ def _revising(predictions: PredictionService, now: int) -> Revise:
         nonlocal made
         made += 1
         if made % PREDICTIONS_IN_A_ROW == 0:
-            time.sleep(PAUSE)
+            time.sleep(PREDICTION_PAUSE_S)
         return predictions.revise(submission, has, elapsed, now)
 
     return revise

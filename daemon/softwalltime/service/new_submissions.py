@@ -18,9 +18,9 @@ from softwalltime.store.current import read_unknown
 
 MAX_WAITING_SUBMISSIONS = 10_000
 """Maximum number of submissions without job id."""
-PATIENCE = 30.0
+RECORD_TIMEOUT_S = 30.0
 """Seconds to wait for a submission's Q record; after that PBS has refused the job, or it has ended."""
-_APART = (0, -1, 1)
+_CTIME_OFFSETS_S = (0, -1, 1)
 """Possible seconds between the hook's time and ``ctime``, the most likely first."""
 
 MAX_SUBMISSIONS = 20_000
@@ -46,14 +46,14 @@ class NewSubmissions:
 
         :raises StoreError: if PostgreSQL fails; the next call tries again.
         """
-        oldest = self._monotonic() - PATIENCE
+        oldest = self._monotonic() - RECORD_TIMEOUT_S
         while self._waiting and self._waiting[0][0] < oldest:
             self._waiting.popleft()
         if not self._waiting:
             return 0
         waiting = list(self._waiting)
         with engine.begin() as connection:
-            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_APART)))
+            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_CTIME_OFFSETS_S)))
             resolved: list[Submission] = []
             left = []
             for at, of in waiting:
@@ -79,7 +79,7 @@ class _Queued:
 
     def take(self, asked: Submission) -> Submission | None:
         """Remove and return the job that matches a request: the nearest in time, then the first."""
-        for apart in _APART:
+        for apart in _CTIME_OFFSETS_S:
             jobs = self._jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
             for place in range(len(jobs) - 1, -1, -1):
                 if asked.walltime in (None, jobs[place].walltime):

@@ -30,8 +30,8 @@ Key = tuple[str, str]
 class JobEvents:
     """Convert changes of waiting and running jobs to events for the predictors.
 
-    The changes come from the accounting log's records Q, S, a, D and E, whichever process has read them.  After a restart
-    no event is repeated.  A job that was submitted and ended between two reads is observed at its end.
+    The changes come from the accounting log's records Q, S, a, D and E, whichever process has read them.  After a
+    restart no event is repeated.  A job that was submitted and ended between two reads is observed at its end.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from softwalltime.store.promises import (
 
 MAX_WAITING_LOOKS = 10_000
 """Maximum number of polls whose changes are queued for the store; beyond it the oldest are dropped."""
-SEARCH = 10.0
+SEARCH_INTERVAL_S = 10.0
 """Seconds between two searches for the starts of the same jobs."""
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class PromiseStore:
         wanted = self.gone - self._told
         # A deleted job has no start: search at intervals, until the live thread gives it up.
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
-            self._searched, self._next_search = wanted, monotonic() + SEARCH
+            self._searched, self._next_search = wanted, monotonic() + SEARCH_INTERVAL_S
             with engine.connect() as connection:
                 starts = starts_of(connection, self.server, wanted)
             self._found.extend(starts)

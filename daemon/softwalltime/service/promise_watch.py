@@ -12,7 +12,7 @@ from softwalltime.service.live.watch import ServerJob
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.promises import GuardState, host_of
 
-_LARGE = 2**31
+_MAX_NCPUS = 2**31
 """More processors than the store can count."""
 
 Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
@@ -136,5 +136,5 @@ class PromiseWatch:
 def _queued(job: ServerJob) -> QueuedJob:
     # The promise of an array is met when its first subjob starts.
     of = job.submission
-    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _LARGE else None
+    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
     return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus)

@@ -16,12 +16,12 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
 VERSION = 1
-LONGEST = 65536
+MAX_LINE_BYTES = 65536
 """Maximum bytes of a line, line end included."""
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 _HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
-LONGEST_TEXT = 600
+MAX_TEXT_CHARS = 600
 """Maximum characters of a text field: PBS allows 255 for most, and a PostgreSQL index row holds 2,704 bytes."""
 _UNBOUNDED = frozenset(("select", "place"))
 """Text fields without that limit: a selection can have many chunks, and no index contains them."""
@@ -29,7 +29,7 @@ _SUBMITTED = FIELDS[:OF_SUBMISSION]
 _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEXT)
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
-_LARGEST = 10**12
+_MAX_NUMBER = 10**12
 DIGEST_BYTES = 8
 _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
@@ -83,8 +83,8 @@ def read_request(line: bytes) -> Request:
     :raises JobValueError: if a value of the job is outside the limits.
     :raises ProtocolError: names the field that is wrong.
     """
-    if len(line) >= LONGEST:
-        raise ProtocolError(f"the request is longer than {LONGEST} bytes")
+    if len(line) >= MAX_LINE_BYTES:
+        raise ProtocolError(f"the request is longer than {MAX_LINE_BYTES} bytes")
     try:
         document = _DECODE(line.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -164,8 +164,8 @@ def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
             value = ""
         elif not isinstance(value, str):
             raise ProtocolError(f"{name}: a string is expected")
-        elif len(value) > LONGEST_TEXT and name not in _UNBOUNDED:
-            raise _job_value_error(fields, f"{name}: longer than {LONGEST_TEXT} characters")
+        elif len(value) > MAX_TEXT_CHARS and name not in _UNBOUNDED:
+            raise _job_value_error(fields, f"{name}: longer than {MAX_TEXT_CHARS} characters")
         values.append(value)
     return values
 
@@ -176,8 +176,8 @@ def _numbers(fields: dict[str, Any], names: Sequence[str]) -> list[int | None]:
         value = fields.get(name)
         if value is not None and (type(value) is not int or value < 0):
             raise ProtocolError(f"{name}: a whole number from 0 is expected")
-        if value is not None and value >= _LARGEST:
-            raise _job_value_error(fields, f"{name}: {value} is not below {_LARGEST}")
+        if value is not None and value >= _MAX_NUMBER:
+            raise _job_value_error(fields, f"{name}: {value} is not below {_MAX_NUMBER}")
         values.append(value)
     return values
 
@@ -199,7 +199,7 @@ def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
     if "user" not in fields:
         return ProtocolError(message)
     job = f"job {fields.get('job_id') or '(new)'} of user {fields['user']}"
-    return JobValueError(f"{message}; {job}"[:LONGEST_TEXT])
+    return JobValueError(f"{message}; {job}"[:MAX_TEXT_CHARS])
 
 
 def _size(job: dict[str, Any], name: str) -> int | None:

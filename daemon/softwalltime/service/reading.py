@@ -22,7 +22,7 @@ from threading import Event, Thread
 from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.daily_files import BLOCK, Block, PartialLine, log_day
+from softwalltime.accounting.daily_files import BLOCK_BYTES, Block, PartialLine, log_day
 from softwalltime.accounting.log_file import Contents, OpenFile, opened
 from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
@@ -34,8 +34,8 @@ from softwalltime.store.completed_jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, MalformedLine, Position, read_positions
 
-_LONGEST_HOST = 255
-_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
+_MAX_HOST_CHARS = 255
+_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _MAX_HOST_CHARS, re.MULTILINE)
 
 MIN_PARALLEL_BYTES = 8 << 20
 """Minimum bytes to parse before parallel processes are started."""
@@ -317,7 +317,7 @@ def parsed_blocks(blocks: Iterable[tuple[Block, BlockPlace]]) -> Generator[Parse
             waiting.append((size, pool.submit(parse, block, place)))
             under_way += size
             del block
-            while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
+            while len(waiting) > 1 and under_way > 2 * processes * BLOCK_BYTES:
                 size, result = waiting.popleft()
                 under_way -= size
                 yield result.result()

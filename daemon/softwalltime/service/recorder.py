@@ -25,13 +25,13 @@ from softwalltime.store.connections import StatementMonitor, rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
 
-BATCH = 1000
+MAX_BATCH_DECISIONS = 1000
 """Decisions in one transaction."""
 INTERVAL = 0.5
 """Seconds between two transactions."""
-RETRY = 2.0
+RETRY_INTERVAL_S = 2.0
 """Seconds until a transaction that failed is tried again."""
-LONG_WAIT = 3.0
+PROBE_AFTER_S = 3.0
 """Seconds after which PostgreSQL is probed while a statement runs."""
 
 log = logging.getLogger(__name__)
@@ -99,11 +99,11 @@ class DecisionRecorder(BackgroundThread):
             except SoftwalltimeError as error:
                 if self.problem != str(error):
                     log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
-                self.problem, pause = str(error), RETRY
+                self.problem, pause = str(error), RETRY_INTERVAL_S
             # The daemon continues to answer, whatever the error is.
             except Exception:
                 log.exception("unexpected error while predictions were stored; trying again")
-                self.problem, pause = "an unexpected error, see the log", RETRY
+                self.problem, pause = "an unexpected error, see the log", RETRY_INTERVAL_S
             if not last:
                 self._stopping.wait(pause)
 
@@ -113,7 +113,7 @@ class DecisionRecorder(BackgroundThread):
         while left > 0 and self._queue:
             # The other thread appends only.  It also drops from this end when the queue is full: then some decisions
             # are stored that would have been dropped.
-            batch = [self._queue[index] for index in range(min(BATCH, left, len(self._queue)))]
+            batch = [self._queue[index] for index in range(min(MAX_BATCH_DECISIONS, left, len(self._queue)))]
             self._store(engine, batch)
             for decision in batch:
                 if self._queue and self._queue[0] is decision:
@@ -127,7 +127,7 @@ class DecisionRecorder(BackgroundThread):
 
         :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
         """
-        if self._monitor.longest_wait() > LONG_WAIT:
+        if self._monitor.longest_wait() > PROBE_AFTER_S:
             with engine.connect() as connection:
                 connection.execute(text("SELECT 1"))
 

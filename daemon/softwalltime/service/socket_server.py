@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.service.protocol import LONGEST
+from softwalltime.service.protocol import MAX_LINE_BYTES
 
 BACKLOG = 512
 """Connections that may wait to be accepted. A PBS server runs one hook at a time, so it never needs as many."""
@@ -29,11 +29,11 @@ IDLE_TIMEOUT = 60.0
 MAX_CONNECTIONS = 256
 """Open connections. A further one replaces the one whose last exchange is the oldest: the hook sends its request at
 once, and connects again if its kept connection was closed."""
-SETTLED = 0.002
+ANSWERED_DELAY_S = 0.002
 """Delay in seconds before ``answered`` is called, so that it does not compete with pbs_server for the processor."""
-RECEIVED = 8192
+RECEIVE_BYTES = 8192
 """Receive buffer in bytes: a request has about 800, and a buffer for the longest takes time to allocate."""
-ROUND = 16
+MAX_ROUND_CONNECTIONS = 16
 """Maximum connections accepted and served before the loop checks for signals and the idle interval."""
 _CREDENTIALS = struct.Struct("3i")
 
@@ -107,7 +107,7 @@ class SocketServer:
         next_idle = monotonic() + interval
         listener, woken = self._listener.fileno(), self._woken.fileno()
         while self._running:
-            ready = self._epoll.poll(self._pause(next_idle), ROUND)
+            ready = self._epoll.poll(self._pause(next_idle), MAX_ROUND_CONNECTIONS)
             if not ready:
                 self._note()
             for descriptor, events in ready:
@@ -125,7 +125,7 @@ class SocketServer:
     def _pause(self, next_idle: float) -> float:
         """Return how long to wait for an event, in seconds."""
         pause = max(0.0, next_idle - monotonic())
-        return pause if self._unnoted is None else min(pause, SETTLED)
+        return pause if self._unnoted is None else min(pause, ANSWERED_DELAY_S)
 
     def _note(self) -> None:
         delivered, self._unnoted = self._unnoted, None
@@ -146,7 +146,7 @@ class SocketServer:
             descriptor.close()
 
     def _accept(self) -> None:
-        for _ in range(ROUND):
+        for _ in range(MAX_ROUND_CONNECTIONS):
             try:
                 descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # accept() calls it too
             except OSError:
@@ -175,7 +175,7 @@ class SocketServer:
 
     def _receive(self, connection: _Connection) -> None:
         try:
-            data = connection.client.recv(RECEIVED, socket.MSG_DONTWAIT)
+            data = connection.client.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             self._wait(connection, select.EPOLLIN)
             return
@@ -184,7 +184,7 @@ class SocketServer:
             return
         received = connection.received + data if connection.received else data
         line, end, rest = received.partition(b"\n")
-        if end or len(received) >= LONGEST:
+        if end or len(received) >= MAX_LINE_BYTES:
             self._note()
             self.answered += 1
             connection.received = b""

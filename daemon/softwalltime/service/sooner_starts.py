@@ -13,11 +13,11 @@ from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.measure.forecast.what_if import distributions_of, sooner_by
 from softwalltime.store.own_jobs_rows import read_requests
 
-SHARE = 0.1
+MAX_TIME_SHARE = 0.1
 """Maximum share of the forecast interval to spend on this."""
-VALID = 1800
+RESULT_MAX_AGE_S = 1800
 """Seconds for which a result and the suggestions are reused."""
-WINDOW = 28 * 86400
+HISTORY_WINDOW_S = 28 * 86400
 """Seconds of history from which walltimes are suggested, as in softwalltime me."""
 
 
@@ -40,7 +40,7 @@ class SoonerStarts:
         self._engine = engine
         self._server = server
         self._running = running
-        self._seconds = SHARE * every
+        self._seconds = MAX_TIME_SHARE * every
         self._suggested: dict[tuple[str, int], int] = {}
         self._asked = 0
         self._known: dict[str, tuple[int, SoonerStart | None]] = {}
@@ -48,13 +48,13 @@ class SoonerStarts:
     def step(self, snapshot: ServerSnapshot, queue: ModelledQueue, model: RuntimeModel) -> dict[str, SoonerStart]:
         """Return the known results for waiting jobs, by job id."""
         now, begin = snapshot.taken, time.monotonic()
-        if now - self._asked >= VALID:
+        if now - self._asked >= RESULT_MAX_AGE_S:
             self._suggested, self._asked = self._suggestions(now), now
         wanted = dict(self._wanted(queue))
         self._known = {
             job_id: (since, found)
             for job_id, (since, found) in self._known.items()
-            if job_id in wanted and now - since < VALID
+            if job_id in wanted and now - since < RESULT_MAX_AGE_S
         }
         distributions: Mapping[str, RuntimeDistribution] = {}
         for job_id, walltime in wanted.items():
@@ -69,9 +69,9 @@ class SoonerStarts:
 
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
         with self._engine.connect() as connection:
-            past = list(read_requests(connection, now - WINDOW, LEAST_JOBS, self._server))
+            past = list(read_requests(connection, now - HISTORY_WINDOW_S, LEAST_JOBS, self._server))
         shorter = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
-        return {request: seconds for request, seconds in found.items() if seconds is not None}
+        return {request: seconds for request, seconds in shorter.items() if seconds is not None}
 
     def _wanted(self, queue: ModelledQueue) -> Iterator[tuple[str, int]]:
         seen = set()

@@ -60,12 +60,12 @@ from softwalltime.store.forecast_rows import (
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 
-LOWEST = 19
+NICENESS = 19
 """Niceness of the process."""
 MIN_RUNS = 20
-LONGEST_PAUSE = 600.0
+MAX_RETRY_PAUSE_S = 600.0
 """Maximum seconds between two attempts while PBS or the store cannot be used."""
-FRESH = 600
+MIN_SUBMISSION_WINDOW_S = 600
 """Minimum age in seconds up to which a job's first forecast counts as made at submission."""
 NEVER = 2**62
 """Earliest start of a held job, epoch seconds: unknown."""
@@ -136,7 +136,9 @@ class StartPublisher:
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
-            kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
+            kept = publish_starts(
+                connection, server, stored, now, max(MIN_SUBMISSION_WINDOW_S, 2 * self._options.every)
+            )
         # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
         with self._engine.begin() as connection:
@@ -270,7 +272,7 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
                         # PBS does not answer or refuses: keep what was learnt from the store.
                         connection.close()
                         report(StartsStatus("on", problem=str(error)))
-                        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+                        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
                         wait(pause / 2)
                         continue
                     pause = float(options.every)
@@ -283,14 +285,14 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
             report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))
         finally:
             connection.close()
-        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
         wait(pause / 2)
 
 
 def main() -> None:
     set_up_logging("text")
     with suppress(OSError):
-        os.nice(LOWEST)
+        os.nice(NICENESS)
     settings: dict[str, Any] = json.loads(sys.stdin.readline())
 
     def end_with_input() -> None:

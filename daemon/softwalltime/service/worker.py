@@ -1,8 +1,8 @@
 """The worker thread: load the history, follow the accounting log, learn, and maintain the store.
 
-The thread may block on PostgreSQL; the thread that answers requests waits for it only while one job is learnt.  Jobs are
-learnt from PostgreSQL after their commit, in the order of commits, so a daemon that was killed at any moment learns the
-same jobs again.
+The thread may block on PostgreSQL; the thread that answers requests waits for it only while one job is learnt.  Jobs
+are learnt from PostgreSQL after their commit, in the order of commits, so a daemon that was killed at any moment learns
+the same jobs again.
 
 Intervals are measured with the monotonic clock, because the host's clock may be set at any moment.
 """
@@ -21,7 +21,7 @@ from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.events import Event as JobEvent
 from softwalltime.predict.predictors.base import History
 from softwalltime.service.background import BackgroundThread
-from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
+from softwalltime.service.follow import MAX_RETRY_PAUSE_S, POLL_INTERVAL_S, Follower
 from softwalltime.service.prediction_service import JobEvents, PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -34,17 +34,17 @@ from softwalltime.store.retention import RefusalReason, RetentionRun
 
 HOUR = 3600
 DAY = 86400
-FIRST_REFRESH = 60.0
+MAX_FIRST_REFRESH_S = 60.0
 """Maximum seconds from the start to the first refresh of the monitoring figures."""
 REFRESH_RETRY = 600.0
 """Maximum seconds until a failed refresh is tried again."""
-REFRESHING = 0.3
+REFRESH_STEP_S = 0.3
 """Seconds per step of a refresh; the log is read and new jobs are learnt between steps."""
-STATEMENT_TIMEOUT = 60.0
+STATEMENT_TIMEOUT_S = 60.0
 """Statement timeout in seconds, after which the connection is closed."""
-LONG_STATEMENT_TIMEOUT = 1800.0
+LONG_STATEMENT_TIMEOUT_S = 1800.0
 """Statement timeout in seconds for queries of the whole history, and for a step of a refresh."""
-CLOCK_JUMP = 3600.0
+MIN_CLOCK_JUMP_S = 3600.0
 """Minimum jump of the host's clock in seconds after which the history is loaded again."""
 NOT_REACHED = "not reached yet"
 
@@ -115,7 +115,7 @@ class Worker(BackgroundThread):
         self._next_pruning = monotonic() + HOUR
         self._refreshing: Iterator[int] | None = None
         self._refresh_every = refresh_every
-        self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
+        self._next_refresh = monotonic() + min(MAX_FIRST_REFRESH_S, refresh_every)
         self._refresh_began = 0
         self._next: PredictionService | None = None
         self._job_events = JobEvents()
@@ -155,7 +155,7 @@ class Worker(BackgroundThread):
                 with suppress(SourceError):
                     self._follower.measure()
             if not self._stopping.wait(pause):
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
     def _work(self, engine: Engine) -> None:
         if self.problem == NOT_REACHED:
@@ -181,7 +181,7 @@ class Worker(BackgroundThread):
             self._prune(engine)
             self._refresh(engine)
             self._recovered()
-            self._stopping.wait(INTERVAL)
+            self._stopping.wait(POLL_INTERVAL_S)
 
     def _recovered(self) -> None:
         if self.problem:
@@ -192,7 +192,7 @@ class Worker(BackgroundThread):
         """Load the history again if the clock was set, because the selection of jobs depends on the time."""
         epoch = self._clock() - self._monotonic()
         ahead = epoch - self._epoch
-        if abs(ahead) > CLOCK_JUMP:
+        if abs(ahead) > MIN_CLOCK_JUMP_S:
             log.warning(
                 "the clock of this host was set %s by %.0f s; the history is loaded anew",
                 "forward" if ahead > 0 else "back", abs(ahead),
@@ -202,7 +202,7 @@ class Worker(BackgroundThread):
         self._epoch = epoch
 
     def _load(self, engine: Engine, wanted: PredictionService) -> None:
-        """Create a prediction service with this policy, let it learn the history that its predictors need, and put it in use.
+        """Create a prediction service with this policy, let it learn its predictors' history, and put it into use.
 
         :raises _StoppingError: if the daemon stops first.
         """
@@ -213,7 +213,7 @@ class Worker(BackgroundThread):
         with engine.begin() as connection:
             set_teaching(connection, predictions.teaching)
         with (
-            self._monitor.patient(LONG_STATEMENT_TIMEOUT),
+            self._monitor.patient(LONG_STATEMENT_TIMEOUT_S),
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
@@ -311,9 +311,9 @@ class Worker(BackgroundThread):
         """Continue refreshing the monitoring figures for a moment, if they are due."""
         if self._monotonic() < self._next_refresh:
             return
-        until = self._monotonic() + REFRESHING
+        until = self._monotonic() + REFRESH_STEP_S
         try:
-            with self._monitor.patient(LONG_STATEMENT_TIMEOUT):
+            with self._monitor.patient(LONG_STATEMENT_TIMEOUT_S):
                 if self._refreshing is None:
                     self._refresh_began = int(self._clock())
                     self._refreshing = refresh(engine, self._refresh_began)

@@ -25,7 +25,7 @@ PREDICTIONS = {"EASY++": "last2", "regression": "adaboost"}
 DEFAULT = "constant:600"
 """The estimate of correction without prediction: 10 min for every job (section 4.4)."""
 LONGEST = 7 * DAY
-"""Longer jobs are left out (section 5.1)."""
+"""Maximum runtime in seconds; longer jobs are omitted (section 5.1)."""
 
 SYSTEMS = ("COARE", "Gaia", "MetaCentrum2", "CEA-Curie", "HPC2N Seth")
 PUBLISHED_WAIT = {
@@ -103,7 +103,7 @@ def after_warm_up(jobs: Jobs) -> NDArray[np.bool_]:
 
 
 def policies(study: Study, predictions: dict[str, str]) -> dict[str, SchedulerPolicy]:
-    """User estimates, each prediction with each correction, and each correction alone (table 2)."""
+    """Return the policies of table 2: user estimates, predictions with each correction, and each correction alone."""
     plain = SchedulerPolicy(minimum=study.minimum)
     variants = {USER: plain}
     for name, spec in predictions.items():

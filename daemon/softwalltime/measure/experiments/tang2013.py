@@ -1,7 +1,7 @@
 """Tang, Desai, Buettner & Lan, "Job scheduling with adjusted runtime estimates on production supercomputers" (2013).
 
-Walltimes times a percentile of the share that like jobs used: which keys, percentile, window and threshold (section 4),
-and what that does to waits, applied to all jobs or only while they wait (section 6).
+Estimates are walltimes times a percentile of the share that like jobs used: choice of keys, percentile, window and
+threshold (section 4), and effect on waits, applied to all jobs or only while they wait (section 6).
 """
 
 from collections.abc import Sequence
@@ -184,7 +184,7 @@ def _scores(scores: Scores) -> tuple[Cell, ...]:
 
 
 def _two(scores: Scores) -> tuple[Cell, Cell]:
-    """UE and BE: our ``underestimated`` counts both."""
+    """Return UE and BE; ``underestimated`` is their sum."""
     badly = scores.badly_underestimated or 0.0
     return (scores.underestimated or 0.0) - badly, badly
 

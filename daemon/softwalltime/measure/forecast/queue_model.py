@@ -1,4 +1,4 @@
-"""A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
+"""Convert a snapshot to jobs, machine and policy of the simulator."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ from softwalltime.measure.simulation.pools import Shares
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs
 
 MANY = 300
-"""Jobs from which several reservations are too expensive for hundreds of runs."""
+"""Number of jobs from which several reservations are too expensive for hundreds of runs."""
 EXPENSIVE = 1000
-"""Jobs from which a run with limits or a formula is expensive."""
+"""Number of jobs from which a run with limits or a formula is expensive."""
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
 VERY_MANY = 3000
-"""Jobs from which they are too expensive for a single one."""
+"""Number of jobs from which several reservations are too expensive for a single run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class QueueModel:
         return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
-        """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""
+        """Return the model for hundreds of runs: with many jobs, only the first reservation is planned."""
         return self._with_one_reservation(MANY)
 
     def feasible(self) -> "QueueModel":
-        """The model for a single run, which is another one only of very many jobs."""
+        """Return the model for a single run, simplified only for very many jobs."""
         return self._with_one_reservation(VERY_MANY if self.pooling is None or not self.pooling.needed else MANY)
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
@@ -80,7 +80,7 @@ class QueueModel:
         return replace(self, policy=replace(policy, backfill="easy", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
-        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started."""
+        """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
         engine = Engine(jobs, self._machine(), self.policy)
         if self.ordering:
@@ -109,7 +109,7 @@ class Impossible:
 class ModelledQueue:
     """A snapshot's model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
 
-    ``remarks`` say what of the server the model does not hold.
+    ``remarks``: features of the server that are not modelled.
     """
 
     model: QueueModel
@@ -122,8 +122,8 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     """Return the model of a server.
 
     :param probes: jobs that wait behind all others of their queue, as if they had just been submitted.
-    :param running: what jobs are planned with once they start: their soft walltime, or ``walltime`` where the site's
-        hook raises it.
+    :param running: value with which running jobs are planned: their soft walltime, or ``walltime`` if the site's hook
+        raises it at start.
     """
     pooling = Pooling(snapshot)
     size = pooling.processors
@@ -248,7 +248,7 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
 
 
 DEPTH: Final = 1000
-"""Waiting jobs, the first ones by arrival, that are planned."""
+"""Maximum waiting jobs to plan, the first ones by arrival."""
 
 
 def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: Collection[str]) -> dict[str, int]:

@@ -1,9 +1,8 @@
-"""The distribution of a job's runtime: from any predictor, its own past errors, and how long the job has run.
+"""Predict the distribution of a job's runtime from any predictor, its past errors, and the elapsed time.
 
-A predictor that offers a distribution is taken at its word.  One that offers a single number gets the distribution of
-its own past errors: the ratios of runtime to prediction, of the user's last jobs or of all.  A job without a prediction
-gets the shares of the walltime that the last jobs of all users used; without a walltime, the runtimes of past jobs
-without one.
+A predictor's own distribution is used unchanged.  A single number is multiplied by the predictor's past errors: ratios
+of runtime to prediction, of the user's last jobs or of all.  Without prediction, the distribution of the walltime's used
+share over the last jobs of all users is used; without walltime, the runtimes of past jobs without one.
 """
 
 from collections import defaultdict, deque
@@ -21,18 +20,18 @@ from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
 MIN_PAST_JOBS = 10
-"""Past jobs from which a distribution is believed."""
+"""Minimum past jobs for a distribution to be used."""
 MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
-"""Past errors that are kept of each user and of all users."""
+"""Maximum past errors kept of each user, and of all users."""
 ASKED = 100
-"""Answers after which a predictor that has given only distributions is taken to have no errors to keep."""
+"""Answers, all with distributions, after which a predictor's errors are no longer recorded."""
 SHARED = 0.5
-"""Part of the variance that the jobs of one user have in common in one sample of runtimes."""
+"""Correlation between the runtimes of one user's jobs in a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeDistribution:
-    """Runtimes in seconds that are equally likely, ascending, and what they rest on.
+    """Equally likely runtimes in seconds, ascending, and their source.
 
     ``known`` is false of a job without a walltime and without like jobs: the runtimes are what the scheduler assumes.
     """
@@ -45,7 +44,7 @@ class RuntimeDistribution:
     def median(self) -> float:
         """The runtime that the job exceeds with probability 1/2."""
         middle = len(self.values) // 2
-        # Ten times as fast as numpy.median, which cannot know that the values ascend.
+        # Ten times as fast as numpy.median: the values are sorted.
         return float(self.values[middle] if len(self.values) % 2 else self.values[middle - 1 : middle + 1].mean())
 
 
@@ -79,7 +78,7 @@ class RuntimeModel:
         if isinstance(answer, NoPrediction):
             pass
         elif not answer.is_distribution:
-            # Such as memorizer:fallback=median, which answers either way.
+            # The predictor gives numbers too, such as memorizer:fallback=median.
             self._only_distributions = -1
             if answer.seconds > 0:
                 self._predicted[submission.job_id, submission.submitted] = answer.seconds
@@ -111,7 +110,7 @@ class RuntimeModel:
             self._without_walltime.append(job.runtime)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
-        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``.
+        """Return the total runtime given ``elapsed`` seconds, at most ``limit``.
 
         :param limit: the walltime as the scheduler takes it.
         """
@@ -119,7 +118,7 @@ class RuntimeModel:
         for values, basis in self._candidates(submission, limit, now):
             known = True
             left = values[np.minimum(values, limit) > elapsed]
-            # What few past jobs reached says little about the rest of this one.
+            # Too few past jobs ran that long for an estimate of the rest.
             if len(left) >= (3 if elapsed else 1):
                 return RuntimeDistribution(np.minimum(left, limit), basis)
         if not _has_walltime(submission):
@@ -131,7 +130,7 @@ class RuntimeModel:
         return RuntimeDistribution(np.array([float(limit)]), "nothing is known of like jobs: the walltime")
 
     def _candidates(self, submission: Submission, limit: int, now: int) -> Iterable[tuple[Floats, str]]:
-        """Runtimes, the best source first, each ascending."""
+        """Yield runtimes from each source, the best first, each sorted."""
         if self._predictor is not None:
             answer = self._predictor.predict(submission, now)
             if not isinstance(answer, NoPrediction):

@@ -1,4 +1,4 @@
-"""Metrics of predictions; no other module computes them.
+"""Compute the metrics of predictions.
 
 For one scored job let t be its runtime, capped at its walltime, and p the soft walltime, or the walltime where there
 is none.  A job killed at its walltime is thus not underestimated by a prediction equal to it.
@@ -45,7 +45,7 @@ class Scores:
     mean_absolute_error: float | None
     """Mean of the absolute value of p - t, in seconds."""
     extensions_mean: float | None
-    """Extensions of a soft walltime per job: a job still running after k soft walltimes is taken to need k + 1."""
+    """Extensions of a soft walltime per job: a job still running after k soft walltimes is extended to k + 1."""
 
 
 def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -56,8 +56,8 @@ def drive(
     :param waiting: the predictor for waiting jobs, called at the submission.
     :param minimum: least soft walltime in seconds.
     :param progress: called with the number of jobs done since the last call.
-    :param running: the predictor for running jobs, asked at the start; may be the same one.  Or ``walltime``: the
-        walltime from the start on; or ``keep``: what the job has.
+    :param running: the predictor for running jobs, called at the start; may be the same one.  Or ``walltime``: the
+        walltime from the start on; or ``keep``: the waiting value.
     """
     (result,) = _drive_all(workload, [(waiting, running)], minimum, progress)
     return result
@@ -167,7 +167,7 @@ class _SubmissionDriver:
     def result(self) -> ReplayResult:
         begin = perf_counter()
         waits = clamp_all(self._workload, np.frombuffer(self._predicted, np.float64), self._minimum)
-        # Other predictors' results come next, and two arrays for each would add up.
+        # Free the predictions: only the clamped values are kept for each predictor.
         self._predicted = array("d")
         self.seconds += perf_counter() - begin
         count = len(waits)
@@ -177,7 +177,7 @@ class _SubmissionDriver:
 
 
 def _pair(workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
-    """Return the driver of a pair of predictors; where they are the same one, it is taught once."""
+    """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
     predictors = {"waiting": waiting}
     if isinstance(running, Predictor) and running is not waiting:
         predictors["running"] = running
@@ -205,7 +205,7 @@ class _EventDriver:
         pass_events(self._workload, stride, self._driver, self._decider())
 
     def _decider(self) -> Ask:
-        """Return what decides at an event; local names instead of attributes save a tenth of a replay."""
+        """Return the function that decides at an event; local names instead of attributes save a tenth of a replay."""
         terms, predictors = self._terms, self._driver.predictors
         waits, runs, ordering = self._waits, self._runs, self._ordering
         time = 0

@@ -1,4 +1,4 @@
-"""The waiting jobs by submission or by a priority that stays, and the running jobs by planned end."""
+"""Waiting jobs by submission or by a fixed priority, and running jobs by planned end."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from softwalltime.measure.simulation.corrections import Correction
 from softwalltime.measure.simulation.simulated_jobs import Integers
 
 LONG = 48
-"""Jobs from which an array is kept beside the list: filters over an array are then faster than a loop."""
+"""Queue length from which an array is kept beside the list, because filtering it is faster than a loop."""
 _SHORT = 24
 
 
@@ -64,7 +64,7 @@ class WaitingQueue:
 
 
 class RankedQueue(WaitingQueue):
-    """The waiting jobs by a priority that stays while they wait, the highest first, ties by submission."""
+    """The waiting jobs by a priority that is fixed while they wait, the highest first, ties by submission."""
 
     __slots__ = ("_keys", "_priorities")
 

@@ -1,4 +1,4 @@
-"""Simulate policies on one workload or several shaken ones: in this process, on this machine or a cluster."""
+"""Simulate policies on one workload or several shaken ones, locally or on a cluster."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -128,7 +128,7 @@ def results(
         own = policy == first
         outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
         outcomes(policy, outcome)
-        # The baseline's own figures have nothing to be compared with.
+        # The baseline is not compared with itself.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
         yield SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
@@ -145,7 +145,7 @@ def run(
         return simulate(workload, machine, policy, progress)
     except SoftwalltimeError:
         raise
-    # Another package's predictor may fail in any way at all.
+    # Another package's predictor may raise any exception.
     except Exception as error:
         raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
 
@@ -221,11 +221,11 @@ class ResultCache:
 
 
 MAX_JOBS_IN_PROCESS = 150_000
-"""Jobs up to which simulations are done in this process: starting others takes longer."""
+"""Jobs up to which no further processes are started, because starting them takes longer."""
 Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
 """By policy and seed."""
 Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
-"""Is given each policy's schedule."""
+"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ def run_simulations(
 
 
 def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the jobs; a cluster's workers read them beside the results, which is where all can read."""
+    """Return a folder for the jobs; for a cluster it is beside the results, where all workers can read."""
     parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
     try:
         return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)

@@ -14,9 +14,9 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.system_state import SystemState
 
 SLACK = 14_400
-"""Least slack of the backfilling slack in seconds, where the policy does not give it."""
+"""Default minimum slack of slack-based backfilling in seconds."""
 DEPTH = 1000
-"""Waiting jobs, the first ones by submission, that have a bound."""
+"""Default number of waiting jobs with a bound, the first ones by submission."""
 
 
 class WalltimePlan(NamedTuple):
@@ -106,7 +106,7 @@ class Bounds:
 
 
 MAX_REFUSALS = 32
-"""Starts in one pass for which no new plan is found; later ones must fit beside the plan that there is."""
+"""Maximum failed attempts to find a new plan in one pass; later starts must fit beside the existing plan."""
 
 
 class SlackBackfilling:
@@ -137,7 +137,7 @@ class SlackBackfilling:
         self._refused: set[int] = set()
 
     def discard_plans(self) -> None:
-        """Keep the plan: it has no values that change."""
+        """Do nothing: the plan does not depend on values."""
 
     def schedule(self, now: int, arrived: int) -> None:
         """Plan what was submitted, start jobs in order, and then those that cannot be planned later."""
@@ -185,7 +185,7 @@ class SlackBackfilling:
             self._system.promise_start(job, latest[job], now)
 
     def _add(self, job: int, now: int) -> None:
-        """Plan a job beside the others, or all anew; as a last resort later than its bound."""
+        """Plan a job beside the others, or replan all; as a last resort, plan it later than its bound."""
         profile, starts = self._plan
         seconds = self._system.values.limit[job]
         start = profile.earliest(job, seconds)
@@ -234,7 +234,7 @@ class SlackBackfilling:
         return False
 
     def _start_if_kept(self, job: int, now: int, *, replan: bool) -> bool:
-        """Start a job that fits now if the others can still be planned to keep their bounds."""
+        """Start a job that fits now if a plan exists that keeps the other jobs' bounds."""
         profile, starts = self._plan
         seconds = self._system.values.limit[job]
         planned = starts.get(job)
@@ -257,7 +257,7 @@ class SlackBackfilling:
         return False
 
     def _start_due(self, now: int) -> None:
-        """Plan what would start before the next pass is certain for later, or start it."""
+        """Postpone or start jobs that are planned to start before the next certain pass."""
         limit, latest = self._system.values.limit, self._latest
         while self._plan.starts:
             profile, starts = self._plan

@@ -1,4 +1,4 @@
-"""Examples from recorded jobs: what the learned attention knew at a job's submission, and how long the job ran."""
+"""Training examples from recorded jobs: inputs of the learned attention at submission, and the actual runtime."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from softwalltime.predict.predictors.learned.network import untrained
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
 _OF_JOBS = ("job", "priors", "found", "log", "ended")
 FIRST = 20
-"""First jobs of a log that are no examples."""
+"""Number of first jobs of a log that are not used as examples."""
 
 
 @dataclass(frozen=True, slots=True)

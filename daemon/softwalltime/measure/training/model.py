@@ -30,19 +30,19 @@ HIDDEN_1, HIDDEN_2, HIDDEN_PRIOR = 32, 16, 32
 SAME_GROUP, TIME_OF_DAY = PAIR_FEATURES.index("same group"), PAIR_FEATURES.index("time of day")
 """Features of a pair that are blanked at random, for sites that do not have them."""
 BLANKED = 0.15
-"""Share of the jobs for which each of them is blanked."""
+"""Share of the jobs for which each of these features is blanked."""
 TEMPERATURE = 0.02
-"""Of the soft choice among the predictions, in units of utility."""
+"""Temperature of the softmax over predictions, in units of utility."""
 LENGTH_PRICE = 0.25
-"""Loss of accuracy of a prediction as long as the walltime, in the loss only: the shipped weights were trained so."""
+"""Penalty in the loss for a prediction equal to the walltime; the shipped weights were trained with it."""
 LOG_PRICES = (math.log(0.15), math.log(5.0))
 """Range of the random price."""
 BATCH = 512
 RATE = 2e-3
 POWER = 0.75
-"""Power of a log's number of jobs by which the log counts."""
+"""A log's weight is its number of jobs to this power."""
 MIN_STEPS = 6
-"""Steps for which the learning rate is scheduled, at least; shorter training ends before it has fallen."""
+"""Minimum steps of the learning rate schedule; a shorter training stops earlier in the schedule."""
 
 
 class ExampleBatch(NamedTuple):

@@ -12,9 +12,9 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import BASELINE, available
 
 TOLERANCE = 1.1
-"""A rate of underestimation up to so many times the target meets it: a predictor that holds a target scatters."""
+"""Factor by which a rate of underestimation may exceed the target: predictors that control it fluctuate."""
 WARM_UP = 0.1
-"""Share of the earlier part's jobs, the first ones, from which predictors learn and by which none is chosen."""
+"""Share of the earlier part's jobs, the first ones, that are excluded from the choice (warm-up)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:
 
 
 def front(trials: Mapping[str, Trial]) -> list[str]:
-    """Return the predictors that no other one beats in accuracy and underestimation, by underestimation."""
+    """Return the Pareto front of accuracy and underestimation, ordered by underestimation."""
     usable = {
         spec: (part.underestimated or 0.0, -(part.accuracy_mean or 0.0)) for spec, part in _usable(trials).items()
     }

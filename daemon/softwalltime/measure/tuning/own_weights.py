@@ -1,4 +1,4 @@
-"""Predictors with weights that were trained on the site's own log, and their figures beside those of all others."""
+"""Evaluate predictors with weights trained on the site's own log beside all others."""
 
 from collections.abc import Mapping, Sequence
 

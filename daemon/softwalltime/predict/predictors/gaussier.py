@@ -18,7 +18,7 @@ from softwalltime.predict.predictors.base import History, Options, Predictor
 
 Floats = NDArray[np.float64]
 _TINY = 1e-100
-"""In place of 0 in a divisor; features and gradients that are not 0 are far above it."""
+"""Replaces 0 in divisors; other features and gradients are far larger."""
 FEATURES = (
     "requested", "last1", "last2", "last3", "mean2", "mean3", "mean", "processors", "mean processors",
     "processors by mean", "running mean processors", "running", "longest running", "sum running", "running processors",
@@ -31,13 +31,13 @@ _LEFT, _RIGHT = np.triu_indices(1 + len(FEATURES))
 DIMENSION = len(_LEFT)
 """Terms of the polynomial: the constant, the features, their squares and products."""
 MAX_USER_RUNS = 512
-"""Jobs of one user kept, the last ones to end."""
+"""Maximum jobs kept of one user, the last ones to end."""
 LATENESS = 86400
-"""Seconds by which a job may become known late without a change of any later answer."""
+"""Maximum seconds by which a job may become known late without changing later answers."""
 DAYS = 400
 """Days of history from which a new predictor learns."""
 _AT_ONCE = 4
-"""Jobs at most that one call of ``learn`` trains with, because an answer may be waiting."""
+"""Maximum jobs that one call of ``learn`` trains with, because a request may wait."""
 
 Branch = Literal["linear", "squared"]
 Weight = Literal["one", "large", "small", "long-narrow", "short-wide"]
@@ -92,7 +92,7 @@ class UserRuns:
         return self._count
 
     def knows(self, now: int) -> bool:
-        """Return whether the jobs that count at ``now`` are still kept."""
+        """Return whether the jobs known at ``now`` are still kept."""
         return len(self.runs) == self._count or self.runs[0].end <= now
 
     def features(self, job: Asked, now: int) -> list[float]:
@@ -139,7 +139,7 @@ class NormalisedGradient:
     def __init__(self, features: int, eta: float, l2: float = 0.0) -> None:
         """Begin with coefficients 0.
 
-        :param eta: greatest step of the prediction, about, in its unit.
+        :param eta: approximate maximum step of the prediction, in its unit.
         :param l2: strength of the penalty ``l2 / 2 x sum of squared coefficients``.
         """
         self._eta = eta
@@ -221,7 +221,7 @@ class Gaussier(Predictor):
         super().__init__(options)
         self._loss = options
         self._users: dict[str, UserRuns] = {}
-        # End, job id, server and user of jobs that the function has not learned, in order of end, and the job.
+        # Jobs not learned yet, in order of end: end, job id, server, user, job and features.
         self._pending: list[tuple[int, str, str, str, PastRun, Asked]] = []
         self._newest = 0
         self._function = NormalisedGradient(DIMENSION, options.eta, options.l2)

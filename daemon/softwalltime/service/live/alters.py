@@ -48,10 +48,10 @@ def plan_changes(
 ) -> list[LiveChange]:
     """Return the changes large enough for an alter, by urgency, then by age of the job, oldest first.
 
-    A waiting job gets the value of a job submitted now.  Its ordering value is only raised, so that a user cannot gain a
-    place by attributes that are altered later.  A job that keeps its place has the ordering value :data:`PROMISED` while
-    it waits, and loses it when it is held.  A running job gets the prediction given its elapsed time.  A running job
-    that has outlived its prediction is not changed: PBS extends its soft walltime by whole multiples.
+    A waiting job gets the value of a job submitted now.  Its ordering value is only raised, so that a user cannot gain
+    a place by attributes that are altered later.  A job that keeps its place has the ordering value :data:`PROMISED`
+    while it waits, and loses it when it is held.  A running job gets the prediction given its elapsed time.  A running
+    job that has outlived its prediction is not changed: PBS extends its soft walltime by whole multiples.
 
     :param kept: ids of the waiting jobs that keep their place (:class:`KeptPlaces`).
     """
@@ -137,7 +137,7 @@ def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[
     return changes[:budget], max(0, len(changes) - budget)
 
 
-CYCLE: Final = 1200
+DEFAULT_CYCLE_S: Final = 1200
 """PBS's default ``sched_cycle_length``: maximum seconds of a scheduling cycle."""
 
 
@@ -158,10 +158,10 @@ class _Seen(NamedTuple):
 class KeptPlaces:
     """The waiting jobs that PBS has planned with their current attributes.
 
-    An estimated start alone is no proof: PBS keeps it when the owner alters the job, and a scheduling cycle in progress
-    at the alter writes it for the old attributes.  So an estimate counts only if it appears or changes after all cycles
-    that began before the alter have ended.  Tracking starts again for held jobs, and for all jobs after a restart of the
-    daemon.
+    An estimated start alone is no proof: PBS keeps it when the owner alters the job, and a scheduling cycle in
+    progress at the alter writes it for the old attributes.  So an estimate counts only if it appears or changes after
+    all cycles that began before the alter have ended.  Tracking starts again for held jobs, and for all jobs after a
+    restart of the daemon.
     """
 
     def __init__(self) -> None:
@@ -192,10 +192,10 @@ def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
 
 def longest_cycle(schedulers: Mapping[str, Attributes]) -> int:
     """Return the maximum seconds that a scheduling cycle has been in progress; 0: none is."""
-    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=CYCLE)
+    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=DEFAULT_CYCLE_S)
 
 
 def _cycle(scheduler: Attributes) -> int:
     if scheduler.get("state") in ("idle", "down"):
         return 0
-    return converted(scheduler.get("sched_cycle_length"), duration) or CYCLE
+    return converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S

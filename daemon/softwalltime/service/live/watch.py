@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 WAITS = "Q"
 """State of a job that waits."""
-SETTLING = 2
+RECHECK_S = 2
 """Seconds after a modification during which a job's details are read at every poll."""
 STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
 """Jobs per request for state or details: the server needs about 1 ms, then serves other clients."""
@@ -90,7 +90,7 @@ class JobWatcher(Generic[T]):
         """
         listed = self._source.ids()
         # mtime has whole seconds: a job may be modified again in the second in which it was read.
-        settled = self._read_at - SETTLING
+        settled = self._read_at - RECHECK_S
         old, known_ids = self._known, self._listed
         states: dict[str, Attributes] = {}
         details: dict[str, Attributes] = {}

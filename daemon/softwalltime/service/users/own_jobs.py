@@ -20,7 +20,7 @@ SOCKET = Path("/run/softwalltime-me.sock")
 """The socket of softwalltime-me.socket; only root can put another one there."""
 TIMEOUT = 5.0
 """Timeout in seconds for connecting and for each read."""
-LONGEST = 64 << 20
+MAX_RESPONSE_BYTES = 64 << 20
 """Maximum bytes of a response, far more than the jobs of one user need."""
 _ROOT = "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)"
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -268,7 +268,7 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(TIMEOUT)
             client.connect(str(path))
-            while len(received) < LONGEST and (part := client.recv(1 << 20)):
+            while len(received) < MAX_RESPONSE_BYTES and (part := client.recv(1 << 20)):
                 received += part
     except FileNotFoundError as error:
         raise NoOwnJobsError(f"{path}: not there: this host does not offer it, or it is stopped; {_ROOT}") from error

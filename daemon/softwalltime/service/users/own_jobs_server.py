@@ -1,8 +1,8 @@
 """The own-jobs server: send each connecting user the jobs of his account, then close the connection.
 
-The connection itself is the request: the server never reads from a client, so a client can neither select other users'
-jobs nor send harmful input.  The kernel identifies the user (``SO_PEERCRED``) at the time of the connection.  One thread
-serves all clients and never blocks on one of them.
+The connection itself is the request: the server never reads from a client, so a client can neither select other
+users' jobs nor send harmful input.  The kernel identifies the user (``SO_PEERCRED``) at the time of the connection.
+One thread serves all clients and never blocks on one of them.
 """
 
 import json
@@ -25,20 +25,20 @@ RATE, BURST = 20.0, 60.0
 STRANGERS = -1
 """Key of all users without known jobs: they share one rate limit, as a user may have many uids (/etc/subuid)."""
 STRANGERS_RATE, STRANGERS_BURST = 200.0, 400.0
-MOST_OPEN, MOST_OPEN_OF_ONE = 256, 4
+MAX_OPEN, MAX_OPEN_OF_USER = 256, 4
 """Maximum open connections, in total and of one user; a further one is closed."""
-PATIENCE = 5.0
+SEND_TIMEOUT_S = 5.0
 """Seconds within which a client must receive its response."""
-ROUND = 64
+MAX_ROUND_CONNECTIONS = 64
 """Connections accepted before open ones are served."""
 _CREDENTIALS = struct.Struct("3i")
 
 _NONE = OwnRows("", 0, "[]")
 DAYS = 28
 """Number of past days whose ended jobs are counted and whose requested walltimes are judged."""
-MOST_LIVE = 5_000
+MAX_LIVE_JOBS = 5_000
 """Maximum waiting jobs, and running jobs, in one response."""
-MOST_ENDED = 20
+MAX_ENDED_JOBS = 20
 """Maximum ended jobs in one response."""
 
 
@@ -166,7 +166,7 @@ class OwnJobsServer:
                 self._tidy(now)
 
     def _accept(self) -> None:
-        for _ in range(ROUND):
+        for _ in range(MAX_ROUND_CONNECTIONS):
             try:
                 connection, _address = self._listener.accept()
             except OSError:
@@ -182,12 +182,12 @@ class OwnJobsServer:
         answers, now = self._answers(), monotonic()
         known = uid in answers.tails
         who = uid if known else STRANGERS
-        allowed = len(self._open) < MOST_OPEN and self._open_of[who] < MOST_OPEN_OF_ONE
+        allowed = len(self._open) < MAX_OPEN and self._open_of[who] < MAX_OPEN_OF_USER
         allowed = allowed and (self._users if known else self._strangers).take(who, now)
         self.answered += allowed
         self.refused += not allowed
         parts = answers.of(uid) if allowed else (BUSY,)
-        self._send(_Client(connection, who, [memoryview(part) for part in parts], now + PATIENCE))
+        self._send(_Client(connection, who, [memoryview(part) for part in parts], now + SEND_TIMEOUT_S))
 
     def _send(self, client: _Client) -> None:
         """Send what the socket accepts now; close the connection when all is sent or the client has disconnected."""

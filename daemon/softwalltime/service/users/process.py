@@ -26,8 +26,8 @@ from softwalltime.core.settings import load_settings
 from softwalltime.core.shorter_walltimes import LEAST_JOBS
 from softwalltime.service.users.own_jobs_server import (
     DAYS,
-    MOST_ENDED,
-    MOST_LIVE,
+    MAX_ENDED_JOBS,
+    MAX_LIVE_JOBS,
     AnswerRows,
     OwnJobsServer,
     long_requests,
@@ -35,13 +35,13 @@ from softwalltime.service.users.own_jobs_server import (
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 
-EVERY = 10.0
+READ_INTERVAL_S = 10.0
 """Seconds between two readings."""
-SHARE = 0.02
+MAX_ENDED_READ_SHARE = 0.02
 """Maximum share of the time to spend on reading ended jobs, which are many."""
-SLOW = 60.0
+STATEMENT_TIMEOUT_S = 60.0
 """Statement timeout in seconds."""
-FIRST_READING = 3.0
+FIRST_READ_TIMEOUT_S = 3.0
 """Seconds that the first clients wait for the first read: less than the client's timeout."""
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -50,7 +50,7 @@ SYSTEMD_SOCKET = 3
 
 log = logging.getLogger(__name__)
 
-KEPT = 3600.0
+ACCOUNT_CACHE_S = 3600.0
 """Seconds for which an account is cached; a missing account is cached for a sixth of that."""
 
 
@@ -93,16 +93,16 @@ class OwnJobsReader:
 
     def _read(self, now: int) -> None:
         if self._engine is None:
-            self._engine = connect(self._dsn, StatementMonitor(SLOW))
+            self._engine = connect(self._dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
         rows = self._rows
         with self._engine.connect() as connection:
-            rows.live = read_live(connection, MOST_LIVE, self._server)
+            rows.live = read_live(connection, MAX_LIVE_JOBS, self._server)
             begin = time.monotonic()
             if begin >= self._ended_due:
                 since = now - DAYS * 86400
-                rows.ended = tuple(read_ended(connection, since, MOST_ENDED, self._server))
+                rows.ended = tuple(read_ended(connection, since, MAX_ENDED_JOBS, self._server))
                 rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS, self._server))
-                self._ended_due = begin + (time.monotonic() - begin) / SHARE
+                self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:
         """Close the connection to the store; the next reading opens another one."""
@@ -119,7 +119,7 @@ class OwnJobsReader:
             except Exception:
                 log.exception("unexpected error; trying again")
             self.tried.set()
-            time.sleep(max(1.0, EVERY - (time.monotonic() - begin)))
+            time.sleep(max(1.0, READ_INTERVAL_S - (time.monotonic() - begin)))
 
 
 def listening_socket(path: Path | None) -> socket.socket:
@@ -161,7 +161,7 @@ def main() -> int:
     reader = OwnJobsReader(settings.dsn, Accounts().uid, settings.server)
     Thread(target=reader.run, daemon=True).start()
     # The first client, whose connection starts the process, gets its jobs if the first read is quick.
-    reader.tried.wait(FIRST_READING)
+    reader.tried.wait(FIRST_READ_TIMEOUT_S)
     gc.freeze()
     OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
@@ -178,7 +178,7 @@ class Accounts:
         found, until = self._known.get(user, (None, 0.0))
         if now >= until:
             found = _uid(user)
-            self._known[user] = found, now + (KEPT / 6 if found is None else KEPT)
+            self._known[user] = found, now + (ACCOUNT_CACHE_S / 6 if found is None else ACCOUNT_CACHE_S)
         return found
 
 

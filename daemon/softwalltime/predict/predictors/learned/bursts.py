@@ -1,15 +1,15 @@
-"""How much the jobs of one user may teach: a burst of a user's jobs counts as a few of them."""
+"""Limit the weight of one user's jobs in learning, so that a burst counts as a few jobs."""
 
 MEMORY = 1000.0
 """Jobs of all users after which a job has lost 63% of its weight."""
 MAX_USER_JOBS = 25.0
-"""Jobs of one user, of those ``MEMORY``, beyond which each further one counts less: all together as so many."""
+"""Maximum weight of one user's jobs among the last ``MEMORY``, in jobs."""
 LONG = 10
-"""Days with jobs over which it is learnt how few users usually submit most jobs."""
+"""Averaging period, in days with jobs, of the usual concentration of jobs on few users."""
 USERS = 4096
-"""Users kept before those without weight are forgotten."""
+"""Number of users beyond which those without weight are forgotten."""
 MIN_USER_JOBS = 0.01
-"""Jobs below which a user is forgotten then."""
+"""Weight, in jobs, below which a user is then forgotten."""
 _LARGEST = 1e100
 """Weight of a new job from which on all weights are scaled."""
 
@@ -20,7 +20,7 @@ class RecentShare:
     __slots__ = ("_day", "_days", "_jobs", "_of_day", "_sum", "_usual", "_weight")
 
     def __init__(self) -> None:
-        # Weights of new jobs grow, instead of those of all old ones falling.
+        # Increase the weight of new jobs instead of decreasing all old weights.
         self._jobs: dict[str, float] = {}
         self._weight = 1.0
         self._usual = 1.0
@@ -28,9 +28,9 @@ class RecentShare:
         self._sum = 0.0
 
     def discount(self, user: str, day: int, jobs: int = 1) -> float:
-        """Count a job of this user that stands for so many; return its factor, from 0 to 1.
+        """Count a job of this user, with a weight; return its factor, from 0 to 1.
 
-        The factor is relative to that of usual days: where a few users submit all jobs, these are no burst.
+        The factor is relative to the usual one, so that the jobs of sites with few users are not regarded as bursts.
 
         :param day: number of the day on which it ended, ascending.
         """
@@ -38,7 +38,7 @@ class RecentShare:
         factor = self._factor(user)
         self._jobs[user] = self._jobs.get(user, 0.0) + jobs * self._weight
         if day != self._day:
-            # The mean of the day that has ended counts for a day's share, however many jobs it had.
+            # Each day has the same weight in the average, independent of its number of jobs.
             if self._of_day:
                 self._days += 1
                 self._usual += (self._sum / self._of_day - self._usual) / min(self._days, LONG)

@@ -49,7 +49,7 @@ from softwalltime.predict.predictors.learned.user_jobs import (
 _LN_RUNNING = math.log(RUNNING)
 _LAST_COUNT = MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
-"""Logarithms of 1 + counts, in a fifth of the time of computing them."""
+"""Table of log(1 + count), five times as fast as computing it."""
 
 
 @kernel(
@@ -68,7 +68,7 @@ def gather(
     """
     count, total = ended.shape[1], len(submitted)
     past = min(count, LOOK_BACK)
-    # Sequences: what came last.
+    # Features of the sequence of submissions.
     gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LONG_AGO
     end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LONG_AGO
     burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST))
@@ -118,8 +118,7 @@ def gather(
     rows = past_count + busy
     weights = np.empty(past_count)
     weight_sum = short_sum = killed_sum = mean_sum = square_sum = name_sum = 0.0
-    # Places of the previous row, from which those of the next one are searched: few steps, because jobs that ended one
-    # after the other were mostly submitted so too.
+    # The search for each row starts at the places of the previous row: jobs mostly end in the order of submission.
     before, early, done = total, total, count
     for row in range(rows):
         is_past = row < past_count
@@ -215,11 +214,11 @@ def gather(
             mean_sum += weight * (log - walltime)
             square_sum += weight * (log - walltime) ** 2
             name_sum += weight * of_name
-    # How many of the past jobs, by weight, ran as long.
+    # Weight of the past jobs with the same, and with a similar, runtime.
     same, similar = np.zeros(rows), np.zeros(rows)
     for other in range(past_count):
         log, weight = logs[other], weights[other]
-        # Without a branch, so that the compiler takes several rows at once.
+        # Without branches, so that the compiler vectorises the loop.
         for row in range(rows):
             difference = abs(logs[row] - log)
             similar[row] += weight if difference < SIMILAR_RUNTIME else 0.0
@@ -242,7 +241,7 @@ def gather(
         priors[1, project[place]] += 1.0
     for place in range(len(queue)):
         priors[2, queue[place]] += 1.0
-    # One loop: each sum waits for its last value, but not for those of the others.
+    # One loop: the sums are independent, so the processor overlaps them.
     own_jobs, project_jobs, queue_jobs = max(own, 1), max(len(project), 1), max(len(queue), 1)
     own_mean = project_mean = queue_mean = site = known = 0.0
     for place in range(SIZE):

@@ -23,14 +23,14 @@ FEATURES = (
     "t_last1", "t_last2", "t_supplied", "n_supplied", "A_average", "A_max", "t_longest", "t_longest10", "t_average",
     "t_average10", "t_percentile25",
 )  # fmt: skip
-"""Their names in the paper, in order; t in seconds, n in nodes (or processors), A from 0 to 1."""
+"""Features in order, with the paper's names; t in seconds, n in nodes (or processors), A from 0 to 1."""
 SUPPLIED = FEATURES.index("t_supplied")
 AVERAGE_ACCURACY = FEATURES.index("A_average")
 _LAST = 10
 """Number of last jobs in t_longest10 and t_average10."""
 _LOW = 0.25
 _MAX_CLASSES = 50_000
-"""Classes to keep: where job names are hardly ever used again, most classes have one job."""
+"""Maximum number of classes: if job names are rarely reused, most classes have one job."""
 
 
 class ClassJob(NamedTuple):
@@ -45,14 +45,14 @@ class ClassJob(NamedTuple):
 
 
 def class_job(job: CompletedJob) -> ClassJob:
-    """Return what is kept of a job that ran and had a walltime; ``accuracy`` is its walltime's (eq. 5)."""
+    """Convert a job that ran and had a walltime; ``accuracy`` is that of its walltime (eq. 5)."""
     submission, walltime = job.submission, job.submission.walltime or 0
     accuracy = min(job.runtime, walltime) / max(job.runtime, walltime)
     return ClassJob(job.end, submission.submitted, job.runtime, walltime, nodes(submission), accuracy)
 
 
 def nodes(submission: Submission) -> int:
-    """Return the requested number of chunks; of processors where chunks are not known."""
+    """Return the requested number of chunks, or of processors if chunks are unknown."""
     return submission.nodect or submission.ncpus or 0
 
 
@@ -157,7 +157,7 @@ class ClassRegression(Predictor):
         if jobs is None:
             jobs = classes[key] = []
         insort(jobs, class_job(job))
-        # The last ones by end are the same whatever the order of arrival.
+        # Keep the last ones by end, independent of the order of arrival.
         if len(jobs) > self._most:
             del jobs[0]
         classes.move_to_end(key)
@@ -220,7 +220,7 @@ class ClassRegression(Predictor):
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
-        """Choose what all models share from the jobs of each class; return whether models can be fitted."""
+        """Choose the parameters that all models share from the jobs of each class; return whether fitting is possible."""
         return True
 
     @abstractmethod
