@@ -10,7 +10,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.core.reasons import Reason
 from softwalltime.measure.forecast.learning import learn_history, note_live
 from softwalltime.measure.forecast.queue_model import UNLIMITED
-from softwalltime.measure.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
+from softwalltime.measure.forecast.runtimes import MIN_ANSWERS, RuntimeDistribution, RuntimeModel, samples
 from softwalltime.predict.predictors.base import Options, Predictor
 from softwalltime.predict.predictors.registry import make
 from tests.forecast.states import NOW, running, waiting
@@ -125,7 +125,7 @@ def test_predictors_are_asked_about_past_jobs_only_for_errors_that_are_kept() ->
         assert learn_history(learnt, jobs, 10**9, progress=done.append) == len(jobs)
         note_live(learnt, [running(3, 1, 60, elapsed=10), waiting(4, 1, 60)])
     assert sum(done) == 2 * len(jobs)
-    assert len(distribution.asked) == ASKED
+    assert len(distribution.asked) == MIN_ANSWERS
     # The last 1,000 jobs that ended (two of carol among them), and the last 50 of each user.
     kept = {f"alice{number}" for number in range(102, 1100)} | {f"bob{number}" for number in range(10)}
     assert set(single.asked) == kept | {f"carol{number}" for number in range(3)}

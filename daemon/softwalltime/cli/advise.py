@@ -15,7 +15,7 @@ from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
 from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import day, duration, percent, plural, printable, walltime
-from softwalltime.core.shorter_walltimes import FITS, LEAST_JOBS
+from softwalltime.core.shorter_walltimes import FITS, MIN_JOBS
 from softwalltime.core.text_table import Cell, TextColumn, TextTable
 from softwalltime.core.written import require_folder, write_csv
 
@@ -118,11 +118,11 @@ def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: in
             Cell(_kept(request), "faint") if request.suggested is None else Cell(walltime(request.suggested), "good"),
         ]
         for request in sorted(advice.requests, key=lambda request: -request.jobs)
-        if request.jobs >= LEAST_JOBS
+        if request.jobs >= MIN_JOBS
     ]  # fmt: skip
-    few = [request.jobs for request in advice.requests if request.jobs < LEAST_JOBS]
+    few = [request.jobs for request in advice.requests if request.jobs < MIN_JOBS]
     if few:
-        reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
+        reason = Cell(f"fewer than {MIN_JOBS} jobs each", "faint")
         rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
     output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {day(since)} to {day(until)}")
     output.section(TextTable.of(_TABLE, rows))

@@ -61,7 +61,7 @@ class Output:
         click.echo(self.style(text, meaning), color=self.color)
 
     def paragraph(self, text: str, meaning: Meaning = "", indent: int = 0) -> None:
-        """Print a text, wrapped anew in a terminal that is too narrow for its lines.
+        """Print a text, rewrapped if the terminal is too narrow.
 
         :param indent: columns by which the lines after the first are indented.
         """
@@ -109,7 +109,7 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     # Draw it a few hundred times in all, not with each job.
     with click.progressbar(length=total, label=title, file=sys.stderr, update_min_steps=max(total // 400, 1)) as bar:
         yield bar.update
-    # What the command prints replaces the finished bar.
+    # Erase the finished bar.
     click.echo("\x1b[1A\x1b[2K", nl=False, err=True, color=True)
 
 
@@ -143,7 +143,7 @@ def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def csv_value(value: Any) -> Any:
-    """Return a value as CSV has it: a missing one is empty, true and false are as in JSON, texts are no formulas."""
+    """Return a CSV value: empty for missing, true and false as in JSON, and no text that a spreadsheet evaluates."""
     if value is None:
         return ""
     if isinstance(value, bool):

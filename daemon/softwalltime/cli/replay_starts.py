@@ -1,4 +1,4 @@
-"""``softwalltime replay-starts``: how good would forecasts of start times have been?"""
+"""``softwalltime replay-starts``: measure forecasts of start times on recorded jobs."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
 
 WARM_UP = 0.1
-"""Share of the sampled jobs, the first ones, that only calibrate."""
+"""Share of the sampled jobs, the first ones, that are only used for calibration."""
 PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:

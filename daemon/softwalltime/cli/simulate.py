@@ -1,4 +1,4 @@
-"""``softwalltime simulate``: what would a scheduling policy have done to waits?"""
+"""``softwalltime simulate``: simulate scheduling policies on recorded jobs."""
 
 import os
 import re
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from softwalltime.reports.simulation_document import SimulationDocument
 
 SUITABLE = "suitable"
-"""In place of a shake: the one that suits the jobs."""
+"""Option value: choose the shake by the jobs."""
 SEEDS = tuple(range(31, 41))
 _KINDS = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
-"""Least soft walltime that the hook sets, in seconds."""
+"""Minimum soft walltime that the hook sets, in seconds."""
 
 
 @options

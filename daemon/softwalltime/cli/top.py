@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
     from softwalltime.service.status import Status
 
-SHOWN = 10
+MAX_ROWS = 10
 """Rows of each list."""
 OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
 STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
@@ -109,7 +109,7 @@ def _document(status: "Status", settings: "Settings") -> TopDocument:
 
     try:
         with open_engine(settings) as engine, engine.connect() as connection:
-            found = read_overview(connection, SHOWN)
+            found = read_overview(connection, MAX_ROWS)
     except SoftwalltimeError as error:
         return TopDocument(status.to_json(), None, None, None, (), (), (), str(error))
 

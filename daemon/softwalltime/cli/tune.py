@@ -113,12 +113,12 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
 
     :raises SourceError: if the log is too short.
     """
-    from softwalltime.measure.tuning.choice import WARM_UP, split_at
+    from softwalltime.measure.tuning.choice import WARM_UP_SHARE, split_at
     from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
     from softwalltime.measure.tuning.site_weights import WARM_UP as TRAINED
 
     training = options.training.wanted
-    split = split_at(workload, options.split, TRAINED if training else WARM_UP)
+    split = split_at(workload, options.split, TRAINED if training else WARM_UP_SHARE)
     if split is None:
         raise SourceError(
             f"{' '.join(options.sources)}: too few jobs with a runtime and a walltime to split: give a longer log"

@@ -1,4 +1,4 @@
-"""Checks of the hook that PBS has."""
+"""Checks of the hook in PBS."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from softwalltime.deployment.sched_config import switched
 
 _INSTALL = "softwalltime install --apply"
 INSTALL = f"root on the PBS server's host: {_INSTALL}"
-SLOW = 10.0
+CHECK_TIMEOUT_S = 10.0
 """Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
 
 
@@ -24,7 +24,7 @@ def check_hook(
     """Return the findings about the hook, and its effective configuration, if it has one.
 
     :param hooks: all hooks of PBS.
-    :param supported: those of our events that PBS has.
+    :param supported: the hook's events that this PBS supports.
     :param socket: the daemon's socket, by its settings.
     """
     if hook is None:
@@ -77,7 +77,7 @@ def check_transport(name: str) -> Finding:
     if not name:
         return problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
     try:
-        found = call_in_subprocess(lambda: _wrong_in(Path(name)), SLOW)
+        found = call_in_subprocess(lambda: _wrong_in(Path(name)), CHECK_TIMEOUT_S)
     except SubprocessError as error:
         return problem(check, f"{name}: {error}", INSTALL)
     if found is not None:
@@ -99,7 +99,7 @@ def check_folder(name: str) -> Finding:
     if not name:
         return problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
     try:
-        found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), SLOW)
+        found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), CHECK_TIMEOUT_S)
     except SubprocessError as error:
         return problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
     if found is not None:
@@ -154,7 +154,7 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
 
 
 def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Iterator[Finding]:
-    """Check whether there are top jobs: soft walltimes work in the calendar of top jobs and nowhere else.
+    """Check whether the scheduler plans top jobs: it uses soft walltimes only for their calendar.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
     """
@@ -204,8 +204,7 @@ def _depth(server: QmgrObjects) -> Iterator[Finding]:
 def check_queues(server: QmgrObjects) -> Iterator[Finding]:
     """Check for queues that accept jobs by walltime, and for queues without a default walltime.
 
-    A job stays in the queue that its walltime led to, however short its soft walltime is (Chlumsky and Klusacek 2022,
-    section 3.3).
+    A job is routed to its queue by its walltime, not by its soft walltime (Chlumsky and Klusacek 2022, section 3.3).
     """
     queues = {name: found for (kind, name), found in server.items() if kind == "queue"}
     limited = [

@@ -17,14 +17,14 @@ from softwalltime.service.status import OK, Status
 from softwalltime.service.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
-BEHIND = 60.0
-"""Lag of the accounting log that is reported, in seconds."""
+MAX_LAG_S = 60.0
+"""Lag of the accounting log in seconds above which it is reported."""
 CLOCKS = 2.0
-"""Seconds by which clocks may differ; predictors with a window depend on the time."""
+"""Maximum difference between clocks in seconds; predictors with a window depend on the time."""
 MUCH = 10_000_000
-"""Bytes of a growing log that may be unread: seconds of work."""
+"""Maximum unread bytes of a growing log: seconds of work."""
 DAY = 86400
-OLD = 3600
+STALE_AFTER_S = 3600
 """Seconds after which the newest forecast is old."""
 LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
 
@@ -103,7 +103,7 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
         yield problem("accounting log", status.accounting, act)
-    elif status.behind_seconds > BEHIND:
+    elif status.behind_seconds > MAX_LAG_S:
         text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
         yield warning("accounting log", text, "wait while it loads the history; else journalctl -u softwalltime")
     if status.from_the_future:
@@ -184,11 +184,11 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if not positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
-    elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
+    elif behind > MUCH or (behind > 0 and now - logs.written > MAX_LAG_S):
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
-    # A log has no server as long as it has no job.
+    # The server of a log without jobs is unknown.
     if len(servers := sorted({each.server for each in positions if each.server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
@@ -205,7 +205,7 @@ def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> It
 
 
 def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
-    """Ask as this user; yield nothing where the site does not offer it."""
+    """Check softwalltime me as this user; yield nothing if the site does not offer it."""
     check = "softwalltime me"
     if not socket.is_socket():
         return
@@ -220,7 +220,7 @@ def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
     elif made is None:
         text = "answers, without expected starts and ends: there is no forecast"
         yield warning(check, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
-    elif time.time() - made > OLD:
+    elif time.time() - made > STALE_AFTER_S:
         text = f"answers with forecasts that are {(time.time() - made) / 3600:.1f} hours old"
         yield warning(check, text, "root: softwalltime status says why the daemon makes none")
     else:

@@ -50,7 +50,7 @@ class Doctor:
     resource: str = preset_setup.RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
-    """Why the settings are unknown."""
+    """Why the settings could not be read."""
 
     def examine(self) -> Iterator[Finding]:
         """Yield the findings; each takes seconds at most, and none raises."""
@@ -139,7 +139,7 @@ class Doctor:
         verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
         for finding in general:
             verdict = verdicts.get(finding.check.replace("_", " "), "")
-            # Where the requirement is met, what is to be done is about something else, such as the depth of a queue.
+            # The requirement is met; the action concerns something else, such as the depth of a queue.
             if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
                 yield finding
         yield from specific
@@ -153,7 +153,7 @@ class Doctor:
             present = hooks.installed(pbs)
             supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
         except HooksHiddenError:
-            # As on the passive one of two failover servers.
+            # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
             yield skipped("manager rights", text)
             return
@@ -188,13 +188,13 @@ class Doctor:
         if settings.dsn is not None:
             store = _or_why(lambda: probes.probe_store(settings, service_user(settings)))
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
-            # The daemon has reported it already.
+            # The check of the daemon has reported it.
             store = replace(store, retention="")
         yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
     def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-        """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
+        """Test a prediction for the user of the last stored job, which the daemon should have learnt."""
         job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
         if isinstance(store, StoreProbe) and store.user:
             job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}

@@ -64,7 +64,7 @@ def with_values(text: str, tables: Tables, where: str) -> str:
     try:
         actual = tomllib.loads(changed)
     except tomllib.TOMLDecodeError:
-        # The text was valid before the change.
+        # The unchanged text is valid, so the error is in the new values.
         actual = None
     if actual != expected:
         lines = (

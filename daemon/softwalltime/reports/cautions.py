@@ -8,18 +8,18 @@ from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigur
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
 
 _NEARLY = 0.9
-"""Share of the most processors in use above which the usual number is not worth a word."""
+"""Share of the maximum processors in use above which the usual number is not mentioned."""
 _LONGER = 0.1
-"""Relative growth of a wait that is worth a word."""
+"""Minimum relative growth of a wait to be mentioned."""
 _NAMED = 3
-"""Classes of jobs that a sentence names."""
+"""Maximum classes of jobs named in a sentence."""
 _IN_SENTENCE = ("runtime", "size", "queue")
 _KINDS = (*_IN_SENTENCE, "user")
 _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user": "of user {}"}
 
 
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
-    """Say what makes the simulation doubtful, and who would wait longer under the chosen candidate."""
+    """Return limitations of the simulation, and the classes that would wait longer under the chosen candidate."""
     said = [] if chosen is None else _longer(simulated, chosen)
     said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
@@ -67,7 +67,7 @@ def _named(today: JobClass, waits: ClassWaits, kind: str, jobs: int) -> str:
 
 
 def _usually(simulated: SimulationFigures) -> str:
-    """Say how many processors were usually in use, where that is much less than the most."""
+    """Report the usual number of processors in use, if much less than the maximum."""
     if simulated.usual is None or simulated.usual > _NEARLY * simulated.processors:
         return ""
     return f" ({percent(USUAL, 0)} of the time at most {simulated.usual:,} were in use)"
@@ -95,7 +95,7 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
 
 
 def beyond_chance(simulated: SimulationFigures, chosen: SettingWaits) -> str:
-    """Say how many jobs wait at least 1 h longer and less, beyond what walltimes x 0.98 alone do."""
+    """Report the shares of jobs that wait at least 1 h longer or less, beyond those of the placebo walltimes x 0.98."""
     longer, less = chosen.worse.mean or 0.0, chosen.better.mean or 0.0
     said = f"{percent(longer)} of the jobs wait at least 1 h longer than today, {percent(less)} at least 1 h less"
     if simulated.chance is None:

@@ -1,4 +1,4 @@
-"""What settings would have done to waits: simulated on the site's own jobs, compared over shaken workloads.
+"""Simulate settings on the site's own jobs, and compare their waits over shaken workloads.
 
 A single schedule depends on chance, so every change is a mean over pairs of schedules
 of the same shaken workload, with a 95% confidence interval.
@@ -39,11 +39,11 @@ from softwalltime.reports.waits_by_class import (
 
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
-"""The newest jobs that are simulated, unless the user asks for another number."""
+"""Default number of jobs to simulate, the newest ones."""
 MAX_POLICIES = 12
 """Maximum number of policies to simulate for a report: the candidates, a plan's too, the baseline and chance."""
 USUAL = 0.99
-"""Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
+"""Share of the time that determines the usual use: wrong overlapping records exceed it only briefly."""
 TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
 """99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
@@ -67,7 +67,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class SimulationSkipped:
-    """The reason why nothing was simulated, as a sentence without its full stop."""
+    """Reason why nothing was simulated, without its full stop."""
 
     reason: str
 
@@ -94,7 +94,7 @@ class SimulationInput:
 
 @dataclass(frozen=True, slots=True)
 class SettingWaits:
-    """What a setting did to waits.
+    """Effect of a setting on waits.
 
     ``metrics`` are means over the workloads; ``changes`` are relative to the baseline, by metric; ``broken``,
     ``worse`` and ``better`` are shares: of promised starts that came later, of jobs that waited at least 1 h more or
@@ -120,8 +120,8 @@ class SimulationFigures:
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
     (:mod:`softwalltime.measure.simulation.shaking`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
-    ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
-    ``scheduler`` is what the site runs, ``remarks``: what of it is not simulated.
+    ``unscored`` jobs have no walltime and only hold processors.  ``chance``: result of the placebo policy.
+    ``scheduler``: the site's current policy; ``remarks``: its features that are not simulated.
     """
 
     order: str
@@ -178,7 +178,7 @@ def simulate_candidates(
     recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
     show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
 ) -> tuple[Results, SimulationFigures]:  # fmt: skip
-    """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
+    """Simulate candidates and the baseline; return all results, and the comparison.
 
     :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
@@ -193,7 +193,7 @@ def simulate_candidates(
 
 
 def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
-    """Return what must be simulated to compare candidates, each policy once and the baseline first."""
+    """Return the policies to simulate, each once and the baseline first."""
     return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
 
 
@@ -207,7 +207,7 @@ def compare_candidates(
     recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
     found: Mapping[tuple[SchedulerPolicy, int], SimulationResult], rename: Rename = lambda kind, name: name,
 ) -> SimulationFigures:  # fmt: skip
-    """Compare simulated candidates with what the site runs, and that with the log.
+    """Compare simulated candidates with the baseline, and the baseline with the log.
 
     :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
     """
@@ -249,5 +249,5 @@ def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[M
 
 
 def _means(metrics: Sequence[Metrics]) -> Metrics:
-    # A speed differs from run to run, and the same jobs must give the same report.
+    # Omit the speed: equal jobs must give equal reports.
     return replace(means(metrics), jobs_per_second=None)

@@ -1,4 +1,4 @@
-"""Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
+"""Advice for users: sufficient shorter walltimes, and how much earlier their jobs would have started."""
 
 import textwrap
 from collections import Counter
@@ -17,8 +17,8 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shaking import shaken, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
-MOST_NAMES = 3
-"""Job names by which a user recognises the jobs with one walltime."""
+MAX_NAMES = 3
+"""Maximum job names to show for a walltime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RequestAdvice:
     killed: float
     """Share of the newer half of the jobs that ran longer than a suggestion made from the older half."""
     saved: float
-    """Processor-seconds that would not have been requested."""
+    """Processor-seconds requested in excess of the suggestion."""
     names: tuple[str, ...] = ()
     """The most frequent job names, at most three."""
 
@@ -54,11 +54,11 @@ class UserAdvice:
     jobs: int
     """Number of jobs."""
     requests: tuple[RequestAdvice, ...]
-    """The requested walltimes, the one with most to save first."""
+    """The requested walltimes, the one with the greatest saving first."""
     earlier: Interval | None = None
     """Median seconds by which the jobs would have started earlier; null: not simulated."""
     message: str = ""
-    """What to tell the user."""
+    """Message for the user."""
 
     @property
     def suggestions(self) -> tuple[RequestAdvice, ...]:
@@ -69,7 +69,7 @@ def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
     groups: dict[str, dict[int, list[int]]] = {}
     names = list(jobs.completed.values("job_name"))
     for index, (user, walltime) in enumerate(jobs.completed.rows("user", "walltime")):
-        # Nothing shorter can be advised to who requests no walltime.
+        # Jobs without a requested walltime get no advice.
         if walltime:
             groups.setdefault(user, {}).setdefault(walltime, []).append(index)
     runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
@@ -117,7 +117,7 @@ def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[s
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
     jobs = len(runtime)
     used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
-    frequent = tuple(name for name, _ in names.most_common(MOST_NAMES + 1) if name)[:MOST_NAMES]
+    frequent = tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES]
     shorter = shorter_walltime(walltime, runtime.tolist())
     saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
     return RequestAdvice(
@@ -145,10 +145,10 @@ MERGED = (
     "earlier_high_s", "job_names", "message",
 )  # fmt: skip
 """Columns of the mail-merge file."""
-LONGEST_NAME = 40
-"""Characters of a job name that are printed."""
+MAX_NAME_CHARS = 40
+"""Maximum printed characters of a job name."""
 MIN_PRINTED_SHARE = 0.01
-"""Least share of the walltime that is printed as a number."""
+"""Minimum share of the walltime that is printed as a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
         elif earlier.mean == 0 and not earlier.low:
             lines.append("In the simulation these jobs would not have started earlier in the median.")
         else:
-            # An interval around 0 would say nothing to a user.
+            # Omit a gain whose interval includes 0.
             lines.append("The simulation does not show that these jobs would have started earlier.")
     return " ".join(lines)
 
@@ -231,4 +231,4 @@ def _suggestion(one: RequestAdvice) -> str:
 
 
 def _names(one: RequestAdvice) -> str:
-    return ", ".join(textwrap.shorten(printable(name), LONGEST_NAME, placeholder="...") for name in one.names)
+    return ", ".join(textwrap.shorten(printable(name), MAX_NAME_CHARS, placeholder="...") for name in one.names)

@@ -1,4 +1,4 @@
-"""Is the promise of a plan kept?  The figures of :mod:`.before_after`, and one verdict: keep, adjust, undo, unknown.
+"""Verify a plan's promise with the figures of :mod:`.before_after`: verdict keep, adjust, undo or unknown.
 
 1. It cannot be told yet with fewer than ``LEAST_JOBS`` jobs or ``LEAST_DAYS`` days before or after the switch, nor
    where the load changed by more than ``MAX_LOAD_CHANGE``, unless a simulation or other users show what that does.
@@ -30,7 +30,7 @@ from softwalltime.reports.before_after import (
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.waits_by_class import NOTABLE, SMALL
+from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ClassDocument:
     """The recorded mean waits of a class of jobs, in seconds."""
 
     kind: str
-    """What makes the class: runtime, size or queue."""
+    """Kind of the class: runtime, size or queue."""
     name: str
     """Name of the class."""
     jobs: int
@@ -70,9 +70,9 @@ class ClassDocument:
     promised: float | None
     """Relative change that the plan promises; null: none."""
     longer: bool
-    """Whether the mean wait is longer beyond chance."""
+    """Whether the mean wait is significantly longer."""
     announced: bool
-    """Whether the plan says that this class waits longer."""
+    """Whether the plan predicts a longer wait for this class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class VerifyDocument:
     """Whether the promise of a plan is kept."""
 
     verdict: str
-    """keep, adjust, undo, or unknown: it cannot be told yet."""
+    """keep, adjust, undo, or unknown: not enough data yet."""
     sentence: str
     """The verdict in a sentence."""
     reasons: tuple[str, ...]
-    """What it rests on, a sentence each."""
+    """Reasons of the verdict, one sentence for each."""
     command: str
     """The next command; empty: none."""
     since: int
-    """When the policy was switched on, epoch seconds."""
+    """Time at which the policy was switched on, epoch seconds."""
     method: str
-    """What recorded waits are compared with: periods, simulation, users, or simulation and users."""
+    """Comparison of recorded waits: periods, simulation, users, or simulation and users."""
     before: PeriodDocument | None
     """The period before the switch; null: no jobs."""
     after: PeriodDocument | None
@@ -100,7 +100,7 @@ class VerifyDocument:
     effect: Interval
     """Effect of the policy on the mean wait in seconds."""
     relative: Interval
-    """The effect, divided by the mean wait that there would be without the policy."""
+    """The effect, divided by the estimated mean wait without the policy."""
     promised: Interval
     """Relative change of the mean wait that the plan promises."""
     share: float
@@ -110,15 +110,15 @@ class VerifyDocument:
     promised_starts: int
     """Recorded starts of jobs with a promised start since the switch."""
     broken: float | None
-    """Share of these that came later; null: none is recorded."""
+    """Share of these that were late; null: none is recorded."""
     promised_broken: float
-    """Share of the promised starts that come later in the simulation of the plan."""
+    """Share of late promised starts in the plan's simulation."""
     interruptions: tuple[str, ...] = ()
-    """Days since the switch on which the policy was off or another one was set, a sentence each."""
+    """Days since the switch with the policy off or another policy, one sentence for each."""
 
 
 MAX_LOAD_CHANGE = 0.1
-"""Relative change of the load beyond which the means of two periods say nothing about the policy."""
+"""Maximum relative change of the load between two periods that are compared directly."""
 CLASS_FACTOR = 1.5
 """Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
 REPORT_AGAIN = "softwalltime report store --write PLAN"
@@ -177,7 +177,7 @@ def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
         if not which.any():
             continue
         before, after = (columns.wait[found.among(span) & found.treated & which] for span in found.spans)
-        if min(len(before), len(after)) >= SMALL:
+        if min(len(before), len(after)) >= MIN_CLASS_JOBS:
             yield _class(promised, len(after), float(before.mean()), float(after.mean()), found.effect(which))
 
 
@@ -225,7 +225,7 @@ def _unknown(sentence: str) -> tuple[str, str, str]:
 
 
 def _too_few(before: PeriodDocument | None, after: PeriodDocument | None, lost: int) -> str:
-    """Return which period is too short, and what is needed; empty: none is."""
+    """Return which period is too short, and the required length; empty: none."""
     under = "since the switch under the policy" if lost else "since the switch"
     for name, period, without in ((under, after, lost), ("before the switch", before, 0)):
         jobs = 0 if period is None else period.jobs

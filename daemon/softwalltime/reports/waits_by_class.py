@@ -1,4 +1,4 @@
-"""Who waits longer and who shorter: the waits of classes of jobs under each simulated setting."""
+"""Waits of classes of jobs under each simulated setting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 
 KINDS = CLASSES
-"""What makes the classes."""
+"""Kinds of classes."""
 LARGEST = 10
-"""Users and queues that are a class of their own; the others are one class together."""
-SMALL = 50
-"""Jobs below which a class is small: a few jobs that happen to start elsewhere decide about its mean wait."""
+"""Maximum users and queues with a class of their own; the others form one class."""
+MIN_CLASS_JOBS = 50
+"""Minimum jobs of a class; in smaller ones a few jobs determine the mean wait."""
 NOTABLE = 60
 """Seconds by which a mean wait must change to count as longer or shorter."""
 
 _RENAMED = ("user", "queue")
 
 Members = Mapping[str, Mapping[str, Integers]]
-"""Indexes of jobs by what makes the class, then by the class's name."""
+"""Indexes of jobs by kind of class, then by class."""
 ByClass = Mapping[str, Mapping[str, Metrics]]
-"""Metrics by what makes the class, then by the class's name."""
+"""Metrics by kind of class, then by class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class JobClass:
 
     @property
     def small(self) -> bool:
-        return self.jobs < SMALL
+        return self.jobs < MIN_CLASS_JOBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class ClassWaits:
 
     @property
     def longer(self) -> bool:
-        """Whether the mean wait grows notably, beyond the 95% interval of its change."""
+        """Whether the mean wait grows notably and significantly (95%)."""
         return (self.difference.mean or 0) >= NOTABLE and self.change.low is not None and self.change.low > 0
 
     @property
     def shorter(self) -> bool:
-        """Whether the mean wait falls notably, beyond the 95% interval of its change."""
+        """Whether the mean wait falls notably and significantly (95%)."""
         return (self.difference.mean or 0) <= -NOTABLE and self.change.high is not None and self.change.high < 0
 
 
@@ -98,7 +98,7 @@ def compare_classes(
         kind: tuple(
             _compared(
                 _shown(kind, name, rename),
-                # Shaken by weeks, the first and the last month may lose all their jobs.
+                # Shaking by weeks may remove all jobs from the first and last month.
                 [(mine[kind][name], other[kind][name]) for mine, other in both if name in other[kind]],
             )
             for name in each

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
-from softwalltime.core.shorter_walltimes import LEAST_JOBS, shorter_walltime
+from softwalltime.core.shorter_walltimes import MIN_JOBS, shorter_walltime
 from softwalltime.measure.forecast.queue_model import ModelledQueue
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
@@ -69,7 +69,7 @@ class SoonerStarts:
 
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
         with self._engine.connect() as connection:
-            past = list(read_requests(connection, now - HISTORY_WINDOW_S, LEAST_JOBS, self._server))
+            past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self._server))
         shorter = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
         return {request: seconds for request, seconds in shorter.items() if seconds is not None}
 

@@ -28,10 +28,15 @@ from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
-from softwalltime.measure.forecast.past_errors import OF_JOB
+from softwalltime.measure.forecast.past_errors import MAX_JOB_FORECASTS
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
-from softwalltime.measure.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.self_calibration import (
+    MAX_JUDGED_FORECASTS,
+    JudgedForecast,
+    RawForecast,
+    SelfCalibration,
+)
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.predict.policy.site import WALLTIME, site_policy
 from softwalltime.predict.predictors.registry import make
@@ -169,8 +174,8 @@ class StartPublisher:
             learning.history(read_history(connection, *wanted, now, teaching), now)
         self._calibration = SelfCalibration()
         with self._engine.connect() as connection:
-            self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
-            for start in open_starts(connection, server, OF_JOB):
+            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED_FORECASTS), server))
+            for start in open_starts(connection, server, MAX_JOB_FORECASTS):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)

@@ -148,7 +148,7 @@ class HookScript:
 
 
 def restart_interpreter() -> None:
-    """Drop what the hook keeps between its runs, as a restart of PBS's interpreter does."""
+    """Drop the state that the hook keeps between runs, as a restart of PBS's interpreter does."""
     kept = sys.modules.pop("softwalltime_hook_kept", None)
     # Older versions of the hook keep no connection.
     getattr(kept, "disconnect", lambda: None)()

@@ -180,7 +180,7 @@ class ResourceList:
         )
 
     def __contains__(self, name: str) -> bool:
-        # As on the server, true for every known resource, set or not.
+        # As in PBS, true for every known resource, set or not.
         return name in self.__dict__["_run"].resources
 
     def keys(self) -> list[str]:

@@ -39,7 +39,7 @@ class BadResourceValueError(Exception):
 
 
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.(\d*))?", re.ASCII)
-_LONGEST = 2**63 - 2
+_MAX_SECONDS = 2**63 - 2
 
 
 def seconds(text: str) -> int:
@@ -56,7 +56,7 @@ def seconds(text: str) -> int:
     hours, minutes, rest, fraction = found.groups()
     result = (int(hours or 0) * 60 + int(minutes or 0)) * 60 + int(rest)
     result += int((fraction or "0").ljust(3, "0")[:3]) >= 500
-    if result > _LONGEST:
+    if result > _MAX_SECONDS:
         raise BadResourceValueError(f"input value {text} not of the right format for 'walltime'")
     return result
 

@@ -14,7 +14,7 @@ from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import BASELINE, make
 
 
@@ -22,9 +22,9 @@ from softwalltime.predict.predictors.registry import BASELINE, make
 class Study:
     """A trace, and the settings of its simulation.
 
-    ``completed``: its records.  ``jobs``: those that fit on ``processors``.  ``shake``: empty for the recorded workload;
-    otherwise there is one shaken workload for each seed.  ``minimum``: minimum estimate in seconds.  ``processes``:
-    number of processes, ``None``: one per core.
+    ``completed``: its records.  ``jobs``: those that fit on ``processors``.  ``shake``: empty for the recorded
+    workload; otherwise there is one shaken workload for each seed.  ``minimum``: minimum estimate in seconds.
+    ``processes``: number of processes, ``None``: one per core.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Study:
     processors: int
     shake: str = ""
     seeds: tuple[int, ...] = (0,)
-    minimum: int = MINIMUM
+    minimum: int = MIN_SOFT_WALLTIME_S
     processes: int | None = 1
     teaching: tuple[State, ...] = tuple(sorted(TEACHING))
     bar: ShowProgress = field(default=no_progress, compare=False)

@@ -1,10 +1,10 @@
 """Calibrate forecasts by the errors of past ones: expected starts with small errors, ranges with their coverage.
 
-Three forecasts of a wait are combined: the median of simulations with drawn runtimes, the simulation with walltimes, and
-the median wait of like jobs (medians minimise the mean absolute error).  The walltimes matter because jobs submitted
-later use processors that others release early, up to the starts promised by walltimes; a simulation without later jobs
-does not show this.  The weights are learnt online for each class of similar expected waits.  Only the drawn runtimes
-are used until enough forecasts were evaluated, and where the combination was worse.
+Three forecasts of a wait are combined: the median of simulations with drawn runtimes, a simulation with walltimes,
+and the median wait of like jobs (medians minimise the mean absolute error).  The walltimes matter because jobs
+submitted later use processors that others release early, up to the starts promised by walltimes; a simulation without
+later jobs does not show this.  The weights are learnt online for each class of similar expected waits.  Only the drawn
+runtimes are used until enough forecasts were evaluated, and where the combination was worse.
 
 Ranges are those of the simulations, shifted with the combination, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
@@ -32,7 +32,7 @@ from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFS
 from softwalltime.measure.forecast.start_times import LEVELS
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
-FORGOTTEN = 0.995
+RETAINED_SHARE = 0.995
 """Forgetting factor per forecast: half of the weight is left after 138."""
 _MIN_DIVISOR = 1e-9
 
@@ -66,9 +66,9 @@ class OnlineWeights:
         """Update the weights by the differences between the mixture's error and each forecast's."""
         gains = gains * weight
         self.known += weight
-        self._largest = np.maximum(FORGOTTEN * self._largest, np.abs(gains))
-        self._squares = FORGOTTEN * self._squares + gains**2
-        self._regrets = FORGOTTEN * self._regrets + gains - self._rates() * gains**2
+        self._largest = np.maximum(RETAINED_SHARE * self._largest, np.abs(gains))
+        self._squares = RETAINED_SHARE * self._squares + gains**2
+        self._regrets = RETAINED_SHARE * self._regrets + gains - self._rates() * gains**2
 
     def _rates(self) -> Floats:
         rates: Floats = np.minimum(
@@ -122,7 +122,7 @@ POINT = 2
 """Index of the expected wait in a forecast: 5%, 25%, 50%, 75% and 95% quantiles."""
 CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
-MIXED = 40
+MIN_MIXED_JOBS = 40
 """Minimum number of evaluated jobs of a phase for combining forecasts."""
 LATER, SHORTLY = 1800.0, 30.0
 """Maximum and minimum seconds of wait after which a forecast no longer counts as one at submission.
@@ -136,7 +136,7 @@ GROUPS = 2 * OF_PHASE
 """Number of groups: at once and each class, for forecasts at submission and for those of jobs that have waited."""
 STEP = 0.01
 """Step of a quantile's level per start, multiplied by the nominal share on the other side."""
-_FURTHEST = 0.2
+_MAX_LEVEL_SHIFT = 0.2
 """Maximum shift of a level, for the group and for its phase each."""
 
 
@@ -202,7 +202,7 @@ class Calibration:
     def __init__(self) -> None:
         # By group, by phase (at submission, later), and for all.
         names = [*range(GROUPS), "submission", "later", "all"]
-        self._mixtures = Mixtures(3, MIXED)
+        self._mixtures = Mixtures(3, MIN_MIXED_JOBS)
         self._errors = {name: PastErrors() for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
@@ -263,7 +263,7 @@ class Calibration:
         amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
         for name in _taught(_group(wait))[:2]:
             moved = self._moved[name]
-            moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
+            moved[column] = min(max(moved[column] + STEP * amount, -_MAX_LEVEL_SHIFT), _MAX_LEVEL_SHIFT)
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
         """Return the corrections of a forecast's group; with too little data, those of its phase, or of all.

@@ -14,7 +14,7 @@ from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeM
 from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.measure.forecast.snapshot import LiveJob
 from softwalltime.measure.forecast.start_times import StartForecast, forecast, waits_for
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Floats
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def expected_starts(
         rows = np.insert(ranges, POINT, starts.point, axis=0)
         raw: dict[int, RawForecast] = {}
         if runs:
-            # A run with medians frees no processor before the shortest median, which is too late if some jobs end early.
+            # A run with medians frees no processor before the shortest median: too late if jobs end early.
             rows[POINT] = np.median(starts.sampled, axis=0)
             rows, raw = _corrected(queue, learnt, distributions, until, rows)
         foreseen = [index for index in until if index not in depending]
@@ -130,7 +130,7 @@ def _corrected(
     corrected, kept = rows.copy(), {}
     # The scheduler's default for jobs without walltime is not an estimate of the runtime.
     limits = [
-        math.ceil(distribution.median) if walltime == UNLIMITED else walltime
+        math.ceil(distribution.median) if walltime == UNLIMITED_WALLTIME_S else walltime
         for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
     ]
     by_walltimes = model.run(limits, until).start

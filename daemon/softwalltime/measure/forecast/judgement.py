@@ -24,7 +24,7 @@ DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
 METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
 """Forecast methods; the last one uses actual runtimes, as a bound."""
 WEEK = 7 * 86400
-DRAWS = 1000
+BOOTSTRAP_SAMPLES = 1000
 """Number of bootstrap samples of weeks for an interval."""
 
 
@@ -140,7 +140,7 @@ def _moments(
     schedule: GivenSchedule, runtimes: RuntimeModel, like: LikeWaits, sample: Sequence[int], every: int,
     progress: Callable[[int], None],
 ) -> Iterator[tuple[int, int, list[int], int]]:  # fmt: skip
-    """Yield time and job of each forecast, the running and waiting jobs at that time, and the number of running ones."""
+    """Yield time and job of each forecast, running and waiting jobs at that time, and the number of running ones."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
     start, duration = schedule.start.tolist(), schedule.duration.tolist()
     submitted = jobs.submitted
@@ -260,6 +260,6 @@ def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
     )
     _, week = np.unique([forecast.made // WEEK for forecast in judged], return_inverse=True)
     gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
-    drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
+    drawn = np.random.default_rng(0).integers(0, len(gains), (BOOTSTRAP_SAMPLES, len(gains)))
     low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
     return float(gains.sum() / waits.sum()), low, high

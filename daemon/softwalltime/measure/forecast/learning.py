@@ -15,7 +15,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import History, Predictor
 
-DAYS = 60
+MIN_HISTORY_DAYS = 60
 """Minimum days of the store's history to read, besides each user's last jobs."""
 
 
@@ -29,7 +29,7 @@ def needed(history: History, now: int, since_last: Callable[[int], int]) -> tupl
     begin = history.since(now, since_last)
     if history.per_user is None or begin is None:
         return None, None
-    return max(MAX_USER_ERRORS, history.per_user), min(now - DAYS * 86400, begin)
+    return max(MAX_USER_ERRORS, history.per_user), min(now - MIN_HISTORY_DAYS * 86400, begin)
 
 
 def learn_history(
@@ -96,7 +96,7 @@ def note_live(model: RuntimeModel, jobs: Iterable[LiveJob]) -> None:
 
 Key = tuple[str, int]
 """Id and submission of a job: ids are used again after some years."""
-FORGOTTEN = 86400
+END_RECORD_TIMEOUT_S = 86400
 """Seconds to wait for the end record of a job that has left the queue."""
 
 
@@ -153,7 +153,7 @@ class ForecastLearning:
                 waits.started(live.submission, max(live.start - since, 0))
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
         for key, seen in before.items():
-            if seen.started and now - seen.at < FORGOTTEN:
+            if seen.started and now - seen.at < END_RECORD_TIMEOUT_S:
                 # Its end record is not stored yet.
                 self._seen[key] = seen
             else:

@@ -21,15 +21,15 @@ from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.pools import Shares
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 
-MANY = 300
+FEW_RESERVATIONS_JOBS = 300
 """Number of jobs from which several reservations are too expensive for hundreds of runs."""
-EXPENSIVE = 1000
+EXPENSIVE_RUN_JOBS = 1000
 """Number of jobs from which a run with limits or a formula is expensive."""
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
-VERY_MANY = 3000
+ONE_RESERVATION_JOBS = 3000
 """Number of jobs from which several reservations are too expensive for a single run."""
 
 
@@ -63,15 +63,17 @@ class QueueModel:
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
         plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
-        return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
+        return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
         """Return the model for hundreds of runs: with many jobs, only the first reservation is planned."""
-        return self._with_one_reservation(MANY)
+        return self._with_one_reservation(FEW_RESERVATIONS_JOBS)
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
-        return self._with_one_reservation(VERY_MANY if self.pooling is None or not self.pooling.needed else MANY)
+        return self._with_one_reservation(
+            ONE_RESERVATION_JOBS if self.pooling is None or not self.pooling.needed else FEW_RESERVATIONS_JOBS
+        )
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
@@ -171,7 +173,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
 
 def limit(submission: Submission) -> int:
     """The walltime as the scheduler takes it, in seconds."""
-    return submission.walltime or submission.max_walltime or UNLIMITED
+    return submission.walltime or submission.max_walltime or UNLIMITED_WALLTIME_S
 
 
 def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling) -> str:
@@ -247,7 +249,7 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
     return policy
 
 
-DEPTH: Final = 1000
+MAX_PLANNED_JOBS: Final = 1000
 """Maximum waiting jobs to plan, the first ones by arrival."""
 
 
@@ -255,7 +257,8 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     """Return the planned start of these jobs by id, in epoch seconds, at least the time of the snapshot.
 
     All jobs run for their walltime, in order of arrival with EASY backfilling.  Limits on running jobs, reservations
-    and vnodes count as in forecasts.  A job that is held, can never run, or is behind the first :data:`DEPTH` has none.
+    and vnodes count as in forecasts.  Jobs that are held, can never run, or are behind the first
+    :data:`MAX_PLANNED_JOBS` have none.
 
     :param arrived: when jobs took their place in that order, epoch seconds; others, when PBS let them wait.
     """
@@ -267,7 +270,7 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     waiting = sorted((job for job in snapshot.jobs if job.state == QUEUED and not job.held), key=arrival)
     occupying = [job for job in snapshot.jobs if job.occupies]
     scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
-    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:DEPTH]), scheduler=scheduler))
+    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:MAX_PLANNED_JOBS]), scheduler=scheduler))
     walltimes, first = queue.model.jobs.walltime, queue.model.running
     model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
     ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}

@@ -1,8 +1,8 @@
 """Predict the distribution of a job's runtime from any predictor, its past errors, and the elapsed time.
 
 A predictor's own distribution is used unchanged.  A single number is multiplied by the predictor's past errors: ratios
-of runtime to prediction, of the user's last jobs or of all.  Without prediction, the distribution of the walltime's used
-share over the last jobs of all users is used; without walltime, the runtimes of past jobs without one.
+of runtime to prediction, of the user's last jobs or of all.  Without prediction, the distribution of the used shares of
+the walltime of all users' last jobs is used; without walltime, the runtimes of past jobs without one.
 """
 
 from collections import defaultdict, deque
@@ -23,9 +23,9 @@ MIN_PAST_JOBS = 10
 """Minimum past jobs for a distribution to be used."""
 MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
 """Maximum past errors kept of each user, and of all users."""
-ASKED = 100
+MIN_ANSWERS = 100
 """Answers, all with distributions, after which a predictor's errors are no longer recorded."""
-SHARED = 0.5
+USER_CORRELATION = 0.5
 """Correlation between the runtimes of one user's jobs in a sample."""
 
 
@@ -67,9 +67,13 @@ class RuntimeModel:
     def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
         """Record the prediction for a submitted job; the job's end compares it with the runtime.
 
-        A predictor that returned only distributions :data:`ASKED` times is not compared any more.
+        A predictor that returned only distributions :data:`MIN_ANSWERS` times is not compared any more.
         """
-        ask = self._compare if compare and self._predictor is not None and self._only_distributions < ASKED else None
+        ask = (
+            self._compare
+            if compare and self._predictor is not None and self._only_distributions < MIN_ANSWERS
+            else None
+        )
         self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
 
     def _compare(self, submission: Submission, now: int) -> None:
@@ -173,14 +177,13 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
     """Runtimes of all jobs, so many times: a row for each time, a column for each job.
 
-    The jobs of one user are long or short together: each has the correlation :data:`SHARED` with the others in a
-    Gaussian copula.
+    Runtimes of one user's jobs have the correlation :data:`USER_CORRELATION` (Gaussian copula).
     """
     random = np.random.default_rng(seed)
     index = {user: number for number, user in enumerate(dict.fromkeys(users))}
     common = random.standard_normal((count, len(index)))
     own = random.standard_normal((count, len(users)))
-    mixed = np.sqrt(SHARED) * common[:, [index[user] for user in users]] + np.sqrt(1 - SHARED) * own
+    mixed = np.sqrt(USER_CORRELATION) * common[:, [index[user] for user in users]] + np.sqrt(1 - USER_CORRELATION) * own
     share = np.interp(mixed, _GRID, _NORMAL)
     drawn = np.empty((count, len(users)))
     for column, distribution in enumerate(distributions):

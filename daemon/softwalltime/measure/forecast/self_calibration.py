@@ -2,9 +2,9 @@
 
 The daemon and ``replay-starts`` share this code, so measured and published forecasts agree.  Each kept forecast has its
 uncalibrated values.  When its job has started, it updates
-:class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them has
-the same state.  Several forecasts of one job count as one.  Long waits are learnt before their end: that a job still
-waits at a range end, and which part of its forecast was best once it has outlasted all parts.
+:class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them
+has the same state.  Several forecasts of one job count as one.  Long waits are learnt before their end: that a job
+still waits at a range end, and which part of its forecast was best once it has outlasted all parts.
 """
 
 from collections import defaultdict
@@ -15,12 +15,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from softwalltime.measure.forecast.calibration import Calibration, Corrections, WaitForecast, later
-from softwalltime.measure.forecast.past_errors import OF_JOB
+from softwalltime.measure.forecast.past_errors import MAX_JOB_FORECASTS
 from softwalltime.measure.forecast.start_times import LEVELS
 
-REMEMBERED = 3000
+MAX_JUDGED_FORECASTS = 3000
 """Maximum evaluated forecasts to learn from at once or at start-up: about a millisecond each."""
-FORGOTTEN = 7 * 86400
+START_TIMEOUT_S = 7 * 86400
 """Seconds after which a job that left the queue without a stored start counts as deleted."""
 _OUTLASTED = len(LEVELS)
 """Event after all quantiles: the job has outlasted all parts of its forecast."""
@@ -71,14 +71,14 @@ class SelfCalibration:
         self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
-        """Learn from forecasts that were judged since: from the last :data:`REMEMBERED` of them.
+        """Learn from forecasts that were judged since: from the last :data:`MAX_JUDGED_FORECASTS` of them.
 
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
         ordered = sorted(judged, key=lambda forecast: (forecast.started, forecast.job_id, forecast.made))
         self.withdraw({forecast.job_id for forecast in ordered})
         for (job_id, _), forecasts in groupby(
-            ordered[-REMEMBERED:], lambda forecast: (forecast.job_id, forecast.started)
+            ordered[-MAX_JUDGED_FORECASTS:], lambda forecast: (forecast.job_id, forecast.started)
         ):
             self.jobs += 1
             self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
@@ -91,8 +91,12 @@ class SelfCalibration:
         :param passed: quantiles, by forecast, that were already learnt to have passed.
         """
         last = len(judged) - 1
-        # At most OF_JOB of them, evenly spaced.
-        learnt = {place * last // (OF_JOB - 1) for place in range(OF_JOB)} if last >= OF_JOB else {*range(last + 1)}
+        # At most MAX_JOB_FORECASTS of them, evenly spaced.
+        learnt = (
+            {place * last // (MAX_JOB_FORECASTS - 1) for place in range(MAX_JOB_FORECASTS)}
+            if last >= MAX_JOB_FORECASTS
+            else {*range(last + 1)}
+        )
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
@@ -163,7 +167,7 @@ class SelfCalibration:
         for job_id in self._left.keys() & jobs:
             del self._left[job_id]
         for job_id in self._passed.keys() - jobs:
-            if now - self._left.setdefault(job_id, now) > FORGOTTEN:
+            if now - self._left.setdefault(job_id, now) > START_TIMEOUT_S:
                 del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:

@@ -15,9 +15,9 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-BADLY = 1800
+BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
-WARM_UP = 0.01
+WARM_UP_SHARE = 0.01
 """Share of the scored jobs, the first ones submitted, that the second set of scores excludes."""
 
 
@@ -93,7 +93,7 @@ class Errors:
     @property
     def badly(self) -> Flags:
         """Mask of the jobs underestimated by more than 30 min (Tang's BE)."""
-        return self.t - self.p > BADLY
+        return self.t - self.p > BAD_UNDERESTIMATE_S
 
     @property
     def over(self) -> Flags:

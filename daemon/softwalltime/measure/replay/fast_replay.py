@@ -15,7 +15,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.measure.replay.pass_events import Ask, pass_events
 from softwalltime.measure.replay.workload import Stride, Workload
 from softwalltime.predict.drive import PredictorDriver
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predict.predictors.base import Predictor
@@ -46,7 +46,7 @@ class ReplayResult:
 def drive(
     workload: Workload,
     waiting: Predictor,
-    minimum: int = MINIMUM,
+    minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
     *,
     running: Predictor | str = WALLTIME,
@@ -67,7 +67,7 @@ def drive_specs(
     workload: Workload,
     specs: Sequence[str],
     running: str = WALLTIME,
-    minimum: int = MINIMUM,
+    minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, ReplayResult]:
     """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs.
@@ -91,7 +91,7 @@ def drive_ordering(
     :param spec: the predictor for the value; may also be ``walltime``.
     """
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
-    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MINIMUM, spec))
+    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
     _drive_together([run], workload, progress)
     return run.ordering()
 
@@ -248,7 +248,9 @@ def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
 
 
-def clamp_all(workload: Workload, seconds: NDArray[np.float64], minimum: int = MINIMUM) -> NDArray[np.int64]:
+def clamp_all(
+    workload: Workload, seconds: NDArray[np.float64], minimum: int = MIN_SOFT_WALLTIME_S
+) -> NDArray[np.int64]:
     """Return the soft walltime of each job in whole seconds, -1 for none.
 
     The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job; a test compares them.

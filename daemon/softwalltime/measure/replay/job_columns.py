@@ -28,7 +28,7 @@ _TEXTS = frozenset(
 )  # fmt: skip
 _RUN = ("server", "job_id", "start")
 """The key of a run of a job."""
-_SMALLEST = {"i": -(2**31), "q": -(2**63)}
+_NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
 """The value that represents ``None``, by array type."""
 
 
@@ -38,7 +38,7 @@ class _IntegerColumn:
     def __init__(self) -> None:
         # One array that grows in place does not fragment the memory.
         self._array = array("i")
-        self._missing = _SMALLEST["i"]
+        self._missing = _NONE_VALUES["i"]
         self._some_missing = False
 
     def extend(self, values: Sequence[int | None]) -> None:
@@ -63,8 +63,8 @@ class _IntegerColumn:
 
     def _widen(self) -> None:
         wide = np.array(self._array, np.int64)
-        wide[wide == self._missing] = _SMALLEST["q"]
-        self._array, self._missing = array("q", wide.tobytes()), _SMALLEST["q"]
+        wide[wide == self._missing] = _NONE_VALUES["q"]
+        self._array, self._missing = array("q", wide.tobytes()), _NONE_VALUES["q"]
 
     def finish(self) -> None:
         """Nothing is left to do."""

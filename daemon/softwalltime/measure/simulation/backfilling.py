@@ -16,12 +16,12 @@ from softwalltime.measure.simulation.order import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import PooledEasyBackfilling, Pools
-from softwalltime.measure.simulation.queue import LONG
+from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 from softwalltime.measure.simulation.slack import SlackBackfilling
 from softwalltime.measure.simulation.system_state import SystemState
 
-DEPTH = 300
+DEFAULT_DEPTH = 300
 """Default number of waiting jobs with a reservation."""
 
 
@@ -43,7 +43,7 @@ class ConservativeBackfilling:
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
-        self._depth = policy.depth or DEPTH
+        self._depth = policy.depth or DEFAULT_DEPTH
         # The version of the running jobs at the end of the last pass.
         self._version = -1
         # The reservations: start and end of each waiting job that has one.
@@ -297,7 +297,7 @@ class EasyBackfilling:
         queue = system.queue
         if not self._shortest and system.ranked is not None and (self._order is None or last == len(queue.jobs)):
             queue = system.ranked
-            if last < LONG:
+            if last < MIN_ARRAY_JOBS:
                 trials: Iterable[list[int]] = [queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]]
             else:
                 # The queue's array changes when a job starts.

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.validation import hint, plain
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make
 
@@ -116,7 +116,7 @@ class SchedulerPolicy:
     """Whether jobs end at their walltime at the latest."""
     kill_at_estimate: bool = False
     """Whether jobs end at their running value, as set at their start, at the latest."""
-    minimum: Annotated[int, Field(ge=1)] = MINIMUM
+    minimum: Annotated[int, Field(ge=1)] = MIN_SOFT_WALLTIME_S
     """Least value in seconds."""
     exclusive: Exclusive = "walltime"
     """Value of waiting jobs with exclusive placement: walltime, or waiting as others."""

@@ -13,7 +13,7 @@ from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 
 HOUR = 3600
-WIDE = 0.5
+WIDE_SHARE = 0.5
 """Least share of the machine that makes a job wide."""
 TENTH = 90
 """Percentile of sizes and of runtimes from which a job belongs to the widest or to the longest tenth."""
@@ -168,7 +168,7 @@ def _measured(of: _Columns, processors: int) -> Metrics:
     promised = of.promise >= 0
     late = (of.start - of.promise)[promised]
     late = late[late > 0]
-    wide = wait[of.size >= WIDE * processors]
+    wide = wait[of.size >= WIDE_SHARE * processors]
     median, p95, p99 = np.percentile(wait, (50, 95, 99)).tolist()
     return Metrics(
         float(wait.mean()),

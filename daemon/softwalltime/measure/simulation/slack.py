@@ -13,9 +13,9 @@ from softwalltime.measure.simulation.machine import FOREVER, Processors, Profile
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.system_state import SystemState
 
-SLACK = 14_400
+DEFAULT_SLACK_S = 14_400
 """Default minimum slack of slack-based backfilling in seconds."""
-DEPTH = 1000
+DEFAULT_DEPTH = 1000
 """Default number of waiting jobs with a bound, the first ones by submission."""
 
 
@@ -44,9 +44,9 @@ class Bounds:
             raise UsageError("bounds are planned on processors only: omit the slack on a machine of vnodes")
         self._system = system
         self._machine = system.machine
-        self._slack = SLACK if policy.slack is None else policy.slack
+        self._slack = DEFAULT_SLACK_S if policy.slack is None else policy.slack
         self._share = policy.slack_share
-        self._depth = (policy.depth if policy.backfill == "slack" else None) or DEPTH
+        self._depth = (policy.depth if policy.backfill == "slack" else None) or DEFAULT_DEPTH
         self._version = -1
         self._ends: list[tuple[int, int]] = []
 
@@ -105,7 +105,7 @@ class Bounds:
         return self._ends
 
 
-MAX_REFUSALS = 32
+MAX_FAILED_PLANS = 32
 """Maximum failed attempts to find a new plan in one pass; later starts must fit beside the existing plan."""
 
 
@@ -222,7 +222,7 @@ class SlackBackfilling:
             delays = waiting[job] > time_left
             if job in self._refused or (delays and need > extra):
                 continue
-            if not self._start_if_kept(job, now, replan=refusals < MAX_REFUSALS):
+            if not self._start_if_kept(job, now, replan=refusals < MAX_FAILED_PLANS):
                 refusals += 1
                 continue
             if resort:

@@ -20,7 +20,7 @@ from softwalltime.predict.predictors.learned.network import untrained
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
 _OF_JOBS = ("job", "priors", "found", "log", "ended")
-FIRST = 20
+SKIPPED_FIRST_JOBS = 20
 """Number of first jobs of a log that are not used as examples."""
 
 
@@ -123,7 +123,7 @@ def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]
 
     :param known_by: only jobs that ended at or before this time (epoch seconds).
     """
-    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
+    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS)
     return suitable if known_by is None else suitable & (workload.ended <= known_by)
 
 

@@ -34,7 +34,7 @@ LONG = (639.1, 0.0156)
 """The same of long jobs, mean e^9.97 = 6 h (A2_BATCH, B2_BATCH)."""
 SHORT_SLOPE, SHORT_INTERCEPT = -0.003, 0.6986
 """The probability of a short job is linear in its size in processors (PA_BATCH, PB_BATCH)."""
-LONGEST = 12.0
+MAX_LOG_RUNTIME = 12.0
 """Greatest ln(runtime / s): 45 h; a draw above it is drawn again (TOO_MUCH_TIME)."""
 
 GAP = (6.0415 * 1.0519, 0.8531)
@@ -78,7 +78,7 @@ def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Intege
     """
     probability = np.clip(SHORT_SLOPE * processors + SHORT_INTERCEPT, 0.0, 1.0)
     logarithms = np.full(len(processors), np.inf)
-    while (missing := np.flatnonzero(logarithms > LONGEST)).size:
+    while (missing := np.flatnonzero(logarithms > MAX_LOG_RUNTIME)).size:
         short = random.random_sample(missing.size) <= probability[missing]
         shape = np.where(short, SHORT[0], LONG[0])
         scale = np.where(short, SHORT[1], LONG[1])

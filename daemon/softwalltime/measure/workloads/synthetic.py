@@ -49,7 +49,7 @@ SCATTER = 0.25
 """Deviation of a session from its application's preferences, on the same scale."""
 REPETITION = 1.2
 """Pareto exponent of the number of jobs in a session: most have 1, some 100, the mean is 3.6."""
-LONGEST_SESSION = 100
+MAX_SESSION_JOBS = 100
 BUDGET = lublin.DAY // 2
 """Time (s) for which a session may fill the machine; a larger session is split."""
 BURST = 0.6
@@ -197,7 +197,7 @@ def _applications(random: np.random.RandomState, users: int) -> _Applications:
 def _sessions(random: np.random.RandomState, applications: _Applications, jobs: int, processors: int) -> _Sessions:
     """Sessions of ``jobs`` jobs in all: who submits what, how many of it, and with which request."""
     # In a small workload a session has at most 2% of the jobs.
-    longest = min(LONGEST_SESSION, max(1, jobs // 50))
+    longest = min(MAX_SESSION_JOBS, max(1, jobs // 50))
     lengths = np.minimum((1.0 - random.random_sample(jobs)) ** (-1 / REPETITION), longest).astype(np.int64)
     total = np.cumsum(lengths)
     count = int(np.searchsorted(total, jobs)) + 1

@@ -4,11 +4,13 @@ import math
 
 from softwalltime.core.jobs import NoPrediction, Prediction, Submission
 
-MINIMUM = 60
+MIN_SOFT_WALLTIME_S = 60
 """Minimum soft walltime in seconds.  A soft walltime of 0 on a running job kills OpenPBS's scheduler."""
 
 
-def soft_walltime(prediction: Prediction | NoPrediction, submission: Submission, minimum: int = MINIMUM) -> int | None:
+def soft_walltime(
+    prediction: Prediction | NoPrediction, submission: Submission, minimum: int = MIN_SOFT_WALLTIME_S
+) -> int | None:
     """Return the soft walltime to set, in whole seconds, or ``None`` for none.
 
     The prediction is rounded up and clamped to [minimum, walltime].  The result is ``None`` if it equals the walltime,

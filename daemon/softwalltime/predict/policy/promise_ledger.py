@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 from softwalltime.core.jobs import Submission
 from softwalltime.core.promises import LatestStart, Outcome, Promise, is_foreseen
 
-GONE: Final = 86400
+DELETED_AFTER_S: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
-LATE: Final = 60
+LATE_AFTER_S: Final = 60
 """Minimum delay in seconds beyond the promised start to count as late."""
-SETTLING: Final = 600
+CORRECTION_WINDOW_S: Final = 600
 """Seconds in which PBS may correct a new promise: it runs a cycle at least every 10 minutes."""
-EXPIRED: Final = 7200
+WITHDRAWN_AFTER_S: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
 
 
@@ -82,7 +82,7 @@ class PromiseLedger:
             changed += self._seen(job, now)
         for job_id in self._open.keys() - there:
             since = self._gone.setdefault(job_id, now)
-            if now - since > GONE:
+            if now - since > DELETED_AFTER_S:
                 changed.append(self._close(job_id, Outcome.WITHDRAWN))
         return changed
 
@@ -101,11 +101,11 @@ class PromiseLedger:
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):
-            settled = now - known.promised_at > SETTLING
+            settled = now - known.promised_at > CORRECTION_WINDOW_S
             first = known.first if settled else job.promised
             self._open[job.job_id] = made = replace(known, first=first, last=job.promised)
             yield made
-        elif now - known.last > EXPIRED:
+        elif now - known.last > WITHDRAWN_AFTER_S:
             yield self._close(job.job_id, Outcome.WITHDRAWN)
 
     def found(self, job_id: str, started: int) -> Promise | None:
@@ -116,7 +116,7 @@ class PromiseLedger:
         return self._start(job_id, started)
 
     def _start(self, job_id: str, started: int) -> Promise:
-        late = started - self._open[job_id].first > LATE
+        late = started - self._open[job_id].first > LATE_AFTER_S
         return replace(self._close(job_id, Outcome.LATE if late else Outcome.KEPT), started=started)
 
     def _close(self, job_id: str, outcome: Outcome) -> Promise:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from softwalltime.core.errors import OptionError
 from softwalltime.core.jobs import Submission
 from softwalltime.core.validation import validate
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.presets import PRESETS, PresetName, resolved
 from softwalltime.predict.predictors.registry import make
 
@@ -80,7 +80,7 @@ class SitePolicy(_Model):
     exclusive: Exclusive = Field(
         default="walltime", description="soft walltime of waiting jobs with place=excl: walltime, or waiting as others"
     )
-    minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
+    minimum: int = Field(default=MIN_SOFT_WALLTIME_S, ge=60, description="least soft walltime in seconds")
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
 

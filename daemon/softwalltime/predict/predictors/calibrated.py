@@ -23,7 +23,7 @@ from softwalltime.predict.predictors.learned.levels import Situations
 from softwalltime.predict.predictors.learned.network import Weights, load
 from softwalltime.predict.predictors.learned.price import Objective, Price, best_seconds, critical_cell, first_log_price
 from softwalltime.predict.predictors.learned.priors import NO_BINS, ProjectJobs
-from softwalltime.predict.predictors.learned.sequence import RUNNING
+from softwalltime.predict.predictors.learned.sequence import MAX_USER_RUNNING_JOBS
 from softwalltime.predict.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -43,17 +43,17 @@ from softwalltime.predict.predictors.learned.user_jobs import (
     waited,
 )  # fmt: skip
 
-SETTLED = 86400
+SETTLED_AFTER_S = 86400
 """Seconds after a job's end at which it adjusts the prices."""
-LATENESS = SETTLED // 2
+MAX_LATENESS_S = SETTLED_AFTER_S // 2
 """Maximum seconds by which a job may become known late without changing later answers."""
-DAYS = 400
+HISTORY_DAYS = 400
 """Days of history from which a new predictor learns."""
 MAX_TRAINING_JOBS = 300_000
 """Maximum number of jobs of these days, the last ones.  The price has forgotten 78% of what came before."""
-PRESENT = 1000
+MAX_PRESENT_JOBS = 1000
 """Maximum waiting and running jobs of one user, the last ones, that count as submissions since a past job."""
-PROJECTS = 8192
+MAX_PROJECT_KEYS = 8192
 """Maximum combinations of project, queue and walltime; the least recently used ones are forgotten."""
 UNSAMPLED_JOBS, JOBS_PER_SAMPLE, JOBS_PER_LATER_SAMPLE = 2000, 3, 6
 """Jobs of a day that all adjust the prices; after them, one in so many jobs adjusts the price at submission, and the
@@ -99,7 +99,7 @@ class Calibrated(Predictor):
 
     The utility is the accuracy minus a price for an underestimate: the price at which the target share of past jobs
     would have been underestimated (see :mod:`.learned.price`).  To adjust it, the predictor estimates each ended job
-    again from what was known at its submission.  It does so ``SETTLED`` seconds after the end and in order of end, so
+    again from what was known at its submission.  It does so ``SETTLED_AFTER_S`` after the end and in order of end, so
     predictions depend neither on earlier requests nor on the order in which jobs became known.  (After a period without
     ends they may depend on that order for some jobs, until no past job is due: see ``_settle``.)
     """
@@ -145,7 +145,7 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        return History(per_user=MIN_USER_JOBS, seconds=DAYS * 86400, most=MAX_TRAINING_JOBS)
+        return History(per_user=MIN_USER_JOBS, seconds=HISTORY_DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
     def contents(self) -> str:
@@ -172,7 +172,7 @@ class Calibrated(Predictor):
             present.start(job_id, start, (0.0, start, *row[SUBMITTED:]))
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to its user and project; let jobs that ended ``SETTLED`` seconds ago adjust the prices."""
+        """Add the job to its user and project; let jobs that ended ``SETTLED_AFTER_S`` ago adjust the prices."""
         submission, end, runtime = job.submission, job.end, job.runtime
         walltime = submission.walltime
         if not walltime or runtime <= 0:
@@ -188,7 +188,7 @@ class Calibrated(Predictor):
         _add(self._queues, ("", *key[1:]), end, share)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
-        if self._pending[0][0] <= self._newest - SETTLED:
+        if self._pending[0][0] <= self._newest - SETTLED_AFTER_S:
             self._settle()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -227,9 +227,9 @@ class Calibrated(Predictor):
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known at ``now`` about a job with a walltime, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
-        present = user.present.submissions(PRESENT, without=submission.job_id)
+        present = user.present.submissions(MAX_PRESENT_JOBS, without=submission.job_id)
         # The last to start, independent of the order in which they became known.
-        running, started = user.present.running(RUNNING, now, without=submission.job_id)
+        running, started = user.present.running(MAX_USER_RUNNING_JOBS, now, without=submission.job_id)
         waiting = int(present[:, 0].searchsorted(now)) - started
         columns = user.columns
         last = sequence.ended_by(columns, now)
@@ -283,7 +283,7 @@ class Calibrated(Predictor):
             self._adjust(job)
         if self._settled < UNSAMPLED_JOBS or self._of_day % JOBS_PER_LATER_SAMPLE == 1:
             self._adjust_later(job)
-        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED:
+        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED_AFTER_S:
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
@@ -329,7 +329,7 @@ class Calibrated(Predictor):
             # The user has run too many jobs since: an estimate from the few kept ones would bias the price.
             return None
         # Include jobs that waited or ran at that time and ended after this one.
-        until = end + SETTLED - LATENESS
+        until = end + SETTLED_AFTER_S - MAX_LATENESS_S
         # At its start, exclude the job itself from the waiting jobs.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
         shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
@@ -339,7 +339,7 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime, ncpus) < runtime
 
         price = self._prices[which]
-        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
+        late, count = missed(price.log_at(now - SETTLED_AFTER_S)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
         price.add(end, critical_cell(missed), late, count)
         if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)
@@ -360,7 +360,7 @@ def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, share: int
     jobs = projects.get(key)
     if jobs is None:
         jobs = projects[key] = ProjectJobs()
-        if len(projects) > PROJECTS:
+        if len(projects) > MAX_PROJECT_KEYS:
             projects.popitem(last=False)
     jobs.add(end, share)
     projects.move_to_end(key)

@@ -32,11 +32,11 @@ DIMENSION = len(_LEFT)
 """Terms of the polynomial: the constant, the features, their squares and products."""
 MAX_USER_RUNS = 512
 """Maximum jobs kept of one user, the last ones to end."""
-LATENESS = 86400
+MAX_LATENESS_S = 86400
 """Maximum seconds by which a job may become known late without changing later answers."""
-DAYS = 400
+HISTORY_DAYS = 400
 """Days of history from which a new predictor learns."""
-_AT_ONCE = 4
+_MAX_STEPS = 4
 """Maximum jobs that one call of ``learn`` trains with, because a request may wait."""
 
 Branch = Literal["linear", "squared"]
@@ -197,11 +197,11 @@ class Gaussier(Predictor):
     offsets of the weights, of which none is below 0.  As there, runtimes of the user above the walltime count as the
     walltime, and the sign of a negative value is dropped.
 
-    The published method makes its step when a job ends.  This one makes it ``LATENESS`` later and in order of end,
+    The published method makes its step when a job ends.  This one makes it ``MAX_LATENESS_S`` later in order of end,
     because the answers must not depend on the order in which jobs became known.  (They may for some jobs after a time
-    without ends: at most ``_AT_ONCE`` steps are made for each end, until none is due.)  The step uses the features at
+    without ends: at most ``_MAX_STEPS`` steps are made for each end, until none is due.)  The step uses the features at
     the job's submission; it is left out if more than ``MAX_USER_RUNS`` of the user's jobs have ended since.  A daemon
-    that restarts learns from the last ``DAYS``, and may then answer differently.
+    that restarts learns from the last ``HISTORY_DAYS``, and may then answer differently.
 
     The paper's corrections of predictions that a job outlives are in the simulator (``simulate --correction``), and its
     choice among loss functions is ``softwalltime tune``.
@@ -228,7 +228,7 @@ class Gaussier(Predictor):
 
     @property
     def history(self) -> History:
-        return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
+        return History(per_user=MAX_USER_RUNS, seconds=HISTORY_DAYS * 86400)
 
     def observe(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -241,7 +241,7 @@ class Gaussier(Predictor):
                 user.running.pop(submission.job_id, None)
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to its user's; train with jobs that ended ``LATENESS`` before."""
+        """Add the job to its user's; train with jobs that ended ``MAX_LATENESS_S`` before."""
         submission, end = job.submission, job.end
         if not submission.walltime or job.runtime <= 0:
             return
@@ -251,7 +251,7 @@ class Gaussier(Predictor):
         self._user(submission.user).add(run)
         insort(self._pending, (end, asked.job_id, job.server, submission.user, run, asked))
         self._newest = max(self._newest, end)
-        due = bisect_left(self._pending, (self._newest - LATENESS + 1,), hi=min(_AT_ONCE, len(self._pending)))
+        due = bisect_left(self._pending, (self._newest - MAX_LATENESS_S + 1,), hi=min(_MAX_STEPS, len(self._pending)))
         for _ in range(due):
             self._train()
 

@@ -21,7 +21,7 @@ from softwalltime.predict.predictors.regression.tobit import TobitFit, fit_tobit
 
 GRID = (0.1, 1.0, 10.0, 100.0)
 """Strengths of both penalties that cross-validation chooses from."""
-_CLASSES = 20
+_MAX_CLASSES = 20
 """Classes that cross-validation uses, those with the most jobs: a fit takes a millisecond, and there are 160 each."""
 _MIN_SIGMA = 0.05
 """Lower bound of the standard deviation of the errors, as a share of that of the runtimes."""
@@ -79,7 +79,7 @@ class Trip(ClassRegression):
         oldest = before if self._oldest is None else self._oldest
         if self._penalties is None and known and before - oldest >= options.first * 86400:
             # Break ties of size independently of the order of arrival.
-            largest = sorted(known.values(), key=lambda jobs: (-len(jobs), jobs))[:_CLASSES]
+            largest = sorted(known.values(), key=lambda jobs: (-len(jobs), jobs))[:_MAX_CLASSES]
             rows = (training_rows(jobs) for jobs in largest)
             self._penalties = choose_penalties(rows, options.folds, options.seed)
         return self._penalties is not None

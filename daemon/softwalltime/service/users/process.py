@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import printable
 from softwalltime.core.settings import load_settings
-from softwalltime.core.shorter_walltimes import LEAST_JOBS
+from softwalltime.core.shorter_walltimes import MIN_JOBS
 from softwalltime.service.users.own_jobs_server import (
     DAYS,
     MAX_ENDED_JOBS,
@@ -101,7 +101,7 @@ class OwnJobsReader:
             if begin >= self._ended_due:
                 since = now - DAYS * 86400
                 rows.ended = tuple(read_ended(connection, since, MAX_ENDED_JOBS, self._server))
-                rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS, self._server))
+                rows.requests = long_requests(read_requests(connection, since, MIN_JOBS, self._server))
                 self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:

@@ -26,11 +26,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PACKAGE = "pbs-softwalltime"
-_PATIENCE = 10.0
+_SCHEDULER_TIMEOUT_S = 10.0
 """Seconds to wait for a scheduler to answer."""
 _WORKER_TIMEOUT_S = 5.0
 """Seconds to wait for the first worker of a cluster."""
-_IDLE = 10
+_IDLE_TIMEOUT_S = 10
 """Seconds after which an idle process ends, also if its parent was killed."""
 
 
@@ -64,7 +64,7 @@ class Workers:
 def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     parallel = Parallel(
         min(processes, len(tasks)), "loky", "generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1,
-        idle_worker_timeout=_IDLE,
+        idle_worker_timeout=_IDLE_TIMEOUT_S,
     )  # fmt: skip
     with warnings.catch_warnings(), ExitStack() as at_the_end:
         # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
@@ -79,8 +79,8 @@ def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]
 def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     from distributed import as_completed
 
-    # A cluster may grow, so all tasks are submitted at once.  Closing the client, or dropping these futures, cancels the
-    # remaining ones.
+    # A cluster may grow, so all tasks are submitted at once.  Closing the client, or dropping these futures, cancels
+    # the remaining ones.
     for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
         yield future.result()
 
@@ -114,7 +114,7 @@ def dask_workers(address: str) -> Iterator[Workers]:
     try:
         # Check the address first: a client with an invalid one takes 20 s to end.
         get_address_host_port(address)
-        client = Client(address, timeout=_PATIENCE, set_as_default=False, name="softwalltime-sweep")
+        client = Client(address, timeout=_SCHEDULER_TIMEOUT_S, set_as_default=False, name="softwalltime-sweep")
     except ValueError as error:
         raise UsageError(f"{address!r} is no scheduler's address, such as tcp://host:8786: {error}") from error
     except OSError as error:

@@ -1,16 +1,16 @@
 """Limit the weight of one user's jobs in learning, so that a burst counts as a few jobs."""
 
-MEMORY = 1000.0
+MEMORY_JOBS = 1000.0
 """Jobs of all users after which a job has lost 63% of its weight."""
 MAX_USER_JOBS = 25.0
-"""Maximum weight of one user's jobs among the last ``MEMORY``, in jobs."""
-LONG = 10
+"""Maximum weight of one user's jobs among the last ``MEMORY_JOBS``, in jobs."""
+AVERAGING_DAYS = 10
 """Averaging period, in days with jobs, of the usual concentration of jobs on few users."""
-USERS = 4096
+MAX_USERS = 4096
 """Number of users beyond which those without weight are forgotten."""
 MIN_USER_JOBS = 0.01
 """Weight, in jobs, below which a user is then forgotten."""
-_LARGEST = 1e100
+_MAX_WEIGHT = 1e100
 """Weight of a new job from which on all weights are scaled."""
 
 
@@ -34,17 +34,17 @@ class RecentShare:
 
         :param day: number of the day on which it ended, ascending.
         """
-        self._weight /= 1.0 - jobs / MEMORY
+        self._weight /= 1.0 - jobs / MEMORY_JOBS
         factor = self._factor(user)
         self._jobs[user] = self._jobs.get(user, 0.0) + jobs * self._weight
         if day != self._day:
             # Each day has the same weight in the average, independent of its number of jobs.
             if self._of_day:
                 self._days += 1
-                self._usual += (self._sum / self._of_day - self._usual) / min(self._days, LONG)
+                self._usual += (self._sum / self._of_day - self._usual) / min(self._days, AVERAGING_DAYS)
             self._day, self._sum, self._of_day = day, 0.0, 0
         self._sum, self._of_day = self._sum + factor, self._of_day + 1
-        if self._weight > _LARGEST or len(self._jobs) > USERS:
+        if self._weight > _MAX_WEIGHT or len(self._jobs) > MAX_USERS:
             kept = {user: jobs / self._weight for user, jobs in self._jobs.items()}
             self._jobs = {user: jobs for user, jobs in kept.items() if jobs >= MIN_USER_JOBS}
             self._weight = 1.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from softwalltime.predict.predictors.learned.distribution import Quantiles
 from softwalltime.predict.predictors.learned.features import Estimate
 
-NAMED = 3
+MAX_NAMED_JOBS = 3
 """Number of past jobs that the sentence names."""
 
 
@@ -51,7 +51,7 @@ class Evidence:
 
     def __str__(self) -> str:
         jobs = self.jobs
-        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:NAMED])
+        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:MAX_NAMED_JOBS])
         same = 0 if self._same_script is None else int(self._same_script[self._estimate.jobs].sum())
         script = f", {same} with the same script" if same else ""
         past = f"{len(jobs)} past jobs of the user{script} ({named})" if jobs else "no past jobs of the user"

@@ -36,30 +36,30 @@ STEP = 0.0003
 """Minimum step per job of levels that are learnt by share."""
 LOSS_STEP = 0.000075
 """Minimum step per job of levels that are learnt by loss, for a distribution of the usual width."""
-AROUND = 0.02
+WIDTH_LEVELS = 0.02
 """Distance in levels, on both sides of a quantile, over which the width of the distribution is measured."""
 MAX_RELATIVE_WIDTH = 8.0
 """Maximum width of a distribution, relative to the usual width; wider ones are ignored."""
-MEMORY = 500
+WIDTH_MEMORY_STEPS = 500
 """Averaging period of the usual width, in steps."""
 
-OUTSIDE = 0.1
+OUTSIDE_SHARE = 0.1
 """Target share of the jobs outside the widest range."""
 _MIN_PROBABILITY = 0.001
 _FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
 _CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
-_SIDES: Floats = np.array([[-AROUND], [AROUND]])
+_SIDES: Floats = np.array([[-WIDTH_LEVELS], [WIDTH_LEVELS]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
 _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
 _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
-FEW_JOBS = (0, 5, 20)
+FIRST_JOBS_LIMITS = (0, 5, 20)
 """Upper limits of the user's ended jobs for separate situations at submission."""
 FIRST_OF_FEW = 0.03
 """Step of the first job in these situations: such jobs are rare, and their errors large."""
 RUNS_S = (60, 600, 3600, 14_400)
 """Elapsed seconds at which a running job enters the next situation; before the first it waits or starts."""
-LATE = (0.5, 0.75)
+LATE_SHARES = (0.5, 0.75)
 """Shares of the walltime at which the last situation is learnt; it begins at the first one."""
 
 
@@ -97,7 +97,7 @@ class Levels:
         step = first + STEP * jobs
         above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is inside a range that ends at the walltime.
-        levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
+        levels[_LOW] += step * (OUTSIDE_SHARE - above - (at <= levels[_LOW] and not reaches))
         for knot in _BY_SHARE:
             inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
             levels[knot] += step * (_PROBABILITIES[knot] - inside)
@@ -106,7 +106,7 @@ class Levels:
         for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
             usual = self._usual[place] or width
             width = min(width, MAX_RELATIVE_WIDTH * usual)
-            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
+            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, WIDTH_MEMORY_STEPS)
             levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
         bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
         self._of_knot, self.corrected_levels = bounded.tolist(), np.maximum.accumulate(bounded)
@@ -122,16 +122,16 @@ class Situations:
     __slots__ = ("_after", "_submitted")
 
     def __init__(self) -> None:
-        self._submitted = [Levels(FIRST_OF_FEW) for _ in FEW_JOBS] + [Levels(FIRST)]
+        self._submitted = [Levels(FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS] + [Levels(FIRST)]
         self._after = [Levels(FIRST) for _ in range(len(RUNS_S) + 2)]
 
     def submitted(self, user_jobs: int) -> Levels:
         """Return the levels of a submission, by the number of the user's jobs that have ended."""
-        return self._submitted[bisect_left(FEW_JOBS, user_jobs)]
+        return self._submitted[bisect_left(FIRST_JOBS_LIMITS, user_jobs)]
 
     def running(self, elapsed: float, walltime: float) -> Levels:
         """Return the levels of a job that waits, or has run for ``elapsed`` seconds."""
-        late = elapsed >= LATE[0] * walltime
+        late = elapsed >= LATE_SHARES[0] * walltime
         return self._after[-1 if late else bisect_right(RUNS_S, elapsed)]
 
     def learn_started(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
@@ -145,8 +145,8 @@ class Situations:
         :param shares: the distribution of the job at its start.
         """
         runtime = math.exp(log_share) * walltime
-        early = (elapsed for elapsed in RUNS_S if elapsed < LATE[0] * walltime)
-        for elapsed in (*early, *(share * walltime for share in LATE)):
+        early = (elapsed for elapsed in RUNS_S if elapsed < LATE_SHARES[0] * walltime)
+        for elapsed in (*early, *(share * walltime for share in LATE_SHARES)):
             if elapsed < runtime:
                 of_rest = remaining(shares, math.log(elapsed / walltime))
                 self.running(elapsed, walltime).learn(of_rest, log_share, walltime, jobs, weight)

@@ -28,7 +28,7 @@ PRIOR, SPREAD = 100.0, 0.6
 """Weight of the first price in jobs, and the spread of its (logistic) distribution of critical prices."""
 EARLIER, FORGOTTEN_AFTER = 3000.0, 200_000.0
 """Jobs without excess assumed before the first one, and the jobs after which an excess has lost 63% of its weight."""
-LARGEST_CORRECTION = 0.5
+MAX_LOG_CORRECTION = 0.5
 """Maximum correction of the logarithm of the target."""
 MAX_LOG_DIFFERENCE = 1.0
 """Maximum by which the logarithm of the shorter memory's quantile is below the longer one's.  Otherwise thousands of
@@ -36,7 +36,7 @@ jobs of one user without underestimates would cause underestimates of all jobs a
 
 MAX_PAST_PRICES = 20_000
 """Maximum number of past prices; at least half as many are kept."""
-LARGEST_WEIGHT = 1e100
+MAX_WEIGHT = 1e100
 """Maximum weight of a job; beyond it all weights are scaled."""
 
 
@@ -77,7 +77,7 @@ class _Memory:
         self._total += added
         if cell > self._place:
             self._above += added
-        if self._weight > LARGEST_WEIGHT:
+        if self._weight > MAX_WEIGHT:
             self._counts = [count / self._weight for count in self._counts]
             self._total, self._weight = sum(self._counts), 1.0
             self._above = sum(self._counts[self._place + 1 :])
@@ -149,7 +149,7 @@ class Price:
         """
         self.count(missed, jobs)
         excess = self._gain * self._excess / (self._seen + EARLIER) / self._target
-        target = self._target * math.exp(-min(max(excess, -LARGEST_CORRECTION), LARGEST_CORRECTION))
+        target = self._target * math.exp(-min(max(excess, -MAX_LOG_CORRECTION), MAX_LOG_CORRECTION))
         shorter, longer = self._memories
         shorter.add(cell, jobs)
         longer.add(cell, jobs)

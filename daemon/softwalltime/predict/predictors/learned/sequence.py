@@ -9,7 +9,7 @@ from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.features import Integers
 from softwalltime.predict.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, UserJobs
 
-RUNNING = 64
+MAX_USER_RUNNING_JOBS = 64
 """Maximum running jobs of one user, the last ones to start."""
 NO_JOBS: Floats = np.empty((0, 2))
 """No submissions and keys."""
@@ -50,8 +50,8 @@ def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     then, last = ended_by(columns, now), ended_by(columns, end)
     first = max(then - MIN_USER_JOBS, 0)
     own = -1 if without is None else jobs.ids.index(without, then, last)
-    running = np.empty((ROW, RUNNING))
-    count, waiting = present_at(columns, then, last, own, now, np.empty(RUNNING, np.int64), running)
+    running = np.empty((ROW, MAX_USER_RUNNING_JOBS))
+    count, waiting = present_at(columns, then, last, own, now, np.empty(MAX_USER_RUNNING_JOBS, np.int64), running)
     times, keys = _ordered(columns, first, last, own, now, NO_JOBS)
     return Then(columns[:, first:then], running[:, :count], times, keys, waiting)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_SWEEPS = 10
+_MAX_SWEEPS = 10
 """Maximum sweeps of coordinate descent per round; the next round continues from there."""
 _TAIL = -12.0
 """Standard deviations below which the ratio of density and distribution is computed by its asymptotic series."""
@@ -87,7 +87,7 @@ def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: flo
     """
     coefficients = start
     rows, wanted = gram.tolist(), target.tolist()
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         coefficients = np.array(_sweep(rows, wanted, coefficients.tolist(), l1, 2.0 * l2))
         active = np.flatnonzero(coefficients)
         signs = np.sign(coefficients[active])
