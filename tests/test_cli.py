@@ -43,8 +43,8 @@ def test_what_runs_no_command_imports_none(arguments: list[str]) -> None:
     heavy = {"numpy", "sqlalchemy", "pydantic", "psycopg", "joblib"}
     assert not heavy & imported
     assert {name for name in imported if name.startswith("softwalltime.")} == {
-        "softwalltime.cli", "softwalltime.cli.interruption", "softwalltime.errors",
-        "softwalltime.extras",
+        "softwalltime.cli", "softwalltime.cli.interruption", "softwalltime.core", "softwalltime.core.errors",
+        "softwalltime.core.extras",
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 from softwalltime.measure.forecast.calibration import MIN_MIXED_JOBS, Calibration, Corrections, WaitForecast
 from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS
 from softwalltime.measure.forecast.self_calibration import (
-    MAX_JUDGED_FORECASTS,
+    MAX_JUDGED,
     JudgedForecast,
     RawForecast,
     SelfCalibration,
@@ -64,12 +64,10 @@ def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
 
 
 def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> None:
-    judged = [
-        JudgedForecast(f"{number}.srv", 1000, 1001 + number, raw(100.0)) for number in range(2 * MAX_JUDGED_FORECASTS)
-    ]
+    judged = [JudgedForecast(f"{number}.srv", 1000, 1001 + number, raw(100.0)) for number in range(2 * MAX_JUDGED)]
     late = SelfCalibration()
     late.learn(judged)
-    assert late.jobs == MAX_JUDGED_FORECASTS
+    assert late.jobs == MAX_JUDGED
 
 
 def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None:

@@ -151,7 +151,7 @@ def _document_types(function: Callable[..., Any]) -> list[Any]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for line in node.body:
                 if isinstance(line, ast.ImportFrom) and line.module is not None:
-                    names |= {each.name: getattr(import_module(line.module), each.name) for each in line.names}
+                    names |= {alias.name: getattr(import_module(line.module), alias.name) for alias in line.names}
     returned = get_type_hints(inspect.unwrap(function), names)["return"]
     parts = (returned,) if get_origin(returned) is Result else get_args(returned)
     return [get_args(part)[0] for part in parts if get_origin(part) is Result]

@@ -117,7 +117,7 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     from softwalltime.deployment.check_configuration import check_file, effective_values
 
     files = settings_files(options.file)
-    wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]
+    wrong = [str(problem) for file in files for problem in check_file(file) if problem.severity == "error"]
     if wrong:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
     values = list(effective_values(load_settings(options.file), files))

@@ -48,11 +48,11 @@ def serve(options: ServeOptions) -> None:
         from softwalltime.deployment.ownership import settings_writable_by_others
 
         loaded = options.settings(socket=options.socket, accounting=options.accounting)
-        found = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
-        if found is not None:
+        risk = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
+        if risk is not None:
             raise UsageError(
-                f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
-                f"{found.remedy}, or run the daemon as user softwalltime"
+                f"settings: {risk.path} {risk.reason}, and root must not run with settings of another user: run "
+                f"{risk.remedy}, or run the daemon as user softwalltime"
             )
         return loaded
 
@@ -96,8 +96,8 @@ def status(options: StatusOptions) -> Result["Status"]:
     """
     socket = options.daemon.socket
     if options.output.form == "table":
-        found = ask_status(socket)
-        return Result(found, print_status, 0 if found.working else 1)
+        current = ask_status(socket)
+        return Result(current, print_status, 0 if current.working else 1)
     # JSON and CSV are the daemon's response unchanged, independent of its version.
     response: dict[str, Any] = ask(socket, {"op": "status"})
     response.pop("v", None)

@@ -133,17 +133,17 @@ def _text(output: Output, found: ExplainDocument) -> None:
     if found.missing_jobs:
         more = plural(found.missing_jobs, "more completed job")
         output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
+    if len({(row.soft_walltime, row.predicted, row.basis) for row in (found, *others)}) == 1:
         output.line("The same with other walltimes.")
         return
     rows: list[list[Cell | str]] = [
         [
-            "-" if one.walltime is None else clock(one.walltime),
-            Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
-            "-" if one.predicted is None else clock(round(one.predicted)),
-            Cell(one.basis, "faint"),
+            "-" if row.walltime is None else clock(row.walltime),
+            Cell("-", "faint") if row.soft_walltime is None else Cell(clock(row.soft_walltime), "good"),
+            "-" if row.predicted is None else clock(round(row.predicted)),
+            Cell(row.basis, "faint"),
         ]
-        for one in others
+        for row in others
     ]
     output.line("\nWith other walltimes:")
     output.section(TextTable.of(_COLUMNS, rows))

@@ -100,14 +100,14 @@ def me(options: MeOptions) -> Result[OwnJobs]:
       softwalltime me
       softwalltime me --format json
     """
-    found = ask_own_jobs(options.socket)
+    own_jobs = ask_own_jobs(options.socket)
     now = int(time.time())
     midnight = next_midnight(now)
-    last = max((made.forecast_at for made in found.forecasts), default=None)
+    last = max((made.forecast_at for made in own_jobs.forecasts), default=None)
     waiting = tuple(
-        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in found.waiting
+        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in own_jobs.waiting
     )
-    return Result(replace(found, waiting=waiting), _text)
+    return Result(replace(own_jobs, waiting=waiting), _text)
 
 
 def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
@@ -249,10 +249,10 @@ def _moment(epoch: int | None, now: int) -> str:
     return MISSING if epoch is None else local_time(epoch, now)
 
 
-def _range(found: tuple[int, int] | None, now: int) -> str:
-    if found is None:
+def _range(own_jobs: tuple[int, int] | None, now: int) -> str:
+    if own_jobs is None:
         return MISSING
-    begin, end = (local_time(each, now) for each in found)
+    begin, end = (local_time(moment, now) for moment in own_jobs)
     return begin if begin == end else f"{begin} to {end}"
 
 

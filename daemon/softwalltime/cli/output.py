@@ -133,8 +133,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterator[dict[st
     """Yield field and value of each number and text in a document, with dots and indexes in the field."""
     for name, value in document.items():
         if isinstance(value, list | tuple):
-            value = {str(index): each for index, each in enumerate(value)}
+            value = {str(index): item for index, item in enumerate(value)}
         if isinstance(value, Mapping):
             yield from flattened(value, f"{prefix}{name}.")
         else:

@@ -136,7 +136,7 @@ def print_table(output: Output, rows: Sequence[StartDocument], now: int) -> None
 def _range(found: tuple[int, int] | None, now: int) -> str:
     if found is None:
         return MISSING
-    begin, end = (local_time(each, now) for each in found)
+    begin, end = (local_time(moment, now) for moment in found)
     return begin if begin == end else f"{begin} to {end}"
 
 
@@ -201,7 +201,7 @@ def _document(found: "PublishedStart") -> StartDocument:
 def _factor(found: Iterable["PublishedStart"]) -> float | None:
     from softwalltime.store.forecast_rows import range_factor
 
-    factor = range_factor(each.start for each in found)
+    factor = range_factor(moment.start for moment in found)
     return None if factor is None else round(factor, 3)
 
 

@@ -146,8 +146,8 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
                         failures.append(f"{task.spec} on {task.source}: {trial.failure}")
                     progress(task.snapshot.jobs)
         finally:
-            found = saved_trials(tasks, kept)
-            rows = [_row(task, found[task]) for task in tasks if task in found]
+            saved = saved_trials(tasks, kept)
+            rows = [_row(task, saved[task]) for task in tasks if task in saved]
             write_csv(file, columns, ([csv_value(row.get(column)) for column in columns] for row in rows))
             say(f"{file}: {len(rows):,} rows, {len(rows) - len(done):,} of them new")
             for line in failures[:MAX_SHOWN_FAILURES]:

@@ -206,7 +206,7 @@ def _simulated(
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
     candidates = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
-    named = {baseline.name: baseline.policy, **{one.name: one.policy for one in candidates}}
+    named = {baseline.name: baseline.policy, **{candidate.name: candidate.policy for candidate in candidates}}
     named[CHANCE] = chance_policy(baseline.policy)
     results, figures = simulate_candidates(recorded, candidates, simulation, progress_bar)
     metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}

@@ -44,14 +44,14 @@ def shorter_walltime(walltime: int, runtimes: Sequence[int]) -> ShorterWalltime:
     jobs = len(runtimes)
     if jobs < MIN_JOBS:
         return ShorterWalltime(None, f"fewer than {MIN_JOBS} jobs")
-    found = suggest(runtimes)
-    if found > MAX_WALLTIME_SHARE * walltime:
+    suggested = suggest(runtimes)
+    if suggested > MAX_WALLTIME_SHARE * walltime:
         return ShorterWalltime(None, FITS)
     older, newer = suggest(runtimes[: jobs // 2]), runtimes[jobs // 2 :]
     killed = sum(runtime > older for runtime in newer) / len(newer)
     if killed > MAX_KILLED_SHARE:
         return ShorterWalltime(None, "runtimes change too much", killed)
-    return ShorterWalltime(found, "", killed)
+    return ShorterWalltime(suggested, "", killed)
 
 
 def suggest(runtimes: Sequence[int]) -> int:

@@ -290,7 +290,7 @@ def _shown(name: str, value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, tuple | list):
-        return [_shown("", each) for each in value]
+        return [_shown("", item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

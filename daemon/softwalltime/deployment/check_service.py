@@ -46,9 +46,9 @@ def check_socket(socket: Path) -> Finding:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
-    if (found := writable_by_others(socket.parent, (0, owner))) is not None:
-        text = f"{found.path} {found.reason}, who could replace the socket"
-        return problem(check, text, f"root: {found.remedy}")
+    if (own_jobs := writable_by_others(socket.parent, (0, owner))) is not None:
+        text = f"{own_jobs.path} {own_jobs.reason}, who could replace the socket"
+        return problem(check, text, f"root: {own_jobs.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
         return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
@@ -180,7 +180,7 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
         yield ok(check, f"{logs.path} is empty")
         return
     positions = store.of_log(logs)
-    behind = logs.size - max((each.offset for each in positions), default=0)
+    behind = logs.size - max((position.offset for position in positions), default=0)
     if not positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
@@ -189,7 +189,7 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
     # The server of a log without jobs is unknown.
-    if len(servers := sorted({each.server for each in positions if each.server})) > 1:
+    if len(servers := sorted({position.server for position in positions if position.server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 
@@ -210,13 +210,13 @@ def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
     if not socket.is_socket():
         return
     try:
-        found = ask_own_jobs(socket)
+        own_jobs = ask_own_jobs(socket)
     except NoOwnJobsError as error:
         yield problem(check, str(error), LOG)
         return
-    made = max((forecast.forecast_at for forecast in found.forecasts), default=None)
-    if found.problem:
-        yield problem(check, found.problem, LOG)
+    made = max((forecast.forecast_at for forecast in own_jobs.forecasts), default=None)
+    if own_jobs.problem:
+        yield problem(check, own_jobs.problem, LOG)
     elif made is None:
         text = "answers, without expected starts and ends: there is no forecast"
         yield warning(check, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")

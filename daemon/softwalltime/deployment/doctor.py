@@ -83,9 +83,9 @@ class Doctor:
             yield skipped("settings", self.unknown)
             return settings
         owners = {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
-        if (found := settings_writable_by_others(self.config, owners)) is not None:
-            text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
-            yield problem("settings", text, f"root: {found.remedy}")
+        if (current := settings_writable_by_others(self.config, owners)) is not None:
+            text = f"{current.path} {current.reason}; serve refuses such settings where it runs as root"
+            yield problem("settings", text, f"root: {current.remedy}")
         try:
             policy, live = read_policy(settings.policy, settings.live)
             self.policy = policy if settings.policy else None
@@ -126,16 +126,16 @@ class Doctor:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
         needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
-            found = read_settings(pbs) if needs else None
+            current = read_settings(pbs) if needs else None
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
-            found = None
+            current = None
         general = check_scheduler(server, sched_configs(pbs))
-        if found is None:
+        if current is None:
             yield from general
             return
         on = self.policy is None or self.policy.mode == "on"
-        specific = list(preset_setup.check_setup(preset, needs, found, on=on, setup=setup))
+        specific = list(preset_setup.check_setup(preset, needs, current, on=on, setup=setup))
         verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
         for finding in general:
             verdict = verdicts.get(finding.check.replace("_", " "), "")

@@ -173,9 +173,9 @@ def setup_of(policy: SitePolicy | None) -> str:
     values: tuple[SitePolicy | Rule, ...] = (policy, *policy.rules)
     if policy.mode != "on":
         return ""
-    if any(each.ordering not in (None, KEEP) for each in values):
+    if any(spec.ordering not in (None, KEEP) for spec in values):
         return RECOMMENDED
-    return "safe" if any(each.waiting not in (None, KEEP, WALLTIME) for each in values) else ""
+    return "safe" if any(spec.waiting not in (None, KEEP, WALLTIME) for spec in values) else ""
 
 
 def resource_of(hook: Mapping[str, object] | None) -> str:

@@ -41,13 +41,13 @@ def lines_of(text: str, option: str) -> list[OptionLine]:
         r"(?:[ \t]+(?P<when>\w+))?",
         re.MULTILINE,
     )
-    found = []
+    entries = []
     for match in pattern.finditer(text):
         group = next(name for name in ("double", "single", "plain") if match[name] is not None)
         when = (match["when"] or "all").lower()
         times = _TIMES if when == "all" else (when,) if when in _TIMES else ()
-        found.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
-    return found
+        entries.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
+    return entries
 
 
 def values_of(text: str, option: str) -> tuple[str, ...]:
@@ -162,10 +162,10 @@ def refuse_open(file: Path) -> None:
 
     :raises SourceError: says which path it is, and what to do.
     """
-    if (found := open_to_others(file)) is not None:
+    if (entries := open_to_others(file)) is not None:
         raise SourceError(
-            f"{file}: root does not write it because {found.path} {found.reason}: edit it by hand, or run "
-            f"{found.remedy}"
+            f"{file}: root does not write it because {entries.path} {entries.reason}: edit it by hand, or run "
+            f"{entries.remedy}"
         )
 
 

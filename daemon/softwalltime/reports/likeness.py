@@ -152,7 +152,7 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
         return None
     submitted = np.array(jobs.submitted, np.int64)
     start = simulate(jobs, processors, baseline).start
-    pause, simulated_pause = (_pause(submitted[known], each[known]) for each in (recorded, start))
+    pause, simulated_pause = (_pause(submitted[known], starts[known]) for starts in (recorded, start))
     if pause is not None and simulated_pause is not None:
         longer = pause[1] - pause[0] > MAX_FACTOR * (simulated_pause[1] - simulated_pause[0])
         pause = pause if longer else None

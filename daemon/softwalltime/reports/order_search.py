@@ -131,7 +131,7 @@ def search_order(
     trials = tried(earlier, grid)
     best = _best(trials)
     known = {_key(trial) for trial in trials}
-    trials += tried(earlier, [each for each in _neighbours(*_key(best)) if each not in known])
+    trials += tried(earlier, [key for key in _neighbours(*_key(best)) if key not in known])
     within = sorted((trial for trial in trials if not trial.exceeded), key=lambda trial: -trial.gain)[:FINALISTS]
     second = tried(middle, [_key(trial) for trial in within]) if within else []
     chosen = _best(second) if second else None
@@ -235,7 +235,7 @@ def _judged(
         held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
         held["longest wait"] = (waits.changes["wait_max"], limits.longest)
         held["promises"] = (waits.added, limits.broken)
-        over = {name: each for name, each in held.items() if exceeds(*each)}
+        over = {name: key for name, key in held.items() if exceeds(*key)}
         said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):

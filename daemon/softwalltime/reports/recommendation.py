@@ -151,14 +151,14 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
     if unable is not None:
         return unable
     reasons = population(simulated)
-    common = [one for one in simulated.settings if not one.setting.own]
+    common = [candidate for candidate in simulated.settings if not candidate.setting.own]
     chosen = _choose(_qualifying(common, target))
     if chosen is None:
         return _against(simulated, reasons, target)
     everything = _qualifying(list(simulated.settings), target)
     chosen = _choose(everything) or chosen
     reasons += effects(chosen, target)
-    would = _shortest([one for one in everything if not one.setting.keeps_order])
+    would = _shortest([candidate for candidate in everything if not candidate.setting.keeps_order])
     if would is not None and _mean(would) < _mean(chosen):
         reasons.append(_would(would))
     cautions = simulation_cautions(simulated, chosen)
@@ -205,8 +205,8 @@ def keeps_promises(waits: SettingWaits, target: float) -> bool:
 
 
 def _qualifying(settings: list[SettingWaits], target: float) -> list[SettingWaits]:
-    shorter = [one for one in settings if shortens(one) and keeps_promises(one, target)]
-    return [one for one in shorter if not longer_tails(one, WaitLimits())]
+    shorter = [candidate for candidate in settings if shortens(candidate) and keeps_promises(candidate, target)]
+    return [candidate for candidate in shorter if not longer_tails(candidate, WaitLimits())]
 
 
 def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "soft walltimes") -> str:
@@ -226,20 +226,20 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
 
 
 def _against(simulated: SimulationFigures, reasons: list[str], target: float) -> Recommendation:
-    common = [one for one in simulated.settings if not one.setting.own]
+    common = [candidate for candidate in simulated.settings if not candidate.setting.own]
     return Recommendation(
         Verdict.OFF,
         f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
         f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
-        (*reasons, *(_fails(one, target) for one in common)),
+        (*reasons, *(_fails(candidate, target) for candidate in common)),
         simulation_cautions(simulated, None),
     )
 
 
 def _choose(qualifying: list[SettingWaits]) -> SettingWaits | None:
-    keeping = [one for one in qualifying if one.setting.keeps_order]
+    keeping = [candidate for candidate in qualifying if candidate.setting.keeps_order]
     best = _shortest(keeping) or _shortest(qualifying)
-    half = next((one for one in keeping if one.setting.policy.waiting == HALF), None)
+    half = next((candidate for candidate in keeping if candidate.setting.policy.waiting == HALF), None)
     if best is None or half is None:
         return best
     learnt = interval([mine - other for mine, other in zip(best.waits, half.waits, strict=True)])

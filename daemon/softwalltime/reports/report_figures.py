@@ -315,16 +315,16 @@ class ReportDocument:
     def rows(self) -> Iterator[dict[str, Any]]:
         if self.today is not None:
             yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
-        for name, one in self.settings.items():
+        for name, setting in self.settings.items():
             row: dict[str, Any] = {
                 "setting": name,
                 "recommended": name == self.advice.name,
-                "keeps_order": one.keeps_order,
+                "keeps_order": setting.keeps_order,
             }
-            row |= asdict(one.metrics)
+            row |= asdict(setting.metrics)
             for key in _SHARES:
-                row |= getattr(one, key).columns(key)
-            for metric, change in one.relative_changes.items():
+                row |= getattr(setting, key).columns(key)
+            for metric, change in setting.relative_changes.items():
                 row |= change.columns(f"change_{metric}")
             yield row
 

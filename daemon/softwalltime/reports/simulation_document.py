@@ -124,7 +124,7 @@ def _classes(plan: SimulationPlan, results: Results, kind: str) -> dict[str, dic
     for name, policy in plan.policies.items():
         classes = [results[policy, seed].classes[kind] for seed in plan.seeds]
         labels = dict.fromkeys(label for by_label in classes for label in by_label)
-        found[name] = {label: means([one[label] for one in classes if label in one]) for label in labels}
+        found[name] = {label: means([metrics[label] for metrics in classes if label in metrics]) for label in labels}
     return found
 
 

@@ -62,7 +62,7 @@ class UserAdvice:
 
     @property
     def suggestions(self) -> tuple[RequestAdvice, ...]:
-        return tuple(one for one in self.requests if one.suggested is not None)
+        return tuple(entry for entry in self.requests if entry.suggested is not None)
 
 
 def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
@@ -80,7 +80,7 @@ def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
             _advise(walltime, runtime[which], size[which], Counter(names[index] for index in which))
             for walltime, which in requests.items()
         ]
-        ordered = tuple(sorted(advice, key=lambda one: (-one.saved, -one.jobs, one.walltime)))
+        ordered = tuple(sorted(advice, key=lambda entry: (-entry.saved, -entry.jobs, entry.walltime)))
         found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
     return found
 
@@ -98,7 +98,7 @@ def measure_earlier_starts(
     """
     changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
     policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)
-    medians: dict[str, list[float]] = {one.user: [] for one in advice}
+    medians: dict[str, list[float]] = {entry.user: [] for entry in advice}
     for seed in seeds:
         before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)
         gain = (
@@ -127,9 +127,9 @@ def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[s
 
 def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:
     suggested: Mapping[tuple[str, int], int] = {
-        (one.user, request.walltime): request.suggested
-        for one in advice
-        for request in one.suggestions
+        (entry.user, request.walltime): request.suggested
+        for entry in advice
+        for request in entry.suggestions
         if request.suggested is not None
     }
     walltimes = np.array(jobs.walltime, np.int64)
@@ -178,19 +178,19 @@ class AdviseDocument:
 
 def with_messages(advice: Sequence[UserAdvice]) -> tuple[UserAdvice, ...]:
     """Return the advice of users who all follow it in the simulation, with what to tell each of them."""
-    return tuple(replace(one, message=_message(one, len(advice))) for one in advice)
+    return tuple(replace(entry, message=_message(entry, len(advice))) for entry in advice)
 
 
 def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the mail-merge file, the user with the most processor-seconds to save first."""
-    for one in sorted(advice, key=lambda one: -one.requests[0].saved):
-        first, earlier = one.requests[0], one.earlier
+    for entry in sorted(advice, key=lambda entry: -entry.requests[0].saved):
+        first, earlier = entry.requests[0], entry.earlier
         suggested = first.suggested or first.walltime
         seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
         yield (
-            printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
+            printable(entry.user), entry.jobs, first.walltime, f"{first.used:.3f}", suggested,
             formatting.walltime(first.walltime), formatting.walltime(suggested),
-            *(None if value is None else round(value) for value in seconds), _names(first), one.message,
+            *(None if value is None else round(value) for value in seconds), _names(first), entry.message,
         )  # fmt: skip
 
 
@@ -220,15 +220,15 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
     return " ".join(lines)
 
 
-def _suggestion(one: RequestAdvice) -> str:
-    used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
-    names = _names(one)
+def _suggestion(entry: RequestAdvice) -> str:
+    used = percent(entry.used, 0) if entry.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
+    names = _names(entry)
     for_jobs = f" (jobs {names})" if names else ""
     return (
-        f"You request {formatting.walltime(one.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
-        f"{duration(one.longest)}: request {formatting.walltime(one.suggested or one.walltime)}."
+        f"You request {formatting.walltime(entry.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
+        f"{duration(entry.longest)}: request {formatting.walltime(entry.suggested or entry.walltime)}."
     )
 
 
-def _names(one: RequestAdvice) -> str:
-    return ", ".join(textwrap.shorten(printable(name), MAX_NAME_CHARS, placeholder="...") for name in one.names)
+def _names(entry: RequestAdvice) -> str:
+    return ", ".join(textwrap.shorten(printable(name), MAX_NAME_CHARS, placeholder="...") for name in entry.names)

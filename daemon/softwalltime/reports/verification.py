@@ -135,23 +135,23 @@ def verify(
     :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """
     interrupted = interruptions(plan, share, recorded_decisions(jobs, plan, since) if decisions is None else decisions)
-    found = before_after(jobs, plan.promised, since, share, interrupted)
-    lost = sum(one.until - one.since for one in interrupted if one.since < found.spans[1].until)
+    waits = before_after(jobs, plan.promised, since, share, interrupted)
+    lost = sum(group.until - group.since for group in interrupted if group.since < waits.spans[1].until)
     before, after = (
-        _period(found.recorded.columns, span, found.among(span), without)
-        for span, without in zip(found.spans, (0, lost), strict=True)
+        _period(waits.recorded.columns, span, waits.among(span), without)
+        for span, without in zip(waits.spans, (0, lost), strict=True)
     )
-    effect, promised = found.effect(), plan.promised.change
+    effect, promised = waits.effect(), plan.promised.change
     figures = VerifyDocument(
-        verdict="unknown", sentence="", reasons=(), command="", since=since, method=found.method,
-        before=before, after=after, recorded=found.recorded_change(), effect=effect, relative=found.relative(effect),
+        verdict="unknown", sentence="", reasons=(), command="", since=since, method=waits.method,
+        before=before, after=after, recorded=waits.recorded_change(), effect=effect, relative=waits.relative(effect),
         promised=Interval(promised.mean, promised.low, promised.high), share=share,
-        classes=tuple(_classes(found, plan)), promised_starts=promises[0],
+        classes=tuple(_classes(waits, plan)), promised_starts=promises[0],
         broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
         interruptions=tuple(map(str, interrupted)),
     )  # fmt: skip
     verdict, sentence, command = _verdict(figures, lost)
-    reasons = (*_reasons(figures), *filter(None, [found.recorded.doubt]))
+    reasons = (*_reasons(figures), *filter(None, [waits.recorded.doubt]))
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
@@ -164,9 +164,9 @@ def _period(columns: Columns, span: Span, among: Booleans, lost: int) -> PeriodD
     return PeriodDocument(span.since, span.until, jobs, jobs / days, hours / days, float(columns.wait[among].mean()))
 
 
-def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
+def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
     """Yield the classes of the plan that have enough jobs before and after."""
-    columns = found.recorded.columns
+    columns = waits.recorded.columns
     labels = {
         "runtime": [runtime_class(seconds) for seconds in columns.runtime.tolist()],
         "size": [size_class(size, plan.promised.processors) for size in columns.ncpus.tolist()],
@@ -176,9 +176,9 @@ def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
         which = np.array([label == promised.name for label in labels.get(promised.kind, ())], np.bool_)
         if not which.any():
             continue
-        before, after = (columns.wait[found.among(span) & found.treated & which] for span in found.spans)
+        before, after = (columns.wait[waits.among(span) & waits.treated & which] for span in waits.spans)
         if min(len(before), len(after)) >= MIN_CLASS_JOBS:
-            yield _class(promised, len(after), float(before.mean()), float(after.mean()), found.effect(which))
+            yield _class(promised, len(after), float(before.mean()), float(after.mean()), waits.effect(which))
 
 
 def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
@@ -207,7 +207,7 @@ def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
     size = f"{duration(abs(effect.mean))} {'less' if effect.mean < 0 else 'longer'}"
     if longer:
         return "undo", f"Undo: jobs wait {size} than without the policy, beyond chance ({relative}).", UNDO
-    losers = [f"{one.kind} {one.name}" for one in of.classes if one.longer and not one.announced]
+    losers = [f"{group.kind} {group.name}" for group in of.classes if group.longer and not group.announced]
     if shorter and losers:
         said = f"jobs wait {size} than without the policy ({relative}), but those of {', '.join(losers)} wait longer"
         return "adjust", f"Adjust: {said}, which the plan did not say.", REPORT_AGAIN
@@ -271,11 +271,11 @@ def _reasons(of: VerifyDocument) -> Sequence[str]:
             "They compete for the same machine, so a part of the difference may be what they lose."
         )
     said.append(f"Promised: {change(of.promised)}; measured: {change(of.relative)} (95% intervals).")
-    for one in (one for one in of.classes if one.longer):
-        announced = "as the plan says" if one.announced else "which the plan did not say"
+    for group in filter(lambda group: group.longer, of.classes):
+        announced = "as the plan says" if group.announced else "which the plan did not say"
         said.append(
-            f"Jobs of {one.kind} {one.name} wait longer beyond chance, {announced}: mean wait {duration(one.before)} "
-            f"before, {duration(one.after)} since."
+            f"Jobs of {group.kind} {group.name} wait longer beyond chance, {announced}: mean wait "
+            f"{duration(group.before)} before, {duration(group.after)} since."
         )
     if of.broken is not None:
         said.append(

@@ -81,7 +81,7 @@ def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename)
     """The classes with their waits in today's setting."""
     found = {}
     for kind, each in members.items():
-        today = {name: means([one[kind][name] for one in baseline if name in one[kind]]) for name in each}
+        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in each}
         found[kind] = tuple(
             JobClass(_shown(kind, name, rename), len(each[name]), waits.wait_mean, waits.wait_p95)
             for name, waits in today.items()
@@ -116,8 +116,8 @@ def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits
         mean.wait_p95,
         relative["wait_mean"],
         differences(new, today)["wait_mean"],
-        interval([one.worse_1h or 0.0 for one in new]),
-        interval([one.better_1h or 0.0 for one in new]),
+        interval([metrics.worse_1h or 0.0 for metrics in new]),
+        interval([metrics.better_1h or 0.0 for metrics in new]),
         relative["wait_p99"],
     )
 

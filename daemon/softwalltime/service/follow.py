@@ -274,7 +274,6 @@ def follow(
         except SoftwalltimeError as error:
             _log_change(problem, str(error))
             problem = str(error)
-        # Log any error and retry.
         except Exception:
             log.exception("unexpected error; trying again")
             problem = "an unexpected error"

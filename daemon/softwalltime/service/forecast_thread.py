@@ -118,7 +118,6 @@ class ForecastThread(BackgroundThread):
                 continue
             try:
                 reports = self._watch(options)
-            # No error may stop the daemon.
             except Exception as error:
                 log.exception("starts: unexpected error; trying again")
                 self._report(replace(self._status, mode="on", problem=f"unexpected error: {error}"))

@@ -70,10 +70,8 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        return (
-            self.tally.lines >= MAX_BATCH_LINES
-            or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= MAX_BATCH_ROWS
-        )
+        rows = len(self.malformed) + sum(jobs.count for jobs in self.jobs)
+        return rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
 
     def commit(self, engine: Engine) -> int:
         """Store all rows and positions or none; return the number of new jobs.

@@ -92,7 +92,6 @@ class LiveThread(BackgroundThread):
             connection = self._connect(options.server, options.agent)
             try:
                 self._work(options, connection)
-            # No error may stop the daemon.
             except Exception:
                 log.exception("live values: unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"

@@ -28,15 +28,10 @@ from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
-from softwalltime.measure.forecast.past_errors import MAX_JOB_FORECASTS
+from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
-from softwalltime.measure.forecast.self_calibration import (
-    MAX_JUDGED_FORECASTS,
-    JudgedForecast,
-    RawForecast,
-    SelfCalibration,
-)
+from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.predict.policy.site import WALLTIME, site_policy
 from softwalltime.predict.predictors.registry import make
@@ -70,7 +65,7 @@ NICENESS = 19
 MIN_RUNS = 20
 MAX_RETRY_PAUSE_S = 600.0
 """Maximum seconds between two attempts while PBS or the store cannot be used."""
-MIN_SUBMISSION_WINDOW_S = 600
+MIN_WINDOW_S = 600
 """Minimum age in seconds up to which a job's first forecast counts as made at submission."""
 NEVER = 2**62
 """Earliest start of a held job, epoch seconds: unknown."""
@@ -141,9 +136,7 @@ class StartPublisher:
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
-            kept = publish_starts(
-                connection, server, stored, now, max(MIN_SUBMISSION_WINDOW_S, 2 * self._options.every)
-            )
+            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self._options.every))
         # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
         with self._engine.begin() as connection:
@@ -174,8 +167,8 @@ class StartPublisher:
             learning.history(read_history(connection, *wanted, now, teaching), now)
         self._calibration = SelfCalibration()
         with self._engine.connect() as connection:
-            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED_FORECASTS), server))
-            for start in open_starts(connection, server, MAX_JOB_FORECASTS):
+            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
+            for start in open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
@@ -225,18 +218,18 @@ def _runtimes(
     queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
 ) -> list[ExpectedRuntime]:
     """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
-    found = []
+    runtimes = []
     for index, job in enumerate(queue.live[: queue.model.running]):
         submission = job.submission
         predicted = model.distribution(submission, limit(submission), queue.model.now, queue.model.elapsed(index))
-        found.append((submission.job_id, predicted))
-    found += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
+        runtimes.append((submission.job_id, predicted))
+    runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
         ExpectedRuntime(
             job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES),
             *sooner.get(job_id, (None, None)),
         )
-        for job_id, predicted in found
+        for job_id, predicted in runtimes
         if predicted.known
     ]  # fmt: skip
 
@@ -284,7 +277,6 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
                     wait(max(0.0, pause - (time.monotonic() - begin)))
         except SoftwalltimeError as error:
             report(StartsStatus("on", problem=str(error)))
-        # Report any error and retry.
         except Exception as error:
             log.exception("starts: unexpected error; trying again")
             report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))

@@ -243,8 +243,8 @@ def existing(event: Event) -> Mapping[str, str]:
 
 
 def _resources(attributes: Mapping[str, str | Mapping[str, str]]) -> Mapping[str, str]:
-    found = attributes.get("Resource_List", {})
-    return found if isinstance(found, Mapping) else {}
+    values = attributes.get("Resource_List", {})
+    return values if isinstance(values, Mapping) else {}
 
 
 def _together(request: Mapping[str, str], resources: Mapping[str, object]) -> dict[str, str]:

@@ -105,7 +105,7 @@ class Timeline:
         """Return the jobs with new ids of this server, in virtual time."""
         arrays: dict[tuple[str, str, Submission], int] = {}
         indices: dict[int, list[int]] = {}
-        found = []
+        alters = []
         for index, job in enumerate(jobs):
             moved = self._moved(index)
             subjob = _SUBJOB.fullmatch(job.submission.job_id)
@@ -122,9 +122,9 @@ class Timeline:
                 indices.setdefault(number, []).append(int(subjob[2]))
                 moved = replace(moved, submission=replace(alike, job_id=f"{number}[{subjob[2]}].{HOST}"))
             self.of_job.append(number)
-            found.append(moved)
+            alters.append(moved)
         self.indices = {number: ",".join(map(str, sorted(members))) for number, members in indices.items()}
-        return found
+        return alters
 
     def _moved(self, number: int) -> CompletedJob:
         """Return the job with this index in virtual time, with the attributes that PBS always sets."""

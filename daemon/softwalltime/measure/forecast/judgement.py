@@ -101,9 +101,9 @@ def judge(
         by_walltimes, bound = (
             float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
         )
-        found = forecast(model, distributions, runs, seed + number, [position])
-        median = float(np.median(found.sampled[:, position - running])) - now
-        low, lower, upper, high = ranges = tuple((found.ranges()[:, position - running] - now).tolist())
+        start_forecast = forecast(model, distributions, runs, seed + number, [position])
+        median = float(np.median(start_forecast.sampled[:, position - running])) - now
+        low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
         kept = RawForecast(0.0, raw)
@@ -114,7 +114,7 @@ def judge(
         yield Judged(job, waited, actual, {
             WALLTIMES: np.full(5, by_walltimes),
             LIKE: alike,
-            SIMULATED: np.full(5, float(found.point[position - running]) - now),
+            SIMULATED: np.full(5, float(start_forecast.point[position - running]) - now),
             DRAWN: np.array((low, lower, median, upper, high)),
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),

@@ -22,7 +22,7 @@ MAX_ERRORS = 400
 """Maximum past errors kept for each group."""
 MIN_JUDGED_JOBS = 20
 """Minimum jobs with known errors for a group to be used."""
-MAX_JOB_FORECASTS = MAX_ERRORS // MIN_JUDGED_JOBS
+MAX_OF_JOB = MAX_ERRORS // MIN_JUDGED_JOBS
 """Maximum forecasts of one job that count, so that the kept errors are of enough jobs."""
 _OUTERMOST = 0.005
 """Distance of a level from 0 or 1 below which the quantile is extrapolated beyond the past errors."""
@@ -65,7 +65,7 @@ class PastErrors:
         self._chosen = None
         known = self._waiting.setdefault(job, [])
         known.append((begin, forecast))
-        if len(known) > MAX_JOB_FORECASTS:
+        if len(known) > MAX_OF_JOB:
             del known[1::2]
 
     def forget(self, job: Hashable) -> None:

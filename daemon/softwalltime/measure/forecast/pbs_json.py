@@ -15,7 +15,7 @@ _OPENING = re.compile(r'^([ \t]*)"((?:[^"\\]|\\.)*)"\s*:\s*\{\s*$')
 _CLOSING = re.compile(r"^([ \t]*)\}\s*,?\s*$")
 _MEMBER = re.compile(r'^[ \t]*"((?:[^"\\]|\\.)*)"\s*:\s*(\S.*?)\s*,?\s*$')
 _BARE = re.compile(r"[\w.+:-]+")
-MAX_NAMED_ATTRIBUTES = 5
+MAX_NAMED = 5
 """Maximum number of dropped attributes to name."""
 
 
@@ -39,8 +39,8 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
         document, dropped, whole = _by_lines(text)
         remarks = []
         if dropped:
-            named = ", ".join(dropped[:MAX_NAMED_ATTRIBUTES]) + (
-                f" and {len(dropped) - MAX_NAMED_ATTRIBUTES:,} more" if len(dropped) > MAX_NAMED_ATTRIBUTES else ""
+            named = ", ".join(dropped[:MAX_NAMED]) + (
+                f" and {len(dropped) - MAX_NAMED:,} more" if len(dropped) > MAX_NAMED else ""
             )
             remarks.append(f"{source}: invalid JSON, {len(dropped):,} of its lines dropped: {named}")
         if not whole:

@@ -23,13 +23,13 @@ from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPol
 from softwalltime.measure.simulation.pools import Shares
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 
-FEW_RESERVATIONS_JOBS = 300
+MAX_JOBS_OFTEN = 300
 """Number of jobs from which several reservations are too expensive for hundreds of runs."""
 EXPENSIVE_RUN_JOBS = 1000
 """Number of jobs from which a run with limits or a formula is expensive."""
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
-ONE_RESERVATION_JOBS = 3000
+MAX_JOBS_ONCE = 3000
 """Number of jobs from which several reservations are too expensive for a single run."""
 
 
@@ -67,12 +67,12 @@ class QueueModel:
 
     def quick(self) -> "QueueModel":
         """Return the model for hundreds of runs: with many jobs, only the first reservation is planned."""
-        return self._with_one_reservation(FEW_RESERVATIONS_JOBS)
+        return self._with_one_reservation(MAX_JOBS_OFTEN)
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
         return self._with_one_reservation(
-            ONE_RESERVATION_JOBS if self.pooling is None or not self.pooling.needed else FEW_RESERVATIONS_JOBS
+            MAX_JOBS_ONCE if self.pooling is None or not self.pooling.needed else MAX_JOBS_OFTEN
         )
 
     def _with_one_reservation(self, least: int) -> "QueueModel":

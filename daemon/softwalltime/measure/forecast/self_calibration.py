@@ -1,10 +1,10 @@
 """Calibrate forecasts by the errors of earlier ones of the same source.
 
 The daemon and ``replay-starts`` share this code, so measured and published forecasts agree.  Each kept forecast has its
-uncalibrated values.  When its job has started, it updates
-:class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them
-has the same state.  Several forecasts of one job count as one.  Long waits are learnt before their end: that a job
-still waits at a range end, and which part of its forecast was best once it has outlasted all parts.
+uncalibrated values.  When its job has started, it updates :class:`.calibration.Calibration`, in the order of the
+starts, so that a restarted daemon that reads the last of them has the same state.  Several forecasts of one job count
+as one.  Long waits are learnt before their end: that a job still waits at a range end, and which part of its forecast
+was best once it has outlasted all parts.
 """
 
 from collections import defaultdict
@@ -15,10 +15,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from softwalltime.measure.forecast.calibration import Calibration, Corrections, WaitForecast, later
-from softwalltime.measure.forecast.past_errors import MAX_JOB_FORECASTS
+from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.start_times import LEVELS
 
-MAX_JUDGED_FORECASTS = 3000
+MAX_JUDGED = 3000
 """Maximum evaluated forecasts to learn from at once or at start-up: about a millisecond each."""
 START_TIMEOUT_S = 7 * 86400
 """Seconds after which a job that left the queue without a stored start counts as deleted."""
@@ -71,14 +71,14 @@ class SelfCalibration:
         self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
-        """Learn from forecasts that were judged since: from the last :data:`MAX_JUDGED_FORECASTS` of them.
+        """Learn from forecasts that were judged since: from the last :data:`MAX_JUDGED` of them.
 
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
         ordered = sorted(judged, key=lambda forecast: (forecast.started, forecast.job_id, forecast.made))
         self.withdraw({forecast.job_id for forecast in ordered})
         for (job_id, _), forecasts in groupby(
-            ordered[-MAX_JUDGED_FORECASTS:], lambda forecast: (forecast.job_id, forecast.started)
+            ordered[-MAX_JUDGED:], lambda forecast: (forecast.job_id, forecast.started)
         ):
             self.jobs += 1
             self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
@@ -91,10 +91,10 @@ class SelfCalibration:
         :param passed: quantiles, by forecast, that were already learnt to have passed.
         """
         last = len(judged) - 1
-        # At most MAX_JOB_FORECASTS of them, evenly spaced.
+        # At most MAX_OF_JOB of them, evenly spaced.
         learnt = (
-            {place * last // (MAX_JOB_FORECASTS - 1) for place in range(MAX_JOB_FORECASTS)}
-            if last >= MAX_JOB_FORECASTS
+            {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)}
+            if last >= MAX_OF_JOB
             else {*range(last + 1)}
         )
         for number, forecast in enumerate(judged):

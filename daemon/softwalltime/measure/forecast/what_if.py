@@ -85,12 +85,12 @@ RUNS = 20
 
 
 def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
-    found = {}
+    matches = {}
     for index, job in enumerate(queue.live):
         submission = job.submission
         elapsed = queue.model.elapsed(index)
-        found[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
-    return found
+        matches[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
+    return matches
 
 
 def sooner_by(

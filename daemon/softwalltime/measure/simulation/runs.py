@@ -241,8 +241,8 @@ class SimulationPlan:
     jobs: Jobs
     teaching: tuple[State, ...]
 
-    def metrics(self, found: Results) -> dict[str, list[Metrics]]:
-        return {name: [found[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
+    def metrics(self, results: Results) -> dict[str, list[Metrics]]:
+        return {name: [results[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 
 @dataclass(frozen=True, slots=True)

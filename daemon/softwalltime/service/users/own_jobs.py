@@ -279,11 +279,11 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
     if not received.endswith(b"\n"):
         raise NoOwnJobsError(f"{path}: the answer was cut off: ask again in some seconds; then {_ROOT}")
     try:
-        found = OwnJobs.from_json(received)
+        own_jobs = OwnJobs.from_json(received)
     except ValueError as error:
         raise NoOwnJobsError(
             f"{path}: the answer is of another version than this command: {_ROOT.replace('status', 'restart')}"
         ) from error
-    if not found.read_at:
-        raise NoOwnJobsError(found.problem)
-    return found
+    if not own_jobs.read_at:
+        raise NoOwnJobsError(own_jobs.problem)
+    return own_jobs

@@ -175,11 +175,11 @@ class Accounts:
 
     def uid(self, user: str) -> int | None:
         now = monotonic()
-        found, until = self._known.get(user, (None, 0.0))
+        uid, until = self._known.get(user, (None, 0.0))
         if now >= until:
-            found = _uid(user)
-            self._known[user] = found, now + (ACCOUNT_CACHE_S / 6 if found is None else ACCOUNT_CACHE_S)
-        return found
+            uid = _uid(user)
+            self._known[user] = uid, now + (ACCOUNT_CACHE_S / 6 if uid is None else ACCOUNT_CACHE_S)
+        return uid
 
 
 def _uid(user: str) -> int | None:

@@ -38,7 +38,7 @@ _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_BYTES = 107
 _MIN_FREE_BYTES = 100 * 2**20
 _MAX_LOG_BYTES = 2**20
-_START_TIMEOUT_S = 240
+_TIMEOUT_S = 240
 """Timeout in seconds of a start or stop; recovery after a crash takes long."""
 _EXIT_TIMEOUT_S = 30.0
 """Seconds to wait for the remaining processes of a server whose first process has just ended."""
@@ -141,15 +141,7 @@ class _Server(AbstractContextManager[str]):
             log.unlink()
         options = ["-h", "", "-p", "5432", "-k", self._make_socket_folder(), *([] if self._durable else ["-F"])]
         started = self._run(
-            "pg_ctl",
-            "start",
-            "-l",
-            "../log",
-            "-t",
-            str(_START_TIMEOUT_S),
-            "-o",
-            shlex.join(options),
-            keep_open=[server],
+            "pg_ctl", "start", "-l", "../log", "-t", str(_TIMEOUT_S), "-o", shlex.join(options), keep_open=[server]
         )
         if started.returncode != 0:
             words = _last_lines(log.read_text(errors="replace") if log.exists() else started.stdout)
@@ -193,7 +185,7 @@ class _Server(AbstractContextManager[str]):
     def _stop(self) -> None:
         if not (self._data / "postmaster.pid").exists():
             return
-        self._run("pg_ctl", "stop", "-m", "fast", "-t", str(_START_TIMEOUT_S))
+        self._run("pg_ctl", "stop", "-m", "fast", "-t", str(_TIMEOUT_S))
         record = self._data_dir / "postgres.socket"
         if record.exists():
             with suppress(OSError):

@@ -112,7 +112,7 @@ def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask,
 
     :raises SourceError: if a line has the key of a trial and is none.
     """
-    found = {}
+    saved = {}
     for task in tasks:
         line = kept.find(task.key)
         if line is None:
@@ -122,8 +122,8 @@ def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask,
         except (KeyError, ValidationError) as error:
             raise SourceError(f"{kept.path}: holds a line that is no trial: name another file") from error
         if not trial.failure or trial.seconds >= task.timeout:
-            found[task] = trial
-    return found
+            saved[task] = trial
+    return saved
 
 
 def run_trials(

@@ -76,5 +76,5 @@ def require_executable_memory() -> None:
 
 
 def compile_kernels() -> None:
-    for each in Kernel.every:
-        _ = each.compiled
+    for kernel in Kernel.every:
+        _ = kernel.compiled

@@ -6,9 +6,9 @@ from bisect import bisect_left, insort
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_USED_JOBS = 256
+MAX_USED = 256
 """Number of jobs used."""
-_SPARE_JOBS = 128
+_SPARE = 128
 """Number of further jobs kept, for requests about an earlier time."""
 WINDOW_S, MAX_JOBS = 3 * 86400, 16_384
 """Seconds before the last end of which all jobs are kept, up to ``MAX_JOBS``: at a job's submission, a day or more
@@ -32,15 +32,13 @@ class ProjectJobs:
     def add(self, end: int, share: int) -> None:
         codes = self._codes
         insort(codes, end << _BITS | share)
-        if len(codes) > MAX_USED_JOBS + 2 * _SPARE_JOBS and (
-            codes[_SPARE_JOBS] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS
-        ):
-            del codes[:_SPARE_JOBS]
+        if len(codes) > MAX_USED + 2 * _SPARE and (codes[_SPARE] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
+            del codes[:_SPARE]
 
     def until(self, now: int) -> NDArray[np.int64]:
         """Return the bins of the last jobs that ended by ``now``, in order of end."""
         last = bisect_left(self._codes, now + 1 << _BITS)
-        first = max(last - MAX_USED_JOBS, 0)
+        first = max(last - MAX_USED, 0)
         if last == first:
             return NO_BINS
         # Masking copies: an array with exported buffers cannot grow.
