@@ -65,7 +65,6 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
         id_end = line.find(b";", 22) if kind in _CHANGING else -1
         if id_end < 0:
             counts[kind] -= 1
-            # Blank or malformed.
             kind = b""
         if not kind or kind in _RUNS:
             try:

@@ -135,7 +135,6 @@ def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
 
 
 def _rows(document: Any) -> Iterable[Row]:
-    # ROWS: name of the field with the rows.
     document = getattr(document, document.ROWS) if hasattr(document, "ROWS") else document
     if isinstance(document, list | tuple):
         return map(asdict, document)

@@ -105,7 +105,6 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
         # Otherwise an ordering value of an earlier custom policy remains effective.
         policy["ordering"] = "keep"
     if live["mode"] == "off" and settings.live.get("mode", "off") != "on":
-        # Keep shadow mode if the site uses it.
         del live["mode"]
     agent = live_setup.usual_agent()
     if live.get("mode") == "on" and agent is not None and "agent" not in settings.live:

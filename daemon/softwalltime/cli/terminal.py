@@ -57,7 +57,6 @@ def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
     # Texts get what is left, then headers that then need no second line.
     for index in widths:
         missing = max(map(columns_of, texts[index]), default=0) - widths[index]
-        # Half of a missing width helps sentences only.
         widths[index] += max(0, min(missing, room())) if table.columns[index].left or missing <= room() else 0
     for index in widths:
         missing = columns_of(table.columns[index].name) - widths[index]

@@ -122,7 +122,6 @@ def replay_through_hooks(
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
     results = {}
-    # The baseline never predicts.
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
 

@@ -212,7 +212,6 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
         line = json.dumps(outcome, default=str)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
-    # Report any exception as the probe's result.
     except BaseException as error:
         line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
     try:

@@ -167,7 +167,6 @@ class ForecastThread(BackgroundThread):
         elif self._status.problem and not status.problem:
             log.info("starts: forecast again")
         if status.problem:
-            # The last forecast is still the newest.
             status = replace(self._status, mode=status.mode, problem=status.problem)
         else:
             before = self._status

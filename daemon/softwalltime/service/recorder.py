@@ -70,7 +70,6 @@ class DecisionRecorder(BackgroundThread):
         super().__init__("recorder")
 
     def _tell(self, timeout: float) -> None:
-        # Wake the thread for a last attempt to store queued rows.
         self._stopping.set()
 
     @contextmanager
@@ -84,7 +83,6 @@ class DecisionRecorder(BackgroundThread):
     def _run(self) -> None:
         last = False
         while not last:
-            # One more attempt after the signal to stop.
             last = self._stopping.is_set()
             pause = INTERVAL
             try:
@@ -100,7 +98,6 @@ class DecisionRecorder(BackgroundThread):
                 if self.problem != str(error):
                     log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
                 self.problem, pause = str(error), RETRY_INTERVAL_S
-            # The daemon continues to answer, whatever the error is.
             except Exception:
                 log.exception("unexpected error while predictions were stored; trying again")
                 self.problem, pause = "an unexpected error, see the log", RETRY_INTERVAL_S

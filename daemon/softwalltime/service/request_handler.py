@@ -70,7 +70,6 @@ class RequestHandler:
         if request.operation == "explain":
             return _explained(decision, basis)
         self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
-        # In shadow mode the value is only recorded.
         ordering = decision.ordering_seconds if decision.mode == "on" else None
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, basis, ordering)

@@ -146,7 +146,6 @@ class Worker(BackgroundThread):
                 if self.problem != str(error):
                     log.error("the store cannot be used, predictions continue from memory: %s", error)
                 self.problem = str(error)
-            # No error may stop the daemon: log it and retry.
             except Exception:
                 log.exception("unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"

@@ -172,7 +172,6 @@ def plan_text(plan: Plan, name: str) -> str:
 
 
 def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
-    # A change is an inline table.
     tables = {
         key: value
         for key, value in values.items()

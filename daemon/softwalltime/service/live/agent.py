@@ -47,7 +47,6 @@ class Agent:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            # Validate the request before connecting to PBS.
             if request["op"] == "alter":
                 job_id, (resource, value) = request["id"], _resource(request)
                 self._connected(request).alter(job_id, {resource: value})

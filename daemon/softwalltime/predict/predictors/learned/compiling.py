@@ -47,7 +47,6 @@ class Kernel(Generic[R]):
         """Compile the function, or load what was compiled before; some seconds."""
         from numba import njit
 
-        # numba's cache key.
         self.function.__qualname__ = f"{self.function.__name__}_{sources_digest()}"
         try:
             return njit(self._signature, cache=True)(self.function)

@@ -68,13 +68,11 @@ def gather(
     """
     count, total = ended.shape[1], len(submitted)
     past = min(count, MAX_SEARCHED_JOBS)
-    # Features of the sequence of submissions.
     gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LOG_NEVER
     end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LOG_NEVER
     burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST_WINDOW_S))
     outcome_now = ended[RUNTIME, count - 1] if count else walltime
     predecessor_now = keys[total - 1] if total else -1.0
-    # Choose the past jobs.
     past_count = alike_count = same_walltime = same_name = alike_chosen = 0
     last_alike, second_alike = -1, -1
     alike_sum = alike_squares = 0.0
@@ -230,7 +228,6 @@ def gather(
     of_pairs = pairs.ravel()
     for place in range(rows * PAIR):
         of_pairs[place] = min(max(of_pairs[place], least), most)
-    # Priors.
     priors[:] = 0.0
     own = 0
     for place in range(count - 1, -1, -1):
