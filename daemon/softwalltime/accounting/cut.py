@@ -30,7 +30,7 @@ REST_OF_RECORD_PAUSE_S = 0.1
 """Seconds to wait for the rest of a record that is being written: PBS writes a record in one call."""
 _TAIL = 1 << 16
 """Bytes to search at the end of a line: they contain the part that PBS writes."""
-_STEP = 900
+_QUARTER_HOUR_S = 900
 """Seconds by which local time may differ from epoch seconds: any number of quarters of an hour."""
 _TOLERANCE = {b"Q": 5, b"S": 60, b"E": 5, b"R": 5, b"a": 0}
 """Seconds by which the time of a record's field may differ from its stamp."""
@@ -167,7 +167,7 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
             orphan = own is None
             # A later stamp, and no earlier one on the next line: the line belongs to another job.
             later = own is not None and own > stamp + _MAX_STAMP_GAP_S and (following is None or following >= own)
-            agrees = any((stamp - time + _TOLERANCE[kind]) % _STEP <= 2 * _TOLERANCE[kind] for time in times)
+            agrees = any((stamp - time + _TOLERANCE[kind]) % _QUARTER_HOUR_S <= 2 * _TOLERANCE[kind] for time in times)
             if agrees and not later:
                 last = end
             if orphan and not times and end - head_end < TIMELESS_SEARCH_BYTES:

@@ -16,7 +16,7 @@ from softwalltime.core.errors import SourceError, UnsuitableFileError
 
 _INPUT = 1 << 14
 """Compressed bytes per read."""
-_STEP = 1 << 13
+_STEP_BYTES = 1 << 13
 """Maximum bytes per decompression step: damage loses at most so many bytes before it."""
 
 
@@ -147,7 +147,7 @@ class _Decompressed:
                     self._damage = "other data after its end" if data else ""
                     return
             try:
-                output = member.decompress(data, _STEP)
+                output = member.decompress(data, _STEP_BYTES)
             except Exception as error:  # zlib.error, LZMAError, OSError and EOFError, by format
                 self._damage = str(error)
                 return

@@ -37,7 +37,7 @@ KILLED_BY_DELETION = 271
 """Exit_status of a job that was deleted while it ran."""
 _UNIX_START = re.compile(rb";\s*UnixStartTime:\s*(\d{1,12})")
 _PROCESSORS = re.compile(rb";\s*Max(Procs|Nodes):\s*(\d{1,9})(?![\d,.])")
-_LARGEST = 10**12
+_MAX_NUMBER = 10**12
 _MAX_PROCESSORS = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
 MAX_MEMORY = 2**30
@@ -112,7 +112,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
                 values.append(_number(part, name, header))
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
-    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST):
+    if not (-1 <= submit < _MAX_NUMBER and wait < _MAX_NUMBER and run < _MAX_NUMBER):
         raise RecordError("time out of range", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
@@ -158,7 +158,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         None,  # soft_walltime
         0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
         0 if never_ran else 1,
-        min(cpu * ncpus, _LARGEST) if 0 <= cpu < _LARGEST and ncpus else None,
+        min(cpu * ncpus, _MAX_NUMBER) if 0 <= cpu < _MAX_NUMBER and ncpus else None,
         _bytes(used, ncpus, "used memory", header),
     )
 

@@ -27,7 +27,7 @@ PUBLISHED = "v1,v2,v3,v4,percentile"
 LazySettings = Callable[..., "Settings"]
 """Reads the settings when called, with further overrides: a replay of logs needs none."""
 
-LARGEST_MINIMUM = 366 * 86400
+MAX_MINIMUM_S = 366 * 86400
 """Maximum --min-soft-walltime, in seconds: a year."""
 
 
@@ -76,7 +76,7 @@ SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
 LOG_FORMAT = option("Format of the log on standard error.", type=click.Choice(["text", "json"]), default="text")
 MINIMUM_OPTION = option(
-    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, LARGEST_MINIMUM),
+    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, MAX_MINIMUM_S),
     default=MIN_SOFT_WALLTIME_S,
     metavar="SECONDS",
 )  # fmt: skip

@@ -10,7 +10,7 @@ MAX_LAG_S = 300
 """Lag of the log, in seconds, above which it is a problem."""
 MAX_QUEUED_PREDICTIONS = 10_000
 """Queued predictions above which the queue is a problem."""
-RARE = 1000
+MIN_REQUESTS_PER_TIMEOUT = 1000
 """Requests per timeout below which timeouts are a problem."""
 MODES = {
     "off": "nothing is predicted",
@@ -35,7 +35,7 @@ def problems(status: Status) -> Iterator[str]:
         yield f"accounting: {status.accounting}"
     if status.behind_seconds > MAX_LAG_S:
         yield (f"log: {size(status.behind_bytes)} not stored for {span(status.behind_seconds)}: see the daemon's log")
-    if status.timeouts * RARE > status.requests.get("predict", 0):
+    if status.timeouts * MIN_REQUESTS_PER_TIMEOUT > status.requests.get("predict", 0):
         yield (
             f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and "
             "the view softwalltime.hook_latency"

@@ -39,7 +39,7 @@ GRID = (
 """The published predictors, ``percentile`` with the options that Tang et al. (2013) vary."""
 MAX_SHOWN_FAILURES = 10
 """Number of failures to print."""
-BEST = 5
+MAX_SHOWN_PREDICTORS = 5
 """Predictors of each source to print."""
 _TABLE = (
     sentence_column("predictor"),
@@ -156,7 +156,7 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
                 click.echo(f"... and {len(failures) - MAX_SHOWN_FAILURES:,} more predictors that failed", err=True)
     shown = [{column: row.get(column) for column in columns} for row in rows]
     new = len(rows) - len(done)
-    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, BEST))
+    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, MAX_SHOWN_PREDICTORS))
     text = partial(_text, rows=shown)
     return Result(document, text, 0 if whole and not failures else 1, rows=shown)
 

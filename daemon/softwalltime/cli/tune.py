@@ -115,7 +115,7 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
     """
     from softwalltime.measure.tuning.choice import WARM_UP_SHARE, split_at
     from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
-    from softwalltime.measure.tuning.site_weights import WARM_UP as TRAINED
+    from softwalltime.measure.tuning.site_weights import TRAINED_WARM_UP as TRAINED
 
     training = options.training.wanted
     split = split_at(workload, options.split, TRAINED if training else WARM_UP_SHARE)

@@ -28,9 +28,9 @@ def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> Writa
     """
     written = folder.absolute()
     real = folder.resolve(strict=True)
-    links = (each for each in (written, *written.parents) if each.is_symlink())
+    links = (link for link in (written, *written.parents) if link.is_symlink())
     # In a sticky parent such as /tmp only the owner can replace a file.  The folder itself must not be writable.
-    checks = [(real, False), *((each, True) for each in (*real.parents, *links))]
+    checks = [(real, False), *((parent, True) for parent in (*real.parents, *links))]
     return next(
         (risk for each, above in checks if (risk := _writable_by_others(each, owners, above=above)) is not None), None
     )

@@ -56,7 +56,7 @@ class StoreProbe:
 
     def of_log(self, log: "LogProbe") -> list[StoredPosition]:
         """Return the positions of this log; another server that shares the store may have a log of the same path."""
-        return [each for each in self.positions if each.head.length > 0 and each.head.matches(log.first)]
+        return [known for known in self.positions if known.head.length > 0 and known.head.matches(log.first)]
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:

@@ -174,7 +174,7 @@ class CustomResource(Requirement):
         if found.get("type") != self.type or FLAG in found.get("flag", ""):
             return ()
         # i is not combined with r, and users may set a resource with m.
-        after = {"type": self.type, "flag": "".join(each for each in found.get("flag", "") if each not in "im") + FLAG}
+        after = {"type": self.type, "flag": "".join(flag for flag in found.get("flag", "") if flag not in "im") + FLAG}
         return (Change("resource", self.name, definition(found), definition(after), self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
@@ -195,7 +195,7 @@ def definition(resource: Mapping[str, str]) -> str:
 
 def unreadable(settings: PbsSettings, needs: Iterable[Requirement]) -> list[str]:
     """Return the unreadable sched_configs, if a requirement concerns them."""
-    if not any(isinstance(each, Switch | ListMember) for each in needs):
+    if not any(isinstance(need, Switch | ListMember) for need in needs):
         return []
     return [file for file, text in settings.files.items() if text is None]
 

@@ -75,8 +75,8 @@ def _formula_in_the_way(change: Change, changes: Sequence[Change], settings: Pbs
     used = change.name if change.place == "resource" and not change.after else _FORMULA_NEEDS.get(change.name)
     if used is None:
         return ""
-    written = {each.name: each.after for each in changes if each.place == "server"}
-    created = [each.name for each in changes if each.place == "resource" and not each.after]
+    written = {made.name: made.after for made in changes if made.place == "server"}
+    created = [made.name for made in changes if made.place == "resource" and not made.after]
     formulas = {"server": written.get(FORMULA, settings.server.get(FORMULA))}
     formulas |= {f"sched {name}": found.get(FORMULA) for name, found in settings.schedulers.items()}
     for owner, formula in formulas.items():
@@ -224,12 +224,12 @@ def changes_of(text: str, folder: Path) -> list[Change]:
     """
     if not text:
         return []
-    names = {each.name for each in fields(Change)}
+    names = {field.name for field in fields(Change)}
     try:
         found = json.loads(text)
-        if any(set(each) != names or not all(isinstance(value, str) for value in each.values()) for each in found):
+        if any(set(row) != names or not all(isinstance(value, str) for value in row.values()) for row in found):
             raise ValueError("not a list of changes")
-        return [Change(**each) for each in found]
+        return [Change(**row) for row in found]
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{folder}: the file with PBS's earlier settings is damaged: {error}; move it away, and set PBS's settings "

@@ -113,7 +113,7 @@ MIN_BLOCKS = 4
 """Minimum number of blocks with jobs for an interval."""
 MIN_SIMULATED = 0.9
 """Minimum share of jobs that can be simulated."""
-WARM_UP = 30 * DAY
+WARM_UP_S = 30 * DAY
 """Warm-up simulated before the first period, in seconds."""
 
 
@@ -263,7 +263,7 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
 
 def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:
     """Return the jobs with their waits beside those of a simulation of the old setting, where that is possible."""
-    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP))
+    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP_S))
     plain = make_columns(Workload(jobs))
     without = RecordedWaits(plain, plain.wait, simulated=False)
     fitting, _ = jobs_of(jobs).that_fit(promised.processors)

@@ -7,9 +7,9 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
 
-_NEARLY = 0.9
+_USUAL_SHARE = 0.9
 """Share of the maximum processors in use above which the usual number is not mentioned."""
-_LONGER = 0.1
+_MIN_GROWTH = 0.1
 """Minimum relative growth of a wait to be mentioned."""
 _NAMED = 3
 """Maximum classes of jobs named in a sentence."""
@@ -68,7 +68,7 @@ def _named(today: JobClass, waits: ClassWaits, kind: str, jobs: int) -> str:
 
 def _usually(simulated: SimulationFigures) -> str:
     """Report the usual number of processors in use, if much less than the maximum."""
-    if simulated.usual is None or simulated.usual > _NEARLY * simulated.processors:
+    if simulated.usual is None or simulated.usual > _USUAL_SHARE * simulated.processors:
         return ""
     return f" ({percent(USUAL, 0)} of the time at most {simulated.usual:,} were in use)"
 
@@ -81,13 +81,13 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
     if classes and classes != longer_classes(simulated, chosen):
         said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
-    if wide.mean is not None and wide.mean > _LONGER:
+    if wide.mean is not None and wide.mean > _MIN_GROWTH:
         said.append(
             "The 99th percentile wait of jobs on at least half of the machine grows from "
             f"{duration(today.wide_wait_p99)} to {duration(new.wide_wait_p99)} ({_surely(wide)})."
         )
     longest = chosen.changes["wait_max"]
-    if longest.mean is not None and longest.mean > _LONGER:
+    if longest.mean is not None and longest.mean > _MIN_GROWTH:
         said.append(
             f"The longest wait grows from {duration(today.wait_max)} to {duration(new.wait_max)} ({_surely(longest)})."
         )

@@ -13,7 +13,7 @@ from softwalltime.reports.columns import Columns, Names
 
 MIN_GROUP_JOBS = 10
 """Minimum jobs of a user, project or queue for figures of its own."""
-NOTABLE = 60
+NOTABLE_ERROR_S = 60
 """Seconds by which a mean absolute error must change to count as a gain or a loss."""
 MAX_UNDERESTIMATED_SHARE = 0.5
 """Share of underestimated jobs above which no group improves."""
@@ -55,14 +55,14 @@ class Group:
     def improves(self, most_underestimated: float) -> bool:
         """Whether the error falls notably, accuracy rises, and at most this share of the jobs is underestimated."""
         return (
-            self.gain >= NOTABLE
+            self.gain >= NOTABLE_ERROR_S
             and self.accuracy > self.walltime_accuracy
             and self.underestimated <= most_underestimated
         )
 
     @property
     def deteriorates(self) -> bool:
-        return self.gain <= -NOTABLE
+        return self.gain <= -NOTABLE_ERROR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
 
 
 def most_deteriorated(users: list[Group]) -> list[Group]:
-    """The users whose error grows by at least ``NOTABLE``, the one that loses most first."""
+    """The users whose error grows by at least ``NOTABLE_ERROR_S``, the one that loses most first."""
     return sorted(
         (user for user in users if user.jobs >= MIN_GROUP_JOBS and user.deteriorates),
         key=lambda user: (user.gain, user.name),

@@ -48,7 +48,7 @@ def machine_step(jobs: Jobs) -> MachineStep | None:
     weeks the one with most weeks at their level is returned.
     """
     begin, levels = _weekly_levels(jobs)
-    found: tuple[int, MachineStep] | None = None
+    best: tuple[int, MachineStep] | None = None
     for split in range(MIN_WEEKS, len(levels) - MIN_WEEKS + 1):
         sides = levels[:split], levels[split:]
         before, after = (max(1.0, float(np.median(side))) for side in sides)
@@ -56,10 +56,10 @@ def machine_step(jobs: Jobs) -> MachineStep | None:
         if min(float(side.mean()) for side in near) < SHARE or max(before, after) < FACTOR * min(before, after):
             continue
         # The later of two: the first week after the change is at its level.
-        if found is None or sum(int(side.sum()) for side in near) >= found[0]:
+        if best is None or sum(int(side.sum()) for side in near) >= best[0]:
             step = MachineStep(begin + split * WEEK_S, round(before), round(after))
-            found = sum(int(side.sum()) for side in near), step
-    return None if found is None else found[1]
+            best = sum(int(side.sum()) for side in near), step
+    return None if best is None else best[1]
 
 
 def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
@@ -91,7 +91,7 @@ MONTH_S, LONG_S = 30 * DAY, 90 * DAY
 """Length of the held-out end of a log, and minimum length of the log."""
 MIN_MONTH_JOBS = 100
 """Minimum jobs in the last month for separate figures."""
-PAUSE_S = 7 * DAY
+MIN_PAUSE_S = 7 * DAY
 """Minimum seconds without starts while jobs waited for the machine to count as down."""
 OPTIONS = (
     "--site FILE, written by softwalltime snapshot, gives what the scheduler runs, the machine's size and the "
@@ -237,13 +237,13 @@ def _level(waits: Integers) -> Level:
 
 
 def _pause(submitted: Integers, start: Integers) -> tuple[int, int] | None:
-    """Return the longest period without starts in which a job waited for at least :data:`PAUSE_S`."""
+    """Return the longest period without starts in which a job waited for at least :data:`MIN_PAUSE_S`."""
     times = np.unique(start)
-    waiting = start - submitted >= PAUSE_S
+    waiting = start - submitted >= MIN_PAUSE_S
     # A job ends a pause if it waited through the last week of it.
     gaps = np.diff(times)
     ends = np.isin(times[1:], start[waiting])
-    lengths = np.where((gaps >= PAUSE_S) & ends, gaps, 0)
+    lengths = np.where((gaps >= MIN_PAUSE_S) & ends, gaps, 0)
     if not lengths.any():
         return None
     longest = int(lengths.argmax())

@@ -23,9 +23,9 @@ from softwalltime.reports.drawings import (
 from softwalltime.reports.report_figures import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
-TOP = 10
+MAX_USERS = 10
 """Number of users in the table of deteriorations."""
-LARGEST = 25
+MAX_GROUPS = 25
 """Number of projects and queues in each table."""
 KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user", "month": "month of submission"}
 """Titles of the kinds of classes."""
@@ -62,7 +62,7 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
+        deteriorated=groups.most_deteriorated(whom.users)[:MAX_USERS] if whom else [],
         least_group=groups.MIN_GROUP_JOBS,
         projects=_with_enough_jobs(whom.projects) if whom else [],
         queues=_with_enough_jobs(whom.queues) if whom else [],
@@ -72,12 +72,12 @@ def render(report: Report, origin: Origin) -> str:
         settings_shown=_settings(report),
         kinds=KINDS,
         small_class=waits_by_class.MIN_CLASS_JOBS,
-        largest_class=waits_by_class.LARGEST,
-        notable=waits_by_class.NOTABLE,
+        largest_class=waits_by_class.MAX_CLASSES,
+        notable=waits_by_class.NOTABLE_WAIT_S,
         guard=HOUR,
         least_users=MIN_USERS,
         population=_populations(report),
-        largest=LARGEST,
+        largest=MAX_GROUPS,
         rules=recommendation,
         undo=UNDO,
         limits=likeness,

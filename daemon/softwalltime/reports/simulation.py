@@ -29,7 +29,7 @@ from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
     KINDS,
-    LARGEST,
+    MAX_CLASSES,
     ClassWaits,
     JobClass,
     classes_today,
@@ -185,7 +185,7 @@ def simulate_candidates(
     """
     policies = policies_of(candidates, options.baseline.policy)
     plan = SimulationPlan(
-        experiment_of(recorded, policies[0]), {one.name: one for one in policies}, options.seeds, recorded.jobs,
+        experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
@@ -200,7 +200,7 @@ def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> l
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
     """Return the settings of the simulations that :func:`compare_candidates` needs."""
     shake = suitable_shake(recorded.jobs)
-    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
+    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=MAX_CLASSES)
 
 
 def compare_candidates(
@@ -215,18 +215,18 @@ def compare_candidates(
     site = options.baseline.policy
     today = [found[site, seed] for seed in options.seeds]
     members = members_of(jobs, processors)
-    classes_of_today = [one.classes for one in today]
+    classes_of_today = [run.classes for run in today]
 
     def compared(candidate: Candidate) -> SettingWaits:
         results = [found[candidate.policy, seed] for seed in options.seeds]
-        waits = compare(candidate, [one.metrics for one in results], [one.metrics for one in today])
-        classes = compare_classes(members, [one.classes for one in results], classes_of_today, rename)
+        waits = compare(candidate, [run.metrics for run in results], [run.metrics for run in today])
+        classes = compare_classes(members, [run.classes for run in results], classes_of_today, rename)
         return replace(waits, classes=classes)
 
     return SimulationFigures(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
-        _means([one.metrics for one in today]), tuple(map(compared, candidates)),
+        _means([run.metrics for run in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
         suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
         options.baseline.remarks, site,
@@ -240,11 +240,11 @@ def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[M
         setting,
         _means(metrics),
         {name: changes[name] for name in _COMPARED},
-        interval([one.broken or 0.0 for one in metrics]),
+        interval([run.broken or 0.0 for run in metrics]),
         interval([(one.broken or 0.0) - (other.broken or 0.0) for one, other in zip(metrics, baseline, strict=True)]),
-        interval([one.worse_1h or 0.0 for one in metrics]),
-        interval([one.better_1h or 0.0 for one in metrics]),
-        tuple(one.wait_mean or 0.0 for one in metrics),
+        interval([run.worse_1h or 0.0 for run in metrics]),
+        interval([run.better_1h or 0.0 for run in metrics]),
+        tuple(run.wait_mean or 0.0 for run in metrics),
     )
 
 

@@ -74,15 +74,15 @@ def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
             groups.setdefault(user, {}).setdefault(walltime, []).append(index)
     runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
     size = np.array(jobs.processors, np.float64)
-    found = {}
+    advice_by_user = {}
     for user, requests in groups.items():
         advice = [
             _advise(walltime, runtime[which], size[which], Counter(names[index] for index in which))
             for walltime, which in requests.items()
         ]
         ordered = tuple(sorted(advice, key=lambda entry: (-entry.saved, -entry.jobs, entry.walltime)))
-        found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
-    return found
+        advice_by_user[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
+    return advice_by_user
 
 
 def measure_earlier_starts(
@@ -106,11 +106,11 @@ def measure_earlier_starts(
         )
         shorter = np.array(after.walltime) < np.array(before.walltime)
         users = np.array([user for (user,) in before.completed.rows("user")])
-        for user, found in medians.items():
+        for user, advice_by_user in medians.items():
             mine = gain[shorter & (users == user)]
             if len(mine):
-                found.append(float(np.median(mine)))
-    return {user: interval(found) for user, found in medians.items()}
+                advice_by_user.append(float(np.median(mine)))
+    return {user: interval(advice_by_user) for user, advice_by_user in medians.items()}
 
 
 def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:

@@ -30,7 +30,7 @@ from softwalltime.reports.before_after import (
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE
+from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE_WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
 
 def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
     mean, low = effect.mean, effect.low
-    longer = mean is not None and low is not None and mean >= NOTABLE and mean - CLASS_FACTOR * (mean - low) > 0
+    longer = mean is not None and low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
     return ClassDocument(
         promised.kind, promised.name, jobs, before, after, effect,
         None if promised.change is None else promised.change.mean, longer, promised.longer,

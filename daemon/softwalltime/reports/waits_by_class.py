@@ -12,11 +12,11 @@ from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 
 KINDS = CLASSES
 """Kinds of classes."""
-LARGEST = 10
+MAX_CLASSES = 10
 """Maximum users and queues with a class of their own; the others form one class."""
 MIN_CLASS_JOBS = 50
 """Minimum jobs of a class; in smaller ones a few jobs determine the mean wait."""
-NOTABLE = 60
+NOTABLE_WAIT_S = 60
 """Seconds by which a mean wait must change to count as longer or shorter."""
 
 _RENAMED = ("user", "queue")
@@ -65,28 +65,28 @@ class ClassWaits:
     @property
     def longer(self) -> bool:
         """Whether the mean wait grows notably and significantly (95%)."""
-        return (self.difference.mean or 0) >= NOTABLE and self.change.low is not None and self.change.low > 0
+        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.low is not None and self.change.low > 0
 
     @property
     def shorter(self) -> bool:
         """Whether the mean wait falls notably and significantly (95%)."""
-        return (self.difference.mean or 0) <= -NOTABLE and self.change.high is not None and self.change.high < 0
+        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.high is not None and self.change.high < 0
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    return {kind: classes(jobs, kind, processors, LARGEST) for kind in KINDS}
+    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in KINDS}
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
     """The classes with their waits in today's setting."""
-    found = {}
-    for kind, each in members.items():
-        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in each}
-        found[kind] = tuple(
-            JobClass(_shown(kind, name, rename), len(each[name]), waits.wait_mean, waits.wait_p95)
+    classes = {}
+    for kind, jobs in members.items():
+        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in jobs}
+        classes[kind] = tuple(
+            JobClass(_shown(kind, name, rename), len(jobs[name]), waits.wait_mean, waits.wait_p95)
             for name, waits in today.items()
         )
-    return found
+    return classes
 
 
 def compare_classes(

@@ -163,7 +163,7 @@ class Timeline:
             named.setdefault(job.submission.job_id, []).append(number)
             if subjob := _SUBJOB.fullmatch(job.submission.job_id):
                 named.setdefault(f"{subjob[1]}[]{subjob[3]}", []).append(number)
-        found = []
+        events = []
         for alter in alters:
             time = alter.time + self._shift
             there = [
@@ -175,10 +175,10 @@ class Timeline:
             waits = dict.fromkeys(self.of_job[number] for number in there if number not in runs)
             altered = [TimelineAlter(self.of_job[number], number, alter.resources) for number in runs]
             altered += [TimelineAlter(number, None, alter.resources) for number in waits]
-            for each in altered:
-                found.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
-                self.alters.append(each)
-        return found
+            for timeline_alter in altered:
+                events.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
+                self.alters.append(timeline_alter)
+        return events
 
     def _runs(self, number: int, time: int) -> bool:
         start = self.jobs[number].start

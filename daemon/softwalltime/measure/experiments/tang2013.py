@@ -28,7 +28,7 @@ KEYS = {
 PERCENTILES = (100, 95, 90, 85, 80, 70, 50)
 MONTHS = (1, 2, 3, 6, 12)
 """Time windows of figures 8 to 10, in months of 30 days."""
-EVER = 36_500 * DAY
+ALL_DAYS_S = 36_500 * DAY
 THRESHOLD = 0.5
 SCHEMES = (95, 85, 70)
 """Percentiles of figures 14 to 17."""
@@ -132,7 +132,7 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
         for key, fields in KEYS.items():
             windows = (None, *MONTHS) if key in ("double", "triple") else (None,)
             for months in windows:
-                window = EVER if months is None else months * 30 * DAY
+                window = ALL_DAYS_S if months is None else months * 30 * DAY
                 specs = {p: f"percentile:p={p},keys={'+'.join(fields)},window={window},least=10" for p in PERCENTILES}
                 limited = {p: f"{spec},threshold={THRESHOLD}" for p, spec in specs.items()}
                 wanted = [*specs.values(), *(limited.values() if months is None and len(fields) > 1 else ())]

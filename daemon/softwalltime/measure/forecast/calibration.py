@@ -15,9 +15,9 @@ ranges have no width before calibration.
 
 :mod:`.past_errors` computes quantiles of few errors, and of errors of jobs that still wait.
 
-Errors change over time, so the level of the quantile is adapted: up by STEP for each start above the quantile, down for
-each one below, in the proportion that gives the nominal coverage in the long run for any errors (adaptive conformal
-inference, Gibbs & Candes 2021).  A start is known to be above as soon as the quantile has passed.
+Errors change over time, so the level of the quantile is adapted: up by LEVEL_STEP for each start above the quantile,
+down for each one below, in the proportion that gives the nominal coverage in the long run for any errors (adaptive
+conformal inference, Gibbs & Candes 2021).  A start is known to be above as soon as the quantile has passed.
 """
 
 import math
@@ -134,7 +134,7 @@ AT_ONCE = 0
 OF_PHASE = len(CLASSES) + 2
 GROUPS = 2 * OF_PHASE
 """Number of groups: at once and each class, for forecasts at submission and for those of jobs that have waited."""
-STEP = 0.01
+LEVEL_STEP = 0.01
 """Step of a quantile's level per start, multiplied by the nominal share on the other side."""
 _MAX_LEVEL_SHIFT = 0.2
 """Maximum shift of a level, for the group and for its phase each."""
@@ -263,7 +263,7 @@ class Calibration:
         amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
         for name in _taught(_group(wait))[:2]:
             moved = self._moved[name]
-            moved[column] = min(max(moved[column] + STEP * amount, -_MAX_LEVEL_SHIFT), _MAX_LEVEL_SHIFT)
+            moved[column] = min(max(moved[column] + LEVEL_STEP * amount, -_MAX_LEVEL_SHIFT), _MAX_LEVEL_SHIFT)
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
         """Return the corrections of a forecast's group; with too little data, those of its phase, or of all.

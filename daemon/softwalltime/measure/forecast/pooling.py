@@ -17,7 +17,7 @@ COUNTED = (JOBS, "ncpus", "ngpus", "nodect", "mem")
 """Resources whose limits are modelled."""
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.
-_OLD = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
+_OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
 _GENERIC, _ALL = "PBS_GENERIC", "PBS_ALL"
 
 
@@ -87,8 +87,8 @@ def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
     if "soft" in name or resource not in COUNTED:
         return
     entries: Iterable[tuple[str, str, str]]
-    if name in _OLD:
-        kind = _OLD[name]
+    if name in _OLD_LIMITS:
+        kind = _OLD_LIMITS[name]
         entries = [(kind, _ALL if kind == "o" else _GENERIC, value)]
     else:
         entries = _ENTRY.findall(value)

@@ -278,15 +278,15 @@ def run_simulations(
             path = Path(stack.enter_context(_folder(options))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
         kept = stack.enter_context(ResultCache(options.keep, experiment)) if options.keep is not None else None
-        found: Results = {}
+        known: Results = {}
         if kept is not None and outcomes is None:
             cached = ((key, kept.find(*key)) for key in wanted)
-            found = {key: result for key, result in cached if result is not None}
-        todo = [key for key in wanted if key not in found]
+            known = {key: result for key, result in cached if result is not None}
+        todo = [key for key in wanted if key not in known]
         progress = stack.enter_context(show("simulating", len(todo) * len(plan.jobs)))
 
         def add(result: SimulationResult) -> None:
-            found[result.policy, result.seed] = result
+            known[result.policy, result.seed] = result
             if kept is not None:
                 kept.add(result)
 
@@ -296,14 +296,14 @@ def run_simulations(
                 policies = [policy for policy, its_seed in todo if its_seed == seed]
                 for result in results(workload, experiment, policies, seed, progress, outcomes or (lambda *_: None)):
                     add(result)
-            return found
+            return known
         work = tasks(experiment, path, plan.teaching, todo, workers.processes)
         with closing(workers.do(evaluate, work)) as done:
             for some in done:
                 for result in some:
                     add(result)
                 progress(len(some) * len(plan.jobs))
-    return found
+    return known
 
 
 def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:

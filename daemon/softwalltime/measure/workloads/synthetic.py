@@ -52,7 +52,7 @@ REPETITION = 1.2
 MAX_SESSION_JOBS = 100
 BUDGET = lublin.DAY // 2
 """Time (s) for which a session may fill the machine; a larger session is split."""
-BURST = 0.6
+BURST_SHARE = 0.6
 """Share of a session's jobs that follow at once; about 10 other jobs come before each of the others."""
 ARRAY = 0.1
 """Share of sessions of four jobs or more that are one array job."""
@@ -257,7 +257,7 @@ def _draw_jobs(random: np.random.RandomState, applications: _Applications, sessi
     first = np.cumsum(sessions.jobs) - sessions.jobs
 
     # Positions in the order of submissions: jobs of a session follow at once or some jobs later, subjobs together.
-    steps = np.where(random.random_sample(count) < BURST, 0.1, 10.0) * random.standard_exponential(count)
+    steps = np.where(random.random_sample(count) < BURST_SHARE, 0.1, 10.0) * random.standard_exponential(count)
     steps[sessions.array[session]] = 0.0
     walked = np.cumsum(steps)
     order = np.argsort(sessions.begin[session] + (walked - walked[first][session]), kind="stable")

@@ -14,7 +14,7 @@ from softwalltime.service.live.ifl import Attributes
 
 T = TypeVar("T")
 
-WAITS = "Q"
+QUEUED = "Q"
 """State of a job that waits."""
 RECHECK_S = 2
 """Seconds after a modification during which a job's details are read at every poll."""
@@ -172,7 +172,7 @@ def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
     for job_id, state in states.items():
         number, bracket, rest = job_id.partition("[")
         index, _, server = rest.partition("]")
-        if bracket and not (index and state.get("job_state") == WAITS):
+        if bracket and not (index and state.get("job_state") == QUEUED):
             sizes[f"{number}[]{server}"] += 1
     return dict(sizes)
 

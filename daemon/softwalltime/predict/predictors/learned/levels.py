@@ -32,9 +32,9 @@ FIRST = 0.005
 """Step of the first job; it decreases with the number of jobs."""
 HALF_STEP_JOBS = 50
 """Number of jobs after which the step is halved."""
-STEP = 0.0003
+MIN_SHARE_STEP = 0.0003
 """Minimum step per job of levels that are learnt by share."""
-LOSS_STEP = 0.000075
+MIN_LOSS_STEP = 0.000075
 """Minimum step per job of levels that are learnt by loss, for a distribution of the usual width."""
 WIDTH_LEVELS = 0.02
 """Distance in levels, on both sides of a quantile, over which the width of the distribution is measured."""
@@ -94,14 +94,14 @@ class Levels:
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
         levels, first = self._of_knot, self._first / (1 + self._jobs / HALF_STEP_JOBS)
         self._jobs += jobs
-        step = first + STEP * jobs
+        step = first + MIN_SHARE_STEP * jobs
         above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is inside a range that ends at the walltime.
         levels[_LOW] += step * (OUTSIDE_SHARE - above - (at <= levels[_LOW] and not reaches))
         for knot in _BY_SHARE:
             inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
             levels[knot] += step * (_PROBABILITIES[knot] - inside)
-        step = weight * (first + LOSS_STEP * jobs)
+        step = weight * (first + MIN_LOSS_STEP * jobs)
         self._learnt += 1
         for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
             usual = self._usual[place] or width
