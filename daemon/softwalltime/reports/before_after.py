@@ -59,9 +59,9 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisi
     """
     policy = _policy(plan)
     days: dict[int, Counter[str]] = defaultdict(Counter)
-    for found in decisions:
-        if user_rank(found.user) < share:
-            days[found.day][_state(found, policy)] += found.count
+    for decision in decisions:
+        if user_rank(decision.user) < share:
+            days[decision.day][_state(decision, policy)] += decision.count
     merged: list[PolicyGap] = []
     before = _IN_FORCE
     for start, states in sorted(days.items()):
@@ -248,7 +248,7 @@ def change_of_mean(before: BlockMean, after: BlockMean) -> Interval:
 def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     """Return the mean of the jobs' values, with its standard error by how much each block of time shifts the mean.
 
-    Waits within a block are correlated, so blocks are resampled instead of jobs.
+    Waits within a block are correlated, so the sample consists of blocks, not of jobs.
 
     :param block: the number of each job's block.
     """

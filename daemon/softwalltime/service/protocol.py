@@ -254,7 +254,7 @@ def executed_path(job: Mapping[str, Any]) -> str:
     script = _operand(_arguments(command)).removeprefix("./")
     if not script or script.startswith("/"):
         return script
-    # After qalter -v the request lacks the submission's variables, so a relative path cannot be resolved.
+    # After qalter -v the variables of the submission are unknown, so a relative path cannot be resolved.
     return f"{folder}/{script}" if folder else ""
 
 

@@ -45,7 +45,7 @@ def store_promises(connection: Connection, server: str, promises: Sequence[Promi
 
 
 def broken_since(connection: Connection, since: int) -> tuple[int, int]:
-    """Return the numbers of promised starts kept or broken, and of broken ones, of jobs started since ``since``.
+    """Return the number of jobs with a promise that started since ``since`` (epoch seconds), and of late ones.
 
     :raises StoreError: if PostgreSQL fails.
     """

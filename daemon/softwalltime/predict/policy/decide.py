@@ -111,7 +111,7 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
         else:
             reason = _NOT_BELOW_WALLTIME
     if seconds is None and has is not None and has != walltime:
-        # PBS cannot remove a soft walltime: set it to the walltime instead.
+        # A job keeps its soft walltime; setting it to the walltime cancels its effect.
         seconds = walltime
     action: Action = "none" if seconds is None or seconds == has else "set" if mode == "on" else "shadow"
     # Takes a third of the time of Decision(...), for replays of millions of jobs.

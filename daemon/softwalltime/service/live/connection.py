@@ -39,7 +39,7 @@ class PbsConnection:
         self._process: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
-        """Close the agent's input, which ends it; kill it if this process started it."""
+        """Close the connection, which ends the agent; kill an agent that this process started."""
         agent, process = self._socket, self._process
         self._socket = self._process = None
         if process is not None:
