@@ -113,7 +113,7 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
 
 
 def _own_formula(plan: Plan | None, setup: str) -> str:
-    """Return the plan's formula, if it is none that the preset gives by itself."""
+    """Return the plan's formula; empty if it is the preset's own."""
     order = next((preset.order for preset in PRESETS.values() if preset.name == setup), None)
     if plan is None or plan.pbs is None or order is None:
         return ""

@@ -119,7 +119,7 @@ class PredictorDriver:
         :param now: time of the event, epoch seconds.
         :param ask: called with ``details`` to predict as of this event.
         :param event: the event; ``None`` where no predictor observes (:attr:`observes`).
-        :param job: the job that ended with this event, if it teaches.
+        :param job: the job that ended with this event, if it is to be learnt.
         """
         if self.fits:
             self.fit_due(now)

@@ -71,7 +71,7 @@ class Picture:
 
 @contextmanager
 def drawing(height: float, columns: int = 1) -> Iterator["Drawing"]:
-    """Create a figure in the report's style, ``height`` inches high, with so many axes side by side."""
+    """Create a figure in the report's style, ``height`` inches high, with ``columns`` axes side by side."""
     # matplotlib logs about its font cache on standard error.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():

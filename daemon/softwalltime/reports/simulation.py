@@ -78,8 +78,8 @@ class SimulationInput:
 
     ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the
     most processors in use during ``USUAL`` of the time, where the size is estimated.  ``scored_share``: share of the
-    processor time of all jobs, also those refused, that the jobs with a walltime are.  ``teaching``: how jobs must have
-    ended to teach predictors.
+    processor time of all jobs, refused ones included, that jobs with a walltime used.  ``teaching``: end states of the
+    jobs to learn.
     """
 
     jobs: Jobs

@@ -177,7 +177,7 @@ class AdviseDocument:
 
 
 def with_messages(advice: Sequence[UserAdvice]) -> tuple[UserAdvice, ...]:
-    """Return the advice of users who all follow it in the simulation, with what to tell each of them."""
+    """Return the advice with a message for each user; in the simulation all users follow it."""
     return tuple(replace(entry, message=_message(entry, len(advice))) for entry in advice)
 
 
@@ -195,7 +195,7 @@ def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
 
 
 def _message(advice: UserAdvice, followers: int = 1) -> str:
-    """Return what to tell the user, in sentences.
+    """Return the message for a user.
 
     :param followers: the number of users who follow their advice in the simulation.
     """

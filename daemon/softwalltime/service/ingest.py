@@ -141,7 +141,7 @@ def _store(
 def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
     """Commit a transaction in a thread while the next one is filled.
 
-    No thread pool: Python waits for its threads at exit, and PostgreSQL may hang for ever.
+    No thread pool: Python waits for its threads at exit, and PostgreSQL may hang forever.
     """
     result: Future[int] = Future()
 

@@ -97,7 +97,7 @@ class RuntimeModel:
         self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
-        """Note that a job ended, and learn from it if it teaches."""
+        """Record a job's end, and learn from it if ``teaches`` is true."""
         self._driver.observe(Ended(job.end, job))
         if teaches:
             self._driver.learn(job)
@@ -175,7 +175,7 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 
 
 def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
-    """Runtimes of all jobs, so many times: a row for each time, a column for each job.
+    """Draw ``count`` samples of the runtimes of all jobs: one row per sample, one column per job.
 
     Runtimes of one user's jobs have the correlation :data:`USER_CORRELATION` (Gaussian copula).
     """

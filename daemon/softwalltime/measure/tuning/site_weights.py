@@ -33,7 +33,7 @@ _ALIKE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class TrainingLogs:
-    """Logs by name, that of the site first; ``teaching``: how jobs must have ended to be examples."""
+    """Logs by name, the site's first; ``teaching``: end states of the jobs used as examples."""
 
     named: Sequence[tuple[str, JobColumns]]
     teaching: Collection[State]

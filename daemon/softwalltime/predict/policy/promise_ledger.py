@@ -125,7 +125,7 @@ class PromiseLedger:
 
 
 HELD = ""
-"""Digest that stands for a job that may not start now."""
+"""Digest of jobs that may not start now."""
 
 
 def terms_of(submission: Submission) -> str:

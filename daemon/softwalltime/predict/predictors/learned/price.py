@@ -145,7 +145,7 @@ class Price:
         :param end: in epoch seconds.
         :param cell: that of its critical price.
         :param missed: whether it was underestimated at the price of that time.
-        :param jobs: the number of jobs that it stands for.
+        :param jobs: its weight in jobs.
         """
         self.count(missed, jobs)
         excess = self._gain * self._excess / (self._seen + EARLIER) / self._target
