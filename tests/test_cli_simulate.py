@@ -12,7 +12,7 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from tests.dask_cluster import cluster
 
@@ -134,7 +134,9 @@ def test_a_file_of_policies_makes_a_schedule_for_each(
         assert {row["workload_name"] for row in rows} == {name}
         waits = [int(row["starting_time"]) - int(row["submission_time"]) for row in rows]
         assert waits == [int(row["waiting_time"]) for row in rows]
-        scored = [wait for wait, row in zip(waits, rows, strict=True) if int(row["requested_time"]) < UNLIMITED]
+        scored = [
+            wait for wait, row in zip(waits, rows, strict=True) if int(row["requested_time"]) < UNLIMITED_WALLTIME_S
+        ]
         assert sum(scored) / found["scored"] == pytest.approx(found["policies"][name]["wait_mean"])
 
 

@@ -29,7 +29,7 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.measure.replay.accuracy_metrics import WARM_UP, Scores, score
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Scores, score
 from softwalltime.measure.replay.checked_predictor import checked
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
@@ -40,7 +40,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import KEEP, WALLTIME
 from softwalltime.predict.predictors.base import Options, Predictor
 from softwalltime.predict.predictors.registry import make
@@ -141,7 +141,7 @@ def replay(
     jobs: Sequence[CompletedJob],
     predictors: Iterable[str | Predictor],
     *,
-    minimum: int = MINIMUM,
+    minimum: int = MIN_SOFT_WALLTIME_S,
     running: str | Predictor | None = None,
     walltime_from: Mapping[str, int] | str | None = None,
     period: tuple[datetime | int | None, datetime | int | None] = (None, None),
@@ -188,7 +188,7 @@ def _replayed(
     result = drive(workload, waiting, minimum, running=at_start)
     soft = result.soft_walltimes
     return Replayed(
-        name, score(workload, soft), score(workload, soft, WARM_UP), soft, workload.walltime, workload.runtime,
+        name, score(workload, soft), score(workload, soft, WARM_UP_SHARE), soft, workload.walltime, workload.runtime,
         workload.scored, tuple(workload.jobs.values("job_id")), tuple(workload.jobs.values("user")), workload.submitted,
         None if running is None else result.at_start,
         None if running is None else score(workload, result.at_start),

@@ -157,9 +157,9 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
     log = folder / chance.choice(("20261120", "20261120.gz", "log"))
     begin, tally = time.process_time(), Tally()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(daily_files, "BLOCK", chance.choice((100, 5000, 1 << 20)))
-        patch.setattr(daily_files, "LONGEST_LINE", chance.choice((20_000, 1 << 24)))
-        patch.setattr(ingesting, "LINES", chance.choice((1, 20, 50_000)))
+        patch.setattr(daily_files, "BLOCK_BYTES", chance.choice((100, 5000, 1 << 20)))
+        patch.setattr(daily_files, "MAX_LOG_LINE_BYTES", chance.choice((20_000, 1 << 24)))
+        patch.setattr(ingesting, "MAX_BATCH_LINES", chance.choice((1, 20, 50_000)))
         # The log grows between the calls.
         cuts = sorted(chance.randrange(len(content)) for _ in range(chance.choice((0, 1, 3))))
         for cut in (*cuts, len(content)):
@@ -219,8 +219,8 @@ def test_parsing_time_is_linear_in_the_length_of_a_record(text: bytes) -> None:
 def test_a_record_that_is_too_long_is_not_read_as_a_job(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daily_files, "BLOCK", size)
-    monkeypatch.setattr(daily_files, "LONGEST_LINE", 5000)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", size)
+    monkeypatch.setattr(daily_files, "MAX_LOG_LINE_BYTES", 5000)
     log = tmp_path / "20261120"
     short = ENDED + b"end=200\n"
     # Every prefix of the line is a valid record, and so is every rest.

@@ -65,7 +65,7 @@ def test_consecutive_members_are_read_as_one_file(name: str, padding: bytes, tmp
 
 @compressed
 def test_any_position_can_be_read_again(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_file, "_STEP", 1000)
+    monkeypatch.setattr(log_file, "_STEP_BYTES", 1000)
     monkeypatch.setattr(log_file, "_INPUT", 300)
     log, chance = tmp_path / "log", Random(1)
     log.write_bytes(FORMATS[name](RECORDED))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.record_shapes import THRESHOLD, Shapes
+from softwalltime.accounting.record_shapes import MIN_SHAPE_RECORDS, Shapes
 from softwalltime.accounting.writer import end_record
 from softwalltime.core.errors import RecordError
 from softwalltime.core.jobs import CompletedJob, job_of
@@ -82,9 +82,11 @@ def test_a_user_s_text_replaces_neither_user_nor_group(message: str) -> None:
 
 
 def test_no_number_of_records_of_one_shape_makes_a_user_s_text_replace_the_user() -> None:
-    messages = [f"user=alice{number} group=g account=x user=bob ctime=1 end=5" for number in range(3 * THRESHOLD)]
+    messages = [
+        f"user=alice{number} group=g account=x user=bob ctime=1 end=5" for number in range(3 * MIN_SHAPE_RECORDS)
+    ]
     assert [completed(message).submission.user for message in messages] == [
-        f"alice{number}" for number in range(3 * THRESHOLD)
+        f"alice{number}" for number in range(3 * MIN_SHAPE_RECORDS)
     ]
 
 
@@ -92,7 +94,7 @@ def test_a_shape_that_occurs_often_is_read_by_one_match(monkeypatch: pytest.Monk
     shapes = Shapes(pbs_records._FIELDS)
     monkeypatch.setattr(pbs_records, "_shapes", shapes)
     message = "user=bob ctime=1 end=5"
-    for _ in range(THRESHOLD):
+    for _ in range(MIN_SHAPE_RECORDS):
         assert shapes.values(message) is None
         assert completed(message).end == 5
     assert shapes.values(message) is not None

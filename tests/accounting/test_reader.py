@@ -114,7 +114,7 @@ def test_lines_are_complete_with_their_positions_for_any_block_size(
 ) -> None:
     content = RECORDED_LOG.read_bytes()
     for size in (1, 7, 1000, len(content), 10**7):
-        monkeypatch.setattr(daily_files, "BLOCK", size)
+        monkeypatch.setattr(daily_files, "BLOCK_BYTES", size)
         with opened(RECORDED_LOG) as file:
             found = list(blocks(file.contents))
         assert b"".join(line + b"\n" for block in found for line in block.lines) == content
@@ -125,7 +125,7 @@ def test_lines_are_complete_with_their_positions_for_any_block_size(
 
 
 def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daily_files, "BLOCK", 5000)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 5000)
     with opened(RECORDED_LOG) as file:
         found = list(blocks(file.contents))
     for start in found:
@@ -137,8 +137,8 @@ def test_reading_can_begin_at_any_block(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_line_that_is_too_long_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daily_files, "LONGEST_LINE", 10_000)
-    monkeypatch.setattr(daily_files, "BLOCK", 1000)
+    monkeypatch.setattr(daily_files, "MAX_LOG_LINE_BYTES", 10_000)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 1000)
     log = tmp_path / "20261120"
     log.write_bytes(b"x" * 55_000 + b"\n" + RECORDED_LOG.read_bytes())
     jobs, tally = read(log)

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from softwalltime.accounting import pbs_records
 from softwalltime.accounting.fields import attributes
-from softwalltime.accounting.record_shapes import MAX_ALIKE, MAX_COUNTED, MAX_EXPRESSIONS, MAX_FIELDS, THRESHOLD, Shapes
+from softwalltime.accounting.record_shapes import (
+    MAX_ALIKE,
+    MAX_COUNTED,
+    MAX_EXPRESSIONS,
+    MAX_FIELDS,
+    MIN_SHAPE_RECORDS,
+    Shapes,
+)
 from softwalltime.accounting.writer import end_record
 from softwalltime.core.jobs import CompletedJob
 from tests.samples import RECORDED_LOG, completed_jobs, job
@@ -16,7 +23,7 @@ MESSAGE = "user=u{0} group=g jobname=j project=p{0} queue=q end={0} Exit_status=
 ACCOUNTED = 'user=u{0} account="a {0}; b=c" project=p{0} end={0} session=1'
 
 
-def trained(message: str, times: int = THRESHOLD) -> Shapes:
+def trained(message: str, times: int = MIN_SHAPE_RECORDS) -> Shapes:
     shapes = Shapes(WANTED)
     for _ in range(times):
         assert shapes.values(message) is None
@@ -33,7 +40,7 @@ def test_a_shape_that_occurred_several_times_reads_its_records(message: str) -> 
 
 
 def test_a_rare_shape_gets_no_expression() -> None:
-    assert trained(MESSAGE, THRESHOLD - 1).values(MESSAGE) is None
+    assert trained(MESSAGE, MIN_SHAPE_RECORDS - 1).values(MESSAGE) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,7 @@ PIECES = [
 @settings(max_examples=500)
 def test_every_shape_reads_a_message_as_the_parser_does(messages: list[str]) -> None:
     shapes = Shapes(WANTED)
-    for _ in range(THRESHOLD):
+    for _ in range(MIN_SHAPE_RECORDS):
         for message in messages:
             shapes.count(message, attributes(message))
     for message in [*messages, *(message.replace("p", "pp").replace("a b", "ab c") for message in messages)]:
@@ -86,7 +93,7 @@ def test_the_shape_of_any_job_reads_it_as_it_was_written(completed: CompletedJob
 def test_nearly_all_records_of_a_real_server_are_read_by_their_shape() -> None:
     messages = [line.split(";", 3)[3] for line in RECORDED_LOG.read_text().splitlines() if line[19:22] == ";E;"]
     shapes = Shapes(pbs_records._FIELDS)
-    for message in messages * THRESHOLD:
+    for message in messages * MIN_SHAPE_RECORDS:
         if shapes.values(message) is None:
             shapes.count(message, attributes(message))
     read = [message for message in messages if shapes.values(message)]
@@ -97,13 +104,13 @@ def test_the_number_of_shapes_is_limited() -> None:
     shapes = Shapes(WANTED)
     for number in range(3 * MAX_COUNTED):
         message = f"user=u field{number}=x"
-        for _ in range(THRESHOLD):
+        for _ in range(MIN_SHAPE_RECORDS):
             shapes.count(message, attributes(message))
     assert len(shapes._counts) <= MAX_COUNTED
     assert len(shapes._shapes[1]) == MAX_ALIKE
     for number in range(3 * MAX_EXPRESSIONS):
         message = "user=u" + "".join(f" a{field}={field}" for field in range(number))
-        for _ in range(THRESHOLD):
+        for _ in range(MIN_SHAPE_RECORDS):
             shapes.count(message, attributes(message))
     assert sum(map(len, shapes._shapes.values())) <= MAX_EXPRESSIONS
     wide = Shapes(WANTED)
@@ -114,5 +121,5 @@ def test_the_number_of_shapes_is_limited() -> None:
 
 def test_a_job_is_the_same_before_and_after_its_shape_is_known() -> None:
     line = end_record(job()).rstrip(" ")
-    seen = {pbs_records.completed_values("1.srv", line) for _ in range(3 * THRESHOLD)}
+    seen = {pbs_records.completed_values("1.srv", line) for _ in range(3 * MIN_SHAPE_RECORDS)}
     assert len(seen) == 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.accounting.attributes import submission_of
-from softwalltime.accounting.conversions import LARGEST, clock, duration, epoch, size, whole
+from softwalltime.accounting.conversions import MAX_SECONDS, clock, duration, epoch, size, whole
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_malformed_duration_is_rejected(text: str) -> None:
         duration(text)
 
 
-@given(st.integers(0, LARGEST))
+@given(st.integers(0, MAX_SECONDS))
 def test_a_duration_is_written_and_read_back_unchanged(seconds: int) -> None:
     assert duration(clock(seconds)) == seconds
 

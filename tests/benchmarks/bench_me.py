@@ -18,8 +18,8 @@ from sqlalchemy import text
 
 from softwalltime.core.text_table import table
 from softwalltime.service.users.own_jobs_server import (
-    MOST_ENDED,
-    MOST_LIVE,
+    MAX_ENDED_JOBS,
+    MAX_LIVE_JOBS,
     RATE,
     Allowance,
     AnswerRows,
@@ -80,8 +80,8 @@ def _reading(folder: Path) -> AnswerRows:
         took = []
         with engine.connect() as connection:
             for work in (
-                lambda: setattr(rows, "live", read_live(connection, MOST_LIVE)),
-                lambda: setattr(rows, "ended", tuple(read_ended(connection, now - 28 * 86400, MOST_ENDED))),
+                lambda: setattr(rows, "live", read_live(connection, MAX_LIVE_JOBS)),
+                lambda: setattr(rows, "ended", tuple(read_ended(connection, now - 28 * 86400, MAX_ENDED_JOBS))),
                 lambda: setattr(rows, "requests", long_requests(read_requests(connection, now - 28 * 86400, 20))),
                 rows.answers,
             ):

@@ -10,7 +10,7 @@ import pytest
 
 from softwalltime.cli import cli
 from softwalltime.core.settings import SYSTEM_FILE, Settings
-from softwalltime.service.daemon import LEAVING
+from softwalltime.service.daemon import RECORDER_STOP_TIMEOUT_S
 from tests.deploy.debian import namespaces
 from tests.deploy.machine import machine
 from tests.samples import ROOT
@@ -90,7 +90,7 @@ def test_a_crashed_daemon_restarts_and_a_stopped_one_has_time_to_finish(
     daemon = services["daemon"]
     assert (daemon["restart"], daemon["stop_signal"]) == ("always", "SIGTERM")
     assert not daemon["depends_on"]
-    assert int(daemon["stop_grace_period"].removesuffix("s")) > LEAVING
+    assert int(daemon["stop_grace_period"].removesuffix("s")) > RECORDER_STOP_TIMEOUT_S
 
 
 def test_the_upgrade_waits_for_the_final_postgresql(

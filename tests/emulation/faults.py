@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softwalltime.core import resources
 from softwalltime.core.events import Kind
 from softwalltime.emulation.through_hooks.run import (
-    PAUSE,
+    BREAKER_PAUSE_S,
     Comparison,
     Emulation,
     EmulationOptions,
@@ -138,7 +138,7 @@ class FaultInjector:
                 self._daemon.start()
             case "suspend-daemon":
                 self._signal(signal.SIGCONT)
-                time.sleep(PAUSE)
+                time.sleep(BREAKER_PAUSE_S)
             case "stop-postgres":
                 assert self._postgres is not None
                 self._postgres.__enter__()

@@ -36,7 +36,7 @@ def test_what_cannot_start_has_no_planned_start(monkeypatch: pytest.MonkeyPatch)
     state = server(8, running(0, 8, 1000, 0), *jobs)
     ids = [job.submission.job_id for job in jobs]
     assert planned_starts(state, {}, ids) == {"3.srv": NOW + 1000, "4.srv": NOW + 1100}
-    monkeypatch.setattr(queue_model, "DEPTH", 2)
+    monkeypatch.setattr(queue_model, "MAX_PLANNED_JOBS", 2)
     assert planned_starts(state, {}, ids) == {"3.srv": NOW + 1000}
     assert planned_starts(state, {}, ["4.srv"]) == {}
 

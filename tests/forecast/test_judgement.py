@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softwalltime.measure.forecast.calibration import MIXED, Calibration, Corrections, OnlineWeights, WaitForecast
+from softwalltime.measure.forecast.calibration import (
+    MIN_MIXED_JOBS,
+    Calibration,
+    Corrections,
+    OnlineWeights,
+    WaitForecast,
+)
 from softwalltime.measure.forecast.judgement import (
     BOUND,
     COMBINED,
@@ -104,7 +110,7 @@ def test_each_class_of_forecasts_has_weights_of_its_own_after_few_jobs_the_drawn
     for number in range(400):
         # Of short waits the walltimes are right, of long ones the drawn runtimes.
         for found, actual in ((long, 10_000.0), (short, 2000.0)):
-            if 2 * number < MIXED:
+            if 2 * number < MIN_MIXED_JOBS:
                 assert calibration.corrections_for(found).mixed(found)[0] == found.median
             add(calibration, found, calibration.corrections_for(found), actual)
     assert calibration.corrections_for(short).corrected(short)[2] == pytest.approx(2000, abs=100)

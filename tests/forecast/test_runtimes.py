@@ -9,8 +9,8 @@ from softwalltime.core.events import Event
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.core.reasons import Reason
 from softwalltime.measure.forecast.learning import learn_history, note_live
-from softwalltime.measure.forecast.queue_model import UNLIMITED
-from softwalltime.measure.forecast.runtimes import ASKED, RuntimeDistribution, RuntimeModel, samples
+from softwalltime.measure.forecast.queue_model import UNLIMITED_WALLTIME_S
+from softwalltime.measure.forecast.runtimes import MIN_ANSWERS, RuntimeDistribution, RuntimeModel, samples
 from softwalltime.predict.predictors.base import Options, Predictor
 from softwalltime.predict.predictors.registry import make
 from tests.forecast.states import NOW, running, waiting
@@ -89,13 +89,13 @@ def test_a_job_without_a_walltime_runs_like_past_jobs_without_one() -> None:
         for each in history({"bob": [900] * 50})]  # fmt: skip
     submission = replace(jobs[0].submission, user="carol", walltime=None)
     for spec in (None, "calibrated:statistic=median"):
-        found = model(spec, jobs).distribution(submission, UNLIMITED, 10**6)
+        found = model(spec, jobs).distribution(submission, UNLIMITED_WALLTIME_S, 10**6)
         assert (found.median, found.known) == (900, True)
         assert found.basis == "runtimes of the last 50 jobs without a walltime"
-    longer = model(None, jobs).distribution(submission, UNLIMITED, 10**6, elapsed=1000)
+    longer = model(None, jobs).distribution(submission, UNLIMITED_WALLTIME_S, 10**6, elapsed=1000)
     assert not longer.known
     assert longer.basis == "no walltime, and it has run longer than jobs like it"
-    assert not model(None, jobs[:20]).distribution(submission, UNLIMITED, 10**6).known
+    assert not model(None, jobs[:20]).distribution(submission, UNLIMITED_WALLTIME_S, 10**6).known
 
 
 class Counting(Predictor):
@@ -125,7 +125,7 @@ def test_predictors_are_asked_about_past_jobs_only_for_errors_that_are_kept() ->
         assert learn_history(learnt, jobs, 10**9, progress=done.append) == len(jobs)
         note_live(learnt, [running(3, 1, 60, elapsed=10), waiting(4, 1, 60)])
     assert sum(done) == 2 * len(jobs)
-    assert len(distribution.asked) == ASKED
+    assert len(distribution.asked) == MIN_ANSWERS
     # The last 1,000 jobs that ended (two of carol among them), and the last 50 of each user.
     kept = {f"alice{number}" for number in range(102, 1100)} | {f"bob{number}" for number in range(10)}
     assert set(single.asked) == kept | {f"carol{number}" for number in range(3)}

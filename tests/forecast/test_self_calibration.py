@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from softwalltime.measure.forecast.calibration import MIXED, Calibration, Corrections, WaitForecast
+from softwalltime.measure.forecast.calibration import MIN_MIXED_JOBS, Calibration, Corrections, WaitForecast
 from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS
 from softwalltime.measure.forecast.self_calibration import (
-    REMEMBERED,
+    MAX_JUDGED,
     JudgedForecast,
     RawForecast,
     SelfCalibration,
@@ -64,10 +64,10 @@ def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
 
 
 def test_of_many_forecasts_that_a_late_log_judges_only_the_last_are_learnt() -> None:
-    judged = [JudgedForecast(f"{number}.srv", 1000, 1001 + number, raw(100.0)) for number in range(2 * REMEMBERED)]
+    judged = [JudgedForecast(f"{number}.srv", 1000, 1001 + number, raw(100.0)) for number in range(2 * MAX_JUDGED)]
     late = SelfCalibration()
     late.learn(judged)
-    assert late.jobs == REMEMBERED
+    assert late.jobs == MAX_JUDGED
 
 
 def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None:
@@ -237,7 +237,7 @@ def waiting(number: int) -> WaitForecast:
 def test_a_job_that_has_outlasted_a_forecast_teaches_which_part_was_the_best_before_it_starts() -> None:
     watching, restarted = SelfCalibration(), SelfCalibration()
     made, now, started = 1_000_000, 1_100_000, 1_200_000
-    jobs = {f"{number}.srv" for number in range(2 * MIXED)}
+    jobs = {f"{number}.srv" for number in range(2 * MIN_MIXED_JOBS)}
     for number, job in enumerate(sorted(jobs)):
         watching.watch(job, made, RawForecast(0.0, waiting(number)))
     watching.still_waiting(jobs, made + 29_000)

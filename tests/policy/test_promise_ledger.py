@@ -2,7 +2,13 @@
 
 from softwalltime.core.jobs import MAX_WALLTIME
 from softwalltime.core.promises import Outcome, Promise
-from softwalltime.predict.policy.promise_ledger import EXPIRED, GONE, SETTLING, PromiseLedger, QueuedJob
+from softwalltime.predict.policy.promise_ledger import (
+    CORRECTION_WINDOW_S,
+    DELETED_AFTER_S,
+    WITHDRAWN_AFTER_S,
+    PromiseLedger,
+    QueuedJob,
+)
 
 
 def waits(job_id: str, promised: int | None = None) -> QueuedJob:
@@ -48,7 +54,7 @@ def test_a_start_after_the_end_of_a_job_without_a_walltime_is_no_promise() -> No
 def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> None:
     ledger = PromiseLedger()
     ledger.look([waits("renewed", 1000), waits("never", 1000), waits("cleared", 1000)], now=0)
-    later = 1000 + EXPIRED
+    later = 1000 + WITHDRAWN_AFTER_S
     # Each cycle renews the promise of a top job; of a job that can never run PBS leaves or clears it.
     queue = [waits("renewed", 9000), waits("never", 1000), waits("cleared")]
     assert [each.outcome for each in ledger.look(queue, now=later)] == [Outcome.OPEN]
@@ -86,8 +92,8 @@ def test_a_job_that_started_and_ended_between_two_looks_counts_once_the_log_has_
     assert (found.outcome, found.started) == (Outcome.LATE, 1900)
     assert ledger.found("1", 1900) is None
     # The other one was deleted.
-    assert not ledger.look([], now=2000 + GONE)
-    assert outcomes(ledger.look([], now=2001 + GONE)) == [("2", Outcome.WITHDRAWN, 0)]
+    assert not ledger.look([], now=2000 + DELETED_AFTER_S)
+    assert outcomes(ledger.look([], now=2001 + DELETED_AFTER_S)) == [("2", Outcome.WITHDRAWN, 0)]
     assert not ledger.gone
 
 
@@ -154,7 +160,7 @@ def test_the_next_cycles_may_correct_a_promise() -> None:
     """Jobs that start in the cycle of the first promise count in it with their waiting values."""
     ledger = PromiseLedger()
     ledger.look([waits("1", 1000)], now=0)
-    (corrected,) = ledger.look([waits("1", 3000)], now=SETTLING)
+    (corrected,) = ledger.look([waits("1", 3000)], now=CORRECTION_WINDOW_S)
     assert (corrected.first, corrected.last, corrected.promised_at) == (3000, 3000, 0)
-    (renewed,) = ledger.look([waits("1", 5000)], now=SETTLING + 1)
+    (renewed,) = ledger.look([waits("1", 5000)], now=CORRECTION_WINDOW_S + 1)
     assert (renewed.first, renewed.last) == (3000, 5000)

@@ -15,13 +15,13 @@ from softwalltime.core.jobs import CompletedJob, Prediction
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.predict.predictors.calibrated import PRESENT, Calibrated, CalibratedOptions
+from softwalltime.predict.predictors.calibrated import MAX_PRESENT_JOBS, Calibrated, CalibratedOptions
 from softwalltime.predict.predictors.learned import attention
 from softwalltime.predict.predictors.learned.attention import estimate_runtime, gather_features, smears
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE
 from softwalltime.predict.predictors.learned.features import (
     JOB_FEATURES,
-    LARGEST,
+    MAX_FEATURE,
     PAIR_FEATURES,
     WIDTHS,
     Estimate,
@@ -149,7 +149,7 @@ def test_every_feature_varies_and_is_limited(knowns: list[Known]) -> None:
     pairs, job_features = np.concatenate([each.pairs for each in gathered]), np.stack([each.job for each in gathered])
     for values, names in ((pairs, PAIR_FEATURES), (job_features, JOB_FEATURES)):
         assert values.shape[1] == len(names)
-        assert np.abs(values).max() <= LARGEST
+        assert np.abs(values).max() <= MAX_FEATURE
         # One queue only.
         constant = {name for name, same in zip(names, np.ptp(values, axis=0) == 0, strict=True) if same}
         assert constant <= {"same queue"}
@@ -278,11 +278,11 @@ def test_jobs_that_wait_and_run_count_as_submissions(tmp_path: Path) -> None:
 
 def test_of_many_waiting_jobs_the_last_ones_count_in_whatever_order_they_became_known() -> None:
     model = Calibrated(CalibratedOptions(), untrained())
-    waiting = [job(job_id=f"{number}.srv", submitted=number, walltime=900) for number in range(PRESENT + 50)]
+    waiting = [job(job_id=f"{number}.srv", submitted=number, walltime=900) for number in range(MAX_PRESENT_JOBS + 50)]
     for each in Random(2).sample(waiting, len(waiting)):
         model.observe(Submitted(each.submission.submitted, each.submission))
     known, _ = model.known(job(job_id="x.srv", submitted=5000, walltime=900).submission, 5000)
-    assert known.submitted.tolist() == list(range(50, PRESENT + 50))
+    assert known.submitted.tolist() == list(range(50, MAX_PRESENT_JOBS + 50))
 
 
 def test_an_estimate_is_a_distribution_without_any_past_job() -> None:

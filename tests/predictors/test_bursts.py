@@ -2,7 +2,7 @@
 
 import pytest
 
-from softwalltime.predict.predictors.learned.bursts import MAX_USER_JOBS, MEMORY, USERS, RecentShare
+from softwalltime.predict.predictors.learned.bursts import MAX_USER_JOBS, MAX_USERS, MEMORY_JOBS, RecentShare
 
 
 def test_few_jobs_count_in_full_and_a_burst_as_few() -> None:
@@ -11,7 +11,7 @@ def test_few_jobs_count_in_full_and_a_burst_as_few() -> None:
     counted = sum(recent.discount("alice", 1) for _ in range(2000))
     assert counted < 6 * MAX_USER_JOBS
     assert recent.discount("bob", 1) == 1.0
-    for number in range(int(5 * MEMORY)):
+    for number in range(int(5 * MEMORY_JOBS)):
         recent.discount(f"user{number % 100}", 2 + number // 100)
     assert recent.discount("alice", 60) == 1.0
 
@@ -35,6 +35,6 @@ def test_a_job_that_stands_for_three_counts_as_three() -> None:
 
 def test_users_without_recent_jobs_are_forgotten() -> None:
     recent = RecentShare()
-    for number in range(10 * USERS):
+    for number in range(10 * MAX_USERS):
         recent.discount(f"user{number}", 1, 3)
-    assert len(recent._jobs) <= USERS
+    assert len(recent._jobs) <= MAX_USERS

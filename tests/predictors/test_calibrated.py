@@ -329,7 +329,7 @@ def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
 def test_a_job_whose_project_was_forgotten_meanwhile_adjusts_the_price_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("softwalltime.predict.predictors.calibrated.PROJECTS", 4)
+    monkeypatch.setattr("softwalltime.predict.predictors.calibrated.MAX_PROJECT_KEYS", 4)
     predictor = make("calibrated")
     for number in range(10):
         predictor.learn(job(end=100 + number, runtime=5, walltime=3600 + number, job_id=f"{number}.srv"))

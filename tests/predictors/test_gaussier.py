@@ -8,7 +8,7 @@ from softwalltime.core.events import Ended, Started
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.predict.predictors.gaussier import (
     FEATURES,
-    LATENESS,
+    MAX_LATENESS_S,
     MAX_USER_RUNS,
     Asked,
     Gaussier,
@@ -162,7 +162,7 @@ def test_a_job_is_learned_a_day_after_its_end_and_only_with_what_is_kept() -> No
     assert isinstance(model, Gaussier)
     model.learn(job(job_id="1.srv", end=1000))
     assert isinstance(model.predict(job().submission, 2000), NoPrediction)
-    model.learn(job("bob", job_id="2.srv", end=1000 + LATENESS))
+    model.learn(job("bob", job_id="2.srv", end=1000 + MAX_LATENESS_S))
     assert isinstance(model.predict(job().submission, 2000), Prediction)
     user = UserRuns()
     for number in range(MAX_USER_RUNS + 10):

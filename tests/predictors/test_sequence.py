@@ -54,7 +54,7 @@ def known_then(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     running = sorted((n for n in others if columns[START, n] < now), key=lambda n: columns[START, n])
     waiting = len(others) - len(running)
     times, keys = map(np.array, ordered(columns[:, seen], sequence.NO_JOBS, now))
-    return Then(columns[:, first:by_now], columns[:, running[-sequence.RUNNING :]], times, keys, waiting)
+    return Then(columns[:, first:by_now], columns[:, running[-sequence.MAX_USER_RUNNING_JOBS :]], times, keys, waiting)
 
 
 def test_submissions_are_ordered_alike() -> None:
@@ -88,7 +88,7 @@ def test_an_earlier_time_is_seen_alike_without_the_job_itself() -> None:
                 assert np.array_equal(one, other), name
             most_running, most_waiting = max(most_running, found.running.shape[1]), max(most_waiting, found.waiting)
     # The cases are not empty ones, and more jobs run than count.
-    assert most_running == sequence.RUNNING
+    assert most_running == sequence.MAX_USER_RUNNING_JOBS
     assert most_waiting > 5
 
 

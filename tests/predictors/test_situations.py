@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from softwalltime.predict.predictors.learned.distribution import KNOTS, SIZE, Quantiles, remaining
-from softwalltime.predict.predictors.learned.levels import FEW_JOBS, RUNS_S, Situations
+from softwalltime.predict.predictors.learned.levels import FIRST_JOBS_LIMITS, RUNS_S, Situations
 
 WALLTIME = 86_400.0
 
 
 def untouched(situations: Situations) -> list[bool]:
     """Which levels are as at first: of submissions by the user's jobs, then of running jobs by what they ran."""
-    submitted = [situations.submitted(jobs) for jobs in (*FEW_JOBS, 1000)]
+    submitted = [situations.submitted(jobs) for jobs in (*FIRST_JOBS_LIMITS, 1000)]
     running = [situations.running(elapsed, WALLTIME) for elapsed in (0.0, *RUNS_S, WALLTIME / 2)]
     return [levels.corrected_levels is KNOTS for levels in (*submitted, *running)]
 

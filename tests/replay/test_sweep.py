@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from softwalltime.core.errors import OptionError, SoftwalltimeError, SourceError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.accuracy_metrics import WARM_UP, score
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.grid import expand, expand_all
 from softwalltime.measure.replay.sweep.jobs_file import load, take
@@ -114,7 +114,7 @@ def test_a_task_gives_what_a_replay_gives(task: TrialTask) -> None:
     workload = load(task.snapshot.path)
     soft_walltimes = drive(workload, make(task.spec)).soft_walltimes
     assert done == task
-    assert trial.parts == (score(workload, soft_walltimes), score(workload, soft_walltimes, WARM_UP))
+    assert trial.parts == (score(workload, soft_walltimes), score(workload, soft_walltimes, WARM_UP_SHARE))
     assert trial.parts[0].not_adjusted not in (0.0, 1.0)
 
 

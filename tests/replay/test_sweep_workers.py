@@ -67,7 +67,7 @@ def test_processes_do_not_hear_an_interrupt_and_the_one_that_starts_them_does() 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster may answer as late as it likes."""
-    monkeypatch.setattr(workers_module, "_PATIENCE", PATIENT)
+    monkeypatch.setattr(workers_module, "_SCHEDULER_TIMEOUT_S", PATIENT)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,6 @@ def test_an_address_where_no_scheduler_is_gets_a_clear_message(
     address: str, error: type[SoftwalltimeError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
-    monkeypatch.setattr(workers_module, "_PATIENCE", 0.5)
+    monkeypatch.setattr(workers_module, "_SCHEDULER_TIMEOUT_S", 0.5)
     with pytest.raises(error, match=message), dask_workers(address):
         pass

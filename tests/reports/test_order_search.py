@@ -84,7 +84,7 @@ class Simulator:
 @pytest.fixture(autouse=True)
 def enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """So few jobs are enough, without a comparison with recorded waits, which they do not have."""
-    monkeypatch.setattr(recommendation, "LEAST_JOBS", 100)
+    monkeypatch.setattr(recommendation, "MIN_JOBS", 100)
     monkeypatch.setattr(recommendation, "doubts", lambda *_: ())
 
 

@@ -17,7 +17,7 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.waits_by_class import KINDS, LARGEST
+from softwalltime.reports.waits_by_class import KINDS, MAX_CLASSES
 from tests.reports.fixtures import steady_jobs
 from tests.samples import job, trace
 
@@ -103,7 +103,7 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
     assert set(found.classes) == set(KINDS)
     users = found.classes["user"]
     assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
-    assert (len(users), users[-1].name, users[-1].jobs) == (LARGEST + 1, "all others", 4 * 28)
+    assert (len(users), users[-1].name, users[-1].jobs) == (MAX_CLASSES + 1, "all others", 4 * 28)
     assert [one.name for one in found.classes["queue"]] == ["queue:q0", "queue:q1"]
     for kind, classes in found.classes.items():
         waits = found.settings[0].classes[kind]

@@ -146,14 +146,14 @@ def test_another_users_prediction_does_not_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [100, 3000, 10**6])
 def test_block_boundaries_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(daily_files, "BLOCK", size)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", size)
     account = "x\n" + "".join(FORGED) * 30 + forged_ends("E")["another user's record"]
     honest, _ = jobs(tmp_path, day([]))
     assert jobs(tmp_path, day([record("E", 0, 9, "mallory", account=account)]))[0] == honest
 
 
 def test_a_text_of_a_megabyte_is_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "WINDOW", 20_000)
+    monkeypatch.setattr(cut, "SEARCH_BYTES", 20_000)
     honest, _ = jobs(tmp_path, day([]))
     for times, caught in ((50, True), (100, False)):
         account = "x\n" + FORGED[1] * times + "y"

@@ -57,9 +57,9 @@ def main() -> None:
     from softwalltime.cli import main as run
 
     assert daemon
-    ingest.LINES, daily_files.BLOCK = LINES, BLOCK
+    ingest.MAX_BATCH_LINES, daily_files.BLOCK_BYTES = LINES, BLOCK
     reading.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
-    follow.INTERVAL = worker.INTERVAL = INTERVAL
+    follow.POLL_INTERVAL_S = worker.POLL_INTERVAL_S = INTERVAL
     # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     children: list[int] = []

@@ -47,7 +47,7 @@ def daemon(
     tmp_path: Path, database: str, engine: Engine, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[PredictionDaemon]:
     """A daemon with jobs of the last hour in its store."""
-    monkeypatch.setattr(worker, "INTERVAL", 0.05)
+    monkeypatch.setattr(worker, "POLL_INTERVAL_S", 0.05)
     with engine.begin() as connection:
         add_jobs(connection, [job(job_id=str(n), submitted=NOW - 9000, end=NOW - n, runtime=600) for n in range(JOBS)])
     settings = Settings(dsn=database, socket=tmp_path / "s", keep_days=10, refresh_seconds=600)

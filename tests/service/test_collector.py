@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.service.daemon import LOADING, short_collections
+from softwalltime.service.daemon import LOADING_GC_THRESHOLDS, short_collections
 from tests.service.running import PATIENT, Daemon
 
 SPY = """
@@ -40,7 +40,7 @@ def test_it_leaves_out_what_exists_at_the_start_and_when_the_history_is_loaded()
     with short_collections() as loaded:
         first = gc.get_freeze_count()
         assert first > 1000
-        assert gc.get_threshold() == LOADING
+        assert gc.get_threshold() == LOADING_GC_THRESHOLDS
         history: list[list[int]] = [[] for _ in range(1000)]
         loaded()
         # Other threads of the test runner may free some of the first ones meanwhile.
@@ -76,7 +76,7 @@ def test_the_daemon_leaves_out_its_history_before_it_says_that_it_is_ready(tmp_p
             usual = " ".join(map(str, gc.get_threshold()))
             assert told == [
                 "collector: freeze False",
-                f"collector: set_threshold True {' '.join(map(str, LOADING))}",
+                f"collector: set_threshold True {' '.join(map(str, LOADING_GC_THRESHOLDS))}",
                 "collector: freeze True",
                 f"collector: set_threshold True {usual}",
             ]

@@ -203,9 +203,9 @@ def test_concurrent_processes_store_every_record_once(tmp_path: Path, database: 
 def test_concurrent_threads_store_every_record_once(
     tmp_path: Path, database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingesting, "LINES", 40)
-    monkeypatch.setattr(daily_files, "BLOCK", 2000)
-    monkeypatch.setattr(ingesting, "PAUSE", 0.01)
+    monkeypatch.setattr(ingesting, "MAX_BATCH_LINES", 40)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(ingesting, "OVERTAKEN_PAUSE_S", 0.01)
     chance = Random(6)
     folder = write_logs(tmp_path / "accounting", with_rubbish(history(random_plans(chance, 300, 86400)), chance))
     tallies = [Tally() for _ in range(4)]

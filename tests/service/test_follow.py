@@ -20,7 +20,7 @@ from sqlalchemy import Engine, event
 from softwalltime.accounting.writer import records
 from softwalltime.core.states import TEACHING
 from softwalltime.service import follow as following
-from softwalltime.service.follow import SUMS, Follower, follow
+from softwalltime.service.follow import SUMMARY_INTERVAL_S, Follower, follow
 from softwalltime.store.completed_jobs import read_jobs as read_stored
 from softwalltime.store.connections import connect
 from softwalltime.store.logs import read_malformed
@@ -131,7 +131,7 @@ def test_it_continues_from_the_position_of_another_process(folder: Path, engine:
 def test_an_unexpected_error_is_logged_and_following_continues(
     folder: Path, database: str, engine: Engine, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "INTERVAL", 0.01)
+    monkeypatch.setattr(following, "POLL_INTERVAL_S", 0.01)
     stopping = Event()
     failures = iter([RuntimeError("a bug"), MemoryError()])
 
@@ -229,7 +229,7 @@ def test_stored_jobs_are_logged_once_an_hour_with_their_sums(
         clock.now += 60
         append(folder / "20261120", ended(number))
         follower.poll(engine)
-    clock.now += SUMS
+    clock.now += SUMMARY_INTERVAL_S
     follower.poll(engine)
 
     def jobs(level: int) -> list[int]:
@@ -237,6 +237,6 @@ def test_stored_jobs_are_logged_once_an_hour_with_their_sums(
 
     assert jobs(logging.DEBUG) == [first, 1, 1, 1, 1]
     assert jobs(logging.INFO) == [first, 4], "the first poll, and then the sum of an hour"
-    clock.now += SUMS
+    clock.now += SUMMARY_INTERVAL_S
     follower.poll(engine)
     assert len(jobs(logging.INFO)) == 2, "nothing was stored"

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from softwalltime.accounting import daily_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SourceError
-from softwalltime.service.follow import HELD, Follower
+from softwalltime.service.follow import MAX_OPEN_LOGS, Follower
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
 from tests.service.log_helpers import RECORDED, append, count_stored, ended
@@ -136,7 +136,7 @@ def test_a_deleted_log_is_closed(folder: Path, engine: Engine) -> None:
     follower = Follower(folder)
     follower.poll(engine)
     log.unlink()
-    for number in range(HELD):
+    for number in range(MAX_OPEN_LOGS):
         assert follower.poll(engine) == 0
         (folder / f"2026112{number}").write_bytes(ended(100 + number))
         assert follower.poll(engine) == 1
@@ -146,7 +146,7 @@ def test_a_deleted_log_is_closed(folder: Path, engine: Engine) -> None:
 def test_a_log_that_grows_and_is_renamed_while_it_is_read_is_read_to_its_end(
     folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daily_files, "BLOCK", 5000)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 5000)
     log, tally = folder / "20261120", Tally()
     blocks = new_blocks(KnownPositions(engine), [log], tally, "", ProgressOnce(lambda _: None))
     read = [next(blocks)]

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.core.errors import SourceError
-from softwalltime.service.follow import RETRY, UNKNOWN_AFTER, Follower
+from softwalltime.service.follow import RETRY_INTERVAL_S, UNKNOWN_AFTER, Follower
 from tests.service.histories import history, random_plans
 from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors
 from tests.service.running import until
@@ -74,14 +74,14 @@ def test_an_unreadable_log_is_retried_and_the_others_are_read(
     follower = Follower(folder, clock=clock)
     assert follower.poll(engine) >= 42
     for _ in range(5):
-        clock.now += RETRY / 10
+        clock.now += RETRY_INTERVAL_S / 10
         assert follower.poll(engine) == 0
     assert len(logged_errors(caplog)) == 1
     assert logged_errors(caplog)[0].startswith(str(log))
     # The other logs are still followed.
     append(folder / "20261120", ended(501))
     assert follower.poll(engine) == 1
-    clock.now += RETRY
+    clock.now += RETRY_INTERVAL_S
     assert follower.poll(engine) == 0
     assert len(logged_errors(caplog)) == 1
     assert [*follower.broken] == [log]
@@ -108,7 +108,7 @@ def test_a_log_without_permission_is_read_once_permitted_and_other_logs_at_once(
     # Size and time are unchanged: only another attempt shows the new permission.
     secret.chmod(0o644)
     assert follower.poll(engine) == 0
-    clock.now += RETRY
+    clock.now += RETRY_INTERVAL_S
     assert follower.poll(engine) == 1
 
 

@@ -156,7 +156,7 @@ def test_many_processes_store_the_same_as_one(
 ) -> None:
     from softwalltime.accounting import daily_files
 
-    monkeypatch.setattr(daily_files, "BLOCK", 3000)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(reading, "MIN_PARALLEL_BYTES", 0)
     # Wait for the processes: otherwise these few lines are read before they start.
     monkeypatch.setattr(reading, "Thread", AtOnce)
@@ -176,8 +176,8 @@ def test_a_failed_run_continues_from_its_last_commit(
     from softwalltime.accounting import daily_files
     from softwalltime.service import ingest as module
 
-    monkeypatch.setattr(daily_files, "BLOCK", 4000)
-    monkeypatch.setattr(module, "BATCH", 5)
+    monkeypatch.setattr(daily_files, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 5)
     real, calls = module.add_prepared_jobs, []
 
     def failing(connection: Connection, jobs: list[PreparedJobs]) -> int:

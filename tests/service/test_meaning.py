@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from softwalltime.accounting.reader import DISAGREEMENT
+from softwalltime.accounting.reader import MAX_RUNTIME_DIFFERENCE_S
 from softwalltime.accounting.tally import Tally
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.completed_jobs import read_jobs
@@ -112,8 +112,8 @@ def test_the_state_tells_how_a_job_ended(engine: Engine, tmp_path: Path, more: s
         ("resources_used.walltime=00:01:40", "start=200", 100, 0),
         ("resources_used.walltime=95", "start=200", 95, 0),
         # The runtime is the one that PBS measured; a difference, as after a suspension, is counted.
-        (f"resources_used.walltime={100 + DISAGREEMENT}", "start=200", 100 + DISAGREEMENT, 0),
-        (f"resources_used.walltime={101 + DISAGREEMENT}", "start=200", 101 + DISAGREEMENT, 1),
+        (f"resources_used.walltime={100 + MAX_RUNTIME_DIFFERENCE_S}", "start=200", 100 + MAX_RUNTIME_DIFFERENCE_S, 0),
+        (f"resources_used.walltime={101 + MAX_RUNTIME_DIFFERENCE_S}", "start=200", 101 + MAX_RUNTIME_DIFFERENCE_S, 1),
         ("resources_used.walltime=00:00:10", "start=200", 10, 1),
         ("", "start=200", 100, 0),
         ("", "start=400", 0, 1),

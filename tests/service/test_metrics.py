@@ -16,7 +16,7 @@ from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import DecisionRecord
 from softwalltime.core.settings import load_settings
 from softwalltime.service import metrics
-from softwalltime.service.metrics import BURST, FRESH, PAUSE, MetricsEndpoint
+from softwalltime.service.metrics import CONNECTION_BURST, CONNECTION_INTERVAL_S, PAGE_MAX_AGE_S, MetricsEndpoint
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import BOUNDS, Histogram, RequestMetrics, Status
 from tests.samples import job
@@ -189,11 +189,11 @@ def test_a_page_is_rendered_once_a_second_and_a_client_without_pause_is_slowed_d
     endpoint = MetricsEndpoint(("127.0.0.1", 0), status, lambda: now[0], slept.append)
     endpoint.start()
     try:
-        for _ in range(BURST + 10):
+        for _ in range(CONNECTION_BURST + 10):
             scrape(endpoint.address)
         assert rendered == [1000.0]
-        assert slept == [PAUSE] * 10
-        now[0] += FRESH + PAUSE
+        assert slept == [CONNECTION_INTERVAL_S] * 10
+        now[0] += PAGE_MAX_AGE_S + CONNECTION_INTERVAL_S
         scrape(endpoint.address)
         assert rendered == [1000.0, now[0]]
         assert len(slept) == 10
@@ -205,7 +205,7 @@ def test_silent_clients_delay_no_scrape(endpoint: MetricsEndpoint, monkeypatch: 
     # Without a timeout a scrape that waits for a silent client waits until the test fails.
     monkeypatch.setattr(metrics, "TIMEOUT", 10 * PATIENT)
     monkeypatch.setattr(metrics._Handler, "timeout", 10 * PATIENT)
-    silent = [socket.create_connection(endpoint.address) for _ in range(BURST + 5)]
+    silent = [socket.create_connection(endpoint.address) for _ in range(CONNECTION_BURST + 5)]
     scrape(endpoint.address)
     for client in silent:
         client.close()

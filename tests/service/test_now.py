@@ -88,8 +88,8 @@ def test_a_log_read_in_any_pieces_gives_the_same_jobs(
     folder = tmp_path_factory.mktemp("any")
     log = folder / DAY
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(daily_files, "BLOCK", block)
-        patch.setattr(ingesting, "LINES", lines)
+        patch.setattr(daily_files, "BLOCK_BYTES", block)
+        patch.setattr(ingesting, "MAX_BATCH_LINES", lines)
         for cut in (*sorted(cuts), 1.0):
             written = content[: round(len(content) * cut)]
             log.write_bytes(written)

@@ -49,7 +49,7 @@ def test_a_log_that_is_empty_when_it_is_opened_and_grows_at_once(
 def test_what_was_committed_before_the_store_failed_is_reported_once(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("softwalltime.service.ingest.LINES", 1)
+    monkeypatch.setattr("softwalltime.service.ingest.MAX_BATCH_LINES", 1)
     for day in ("20261119", "20261120"):
         shutil.copy(RECORDED_LOG, tmp_path / day)
         with (tmp_path / day).open("a") as log:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.core.jobs import MAX_WALLTIME
-from softwalltime.service.protocol import LONGEST, JobValueError, ProtocolError, answer_set, read_request
+from softwalltime.service.protocol import MAX_LINE_BYTES, JobValueError, ProtocolError, answer_set, read_request
 
 JOB = {"user": "alice", "walltime": 3600}
 BOUNDED = ("job_id", "user", "group", "project", "account", "job_name", "queue")
@@ -71,7 +71,7 @@ def test_unknown_fields_of_a_newer_hook_are_ignored() -> None:
         (line(job={**JOB, "walltime": True}), "walltime: a whole number"),
         (line(job={**JOB, "walltime": 1e12}), "walltime: a whole number"),
         (line(now="today"), "now: a whole number"),
-        (b" " * LONGEST, "longer than"),
+        (b" " * MAX_LINE_BYTES, "longer than"),
     ],
 )
 def test_an_invalid_request_is_refused_and_names_the_field(bad: bytes, message: str) -> None:

@@ -12,7 +12,7 @@ from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.emulation.pbs.hook_runner import HookScript
 from softwalltime.emulation.pbs.pbs_events import Event, Site, started
 from softwalltime.predict.policy.site import SitePolicy
-from softwalltime.service.new_submissions import PATIENCE, NewSubmissions, RecentScripts
+from softwalltime.service.new_submissions import RECORD_TIMEOUT_S, NewSubmissions, RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import script_digest
 from softwalltime.store.completed_jobs import read_jobs
@@ -110,7 +110,7 @@ def test_submissions_get_their_ids_from_the_jobs_that_wait(engine: Engine) -> No
     assert {job_id: script for job_id, script in scripts.items() if script} == {
         "9.srv": "s0", "10.srv": "s1", "11.srv": "s2", "7[].srv": "s3", "7[1].srv": "s3",
     }  # fmt: skip
-    clock[0] = PATIENCE + 1
+    clock[0] = RECORD_TIMEOUT_S + 1
     assert new.resolve(engine) == 0
     with engine.begin() as connection:
         set_current(connection, [waiting("14.srv", NOW, "late")])

@@ -83,7 +83,7 @@ def test_a_decision_that_cannot_be_stored_is_set_aside_and_all_others_are_stored
 def test_decisions_wait_while_the_store_fails_and_keep_their_order(
     queue: deque[DecisionRecord], recorder: DecisionRecorder, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softwalltime.service.recorder.RETRY", 0.05)
+    monkeypatch.setattr("softwalltime.service.recorder.RETRY_INTERVAL_S", 0.05)
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE softwalltime.predictions RENAME TO away"))
     with recorder.using(engine):

@@ -10,8 +10,8 @@ from time import monotonic
 import pytest
 
 from softwalltime.service import socket_server
-from softwalltime.service.protocol import LONGEST
-from softwalltime.service.socket_server import ROUND, ServerError, SocketServer
+from softwalltime.service.protocol import MAX_LINE_BYTES
+from softwalltime.service.socket_server import MAX_ROUND_CONNECTIONS, ServerError, SocketServer
 from tests.service.running import PATIENT
 
 Start = Callable[..., Path]
@@ -160,7 +160,7 @@ def test_silent_clients_up_to_the_limit_do_not_delay_others(start: Start, monkey
 
 
 def test_a_flood_of_requests_delays_neither_the_idle_call_nor_the_end(tmp_path: Path) -> None:
-    requests = 100 * ROUND
+    requests = 100 * MAX_ROUND_CONNECTIONS
     clients: list[socket.socket] = []
 
     def flood(line: bytes) -> bytes:
@@ -180,7 +180,7 @@ def test_a_flood_of_requests_delays_neither_the_idle_call_nor_the_end(tmp_path: 
 
     flood(b"")
     server.serve(on_idle, 0.0)
-    assert len(clients) <= (50 + 1) * ROUND
+    assert len(clients) <= (50 + 1) * MAX_ROUND_CONNECTIONS
     server.close()
     for client in clients:
         client.close()
@@ -194,8 +194,8 @@ def test_a_client_that_reads_slowly_gets_all_of_a_long_answer(start: Start) -> N
 def test_a_line_beyond_the_limit_is_cut_and_answered(start: Start) -> None:
     path = start(lambda line: f"{len(line)}\n".encode())
     with connect(path) as client:
-        client.sendall(b"x" * LONGEST)
-        assert int(client.recv(100)) >= LONGEST
+        client.sendall(b"x" * MAX_LINE_BYTES)
+        assert int(client.recv(100)) >= MAX_LINE_BYTES
 
 
 def test_clients_that_disconnect_at_any_time_affect_no_other(start: Start) -> None:

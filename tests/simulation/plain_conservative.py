@@ -1,6 +1,6 @@
 """Conservative backfilling in its plainest form: in every pass each job gives up its reservation; slow."""
 
-from softwalltime.measure.simulation.backfilling import DEPTH
+from softwalltime.measure.simulation.backfilling import DEFAULT_DEPTH
 from softwalltime.measure.simulation.machine import Profile, processors_of
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.system_state import SystemState
@@ -12,7 +12,7 @@ class PlainConservative:
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
-        self._depth = policy.depth or DEPTH
+        self._depth = policy.depth or DEFAULT_DEPTH
         self._version = -1
         self._reserved: dict[int, tuple[int, int]] = {}
 

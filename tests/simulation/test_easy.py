@@ -11,7 +11,7 @@ from softwalltime.measure.simulation import queue
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Processors
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs, jobs_of
 from tests.samples import job
 from tests.simulation import oracle
 
@@ -99,9 +99,9 @@ def test_arrays_in_place_of_lists_and_blocks_of_candidates_change_nothing(
     jobs, machine = workload
     expected = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "LONG", 2)
-        patch.setattr(queue, "_SHORT", 1)
-        patch.setattr("softwalltime.measure.simulation.backfilling.LONG", 2)
+        patch.setattr(queue, "MIN_ARRAY_JOBS", 2)
+        patch.setattr(queue, "_MAX_LIST_JOBS", 1)
+        patch.setattr("softwalltime.measure.simulation.backfilling.MIN_ARRAY_JOBS", 2)
         patch.setattr("softwalltime.measure.simulation.order.BLOCK", 1)
         outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     assert outcome.start.tolist() == expected.start.tolist()
@@ -152,7 +152,7 @@ def test_the_same_jobs_give_the_same_schedule(workload: Workload) -> None:
 def test_nothing_is_promised_before_a_job_without_a_walltime_has_ended(backfill: str) -> None:
     """Its end is planned in five years; the guard would wait for as long."""
     jobs = [
-        oracle.Job(0, 2, UNLIMITED, 1000, UNLIMITED, UNLIMITED),
+        oracle.Job(0, 2, UNLIMITED_WALLTIME_S, 1000, UNLIMITED_WALLTIME_S, UNLIMITED_WALLTIME_S),
         oracle.Job(1, 2, 2000, 2000, 2000, 2000),
         oracle.Job(2, 4, 60, 60, 60, 60),
     ]

@@ -1,13 +1,13 @@
 """Which records are simulated, in which order, on which machine."""
 
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, jobs_of
 from tests.samples import job
 
 
 def test_records_that_cannot_be_simulated_are_counted_by_reason() -> None:
     records = [job(ncpus=4), job(ncpus=4, runtime=0), job(ncpus=4, walltime=None), job()]
     found = jobs_of(records)
-    assert found.walltime == (1000, UNLIMITED)
+    assert found.walltime == (1000, UNLIMITED_WALLTIME_S)
     assert found.left_out == {"no runtime": 1, "no processors": 1}
     found = jobs_of(records, limited_only=True)
     assert found.walltime == (1000,)

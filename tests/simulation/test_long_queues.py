@@ -63,7 +63,7 @@ def assert_equal(found: ScheduleOutcome, expected: ScheduleOutcome) -> None:
 @settings(deadline=None, max_examples=200)
 def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int], policy: SchedulerPolicy) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("softwalltime.measure.simulation.pbs_cycle.LONG", long)
+        patch.setattr("softwalltime.measure.simulation.pbs_cycle.MIN_ARRAY_JOBS", long)
         patch.setattr(order_module, "BLOCK", long)
         found = simulate(*workload, policy)
         patch.setitem(DISCIPLINES, "pbs", PlainCycle)

@@ -43,7 +43,7 @@ def test_no_job_starts_after_its_latest_start(
     refusals: int, workload: tuple[Jobs, int], policy: SchedulerPolicy
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slack_module, "MAX_REFUSALS", refusals)
+        patch.setattr(slack_module, "MAX_FAILED_PLANS", refusals)
         outcome = simulate(*workload, policy)
     promised = outcome.promise >= 0
     assert np.all(outcome.start[promised] <= outcome.promise[promised])

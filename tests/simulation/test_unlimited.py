@@ -6,7 +6,7 @@ import pytest
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import classes, measure
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs, jobs_of
 from softwalltime.reports.simulation_document import unscored_line
 from tests.samples import job
 
@@ -56,5 +56,5 @@ def test_no_value_is_set_for_a_job_without_a_walltime(spec: str) -> None:
     ]
     policy = SchedulerPolicy(order="xf", waiting=spec, running=spec, ordering=spec, correction="conditional", live=60)
     outcome = simulate(jobs_of(records), 1, policy)
-    assert outcome.waiting.tolist()[3] == UNLIMITED
+    assert outcome.waiting.tolist()[3] == UNLIMITED_WALLTIME_S
     assert outcome.waiting.tolist()[4] < 1000

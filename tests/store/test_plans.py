@@ -16,7 +16,7 @@ from softwalltime.core.jobs import CompletedJob
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.connections import connect
-from softwalltime.store.forecast_rows import FORGOTTEN, StoredStart, judge_starts, publish_starts
+from softwalltime.store.forecast_rows import FORGOTTEN_AFTER_S, StoredStart, judge_starts, publish_starts
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.retention import RetentionRun
 from tests.samples import job
@@ -138,7 +138,7 @@ def test_jobs_of_all_servers_are_read_only_if_a_forecast_may_be_forgotten(large:
     # Of the new server a job waits still; then one has left the queue.
     for waiting in ([start], [gone], []):
         with large.begin() as connection:
-            publish_starts(connection, "new", waiting, now - 3 * FORGOTTEN, 600)
+            publish_starts(connection, "new", waiting, now - 3 * FORGOTTEN_AFTER_S, 600)
         with large.connect() as connection:
             before = connection.execute(reads).scalar_one()
         with counted(large) as engine, engine.begin() as connection:

@@ -369,7 +369,7 @@ def test_the_daemon_prunes_every_day_and_restarts_after_the_store_was_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 5)
-    monkeypatch.setattr("softwalltime.service.worker.INTERVAL", 0.05)
+    monkeypatch.setattr("softwalltime.service.worker.POLL_INTERVAL_S", 0.05)
     passed = [0.0]
     with own_postgres() as postgres:
 

@@ -11,8 +11,8 @@ from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.store.completed_jobs import add_interrupted
 from softwalltime.store.current import read_overview, set_current
 from softwalltime.store.forecast_rows import (
-    FORGOTTEN,
-    GAP,
+    FORGOTTEN_AFTER_S,
+    MAX_GAP_S,
     StoredStart,
     judge_starts,
     judged_starts,
@@ -22,7 +22,7 @@ from softwalltime.store.forecast_rows import (
     start_quality,
     withdraw_starts,
 )
-from softwalltime.store.retention import THINNED, RetentionRun
+from softwalltime.store.retention import THIN_AFTER_S, RetentionRun
 from tests.samples import job
 from tests.store.stored import add_jobs
 
@@ -102,7 +102,7 @@ def test_the_first_forecast_and_one_an_hour_are_kept(connection: Connection, now
         found = publish(connection, at, first, old, forecast("none.srv", at, None))
         assert found == ({"1.srv", "old.srv"} if minutes % 60 == 0 else set())
     ones = [row[1:] for row in kept(connection) if row[0] == "1.srv"]
-    assert ones == [(now, None, True), (now + GAP, None, False), (now + 2 * GAP, None, False)]
+    assert ones == [(now, None, True), (now + MAX_GAP_S, None, False), (now + 2 * MAX_GAP_S, None, False)]
     assert {row[3] for row in kept(connection) if row[0] == "old.srv"} == {False}
     assert not [row for row in kept(connection) if row[0] == "none.srv"]
 
@@ -149,13 +149,13 @@ def test_each_server_judges_and_forgets_its_own_forecasts_only(connection: Conne
     for server in ("srv", "other"):
         names = [f"{name}.{server}" for name in ("1", "gone")]
         publish(connection, now, *(forecast(name, now, 100, raw=raw) for name in names), server=server)
-        later = now + 2 * FORGOTTEN
+        later = now + 2 * FORGOTTEN_AFTER_S
         add_jobs(connection, [
             job(job_id=f"1.{server}", start=now + 90, end=later, server=server, submitted=now)
         ])  # fmt: skip
         publish(connection, later, server=server)
     for server in ("srv", "other"):
-        judged = judge_starts(connection, server, now + 3 * FORGOTTEN)
+        judged = judge_starts(connection, server, now + 3 * FORGOTTEN_AFTER_S)
         # A daemon learns from what it judges, so no other may do that in its place.
         assert [(each.server, each.job_id, each.started) for each in judged] == [(server, f"1.{server}", now + 90)]
         left = {"1.srv", "1.other"} | ({"gone.other"} if server == "srv" else set())
@@ -194,20 +194,20 @@ def test_forecasts_are_judged_by_the_first_start_after_them(connection: Connecti
 def test_a_job_that_was_deleted_while_it_waited_is_forgotten(connection: Connection, now: int) -> None:
     publish(connection, now, forecast("gone.srv", now, HOUR), forecast("waits.srv", now, HOUR))
     publish(connection, now + 60, forecast("waits.srv", now + 60, HOUR, ctime=now))
-    judge_starts(connection, "srv", now + FORGOTTEN + 1)
-    add_jobs(connection, [job(job_id="other.srv", end=now + FORGOTTEN - 1, server="srv")])
-    judge_starts(connection, "srv", now + 2 * FORGOTTEN)
+    judge_starts(connection, "srv", now + FORGOTTEN_AFTER_S + 1)
+    add_jobs(connection, [job(job_id="other.srv", end=now + FORGOTTEN_AFTER_S - 1, server="srv")])
+    judge_starts(connection, "srv", now + 2 * FORGOTTEN_AFTER_S)
     assert [row[0] for row in kept(connection)] == ["gone.srv", "waits.srv"]
-    add_jobs(connection, [job(job_id="another.srv", end=now + FORGOTTEN + 2, server="srv")])
-    judge_starts(connection, "srv", now + 2 * FORGOTTEN)
+    add_jobs(connection, [job(job_id="another.srv", end=now + FORGOTTEN_AFTER_S + 2, server="srv")])
+    judge_starts(connection, "srv", now + 2 * FORGOTTEN_AFTER_S)
     assert [row[0] for row in kept(connection)] == ["waits.srv"]
 
 
 def test_forecasts_of_a_long_wait_are_judged_where_the_start_is_stored_after_the_job_left_the_queue(
     connection: Connection, now: int
 ) -> None:
-    begin = now - 3 * FORGOTTEN
-    for at in (begin, begin + FORGOTTEN, now - 300):
+    begin = now - 3 * FORGOTTEN_AFTER_S
+    for at in (begin, begin + FORGOTTEN_AFTER_S, now - 300):
         publish(connection, at, forecast("1.srv", at, HOUR, ctime=begin))
     publish(connection, now)
     judge_starts(connection, "srv", now)
@@ -217,15 +217,15 @@ def test_forecasts_of_a_long_wait_are_judged_where_the_start_is_stored_after_the
 
 
 def test_forecasts_are_judged_where_the_log_comes_in_batches_days_later(connection: Connection, now: int) -> None:
-    begin = now - 4 * FORGOTTEN
+    begin = now - 4 * FORGOTTEN_AFTER_S
     add_jobs(connection, [job(job_id="before.srv", end=begin - 60, server="srv")])
     publish(connection, begin, forecast("1.srv", begin, HOUR, ctime=begin))
-    for at in (begin + HOUR, begin + FORGOTTEN + HOUR, begin + 3 * FORGOTTEN):
+    for at in (begin + HOUR, begin + FORGOTTEN_AFTER_S + HOUR, begin + 3 * FORGOTTEN_AFTER_S):
         publish(connection, at)
         judge_starts(connection, "srv", at)
     # The log of the day on which it started: a job that ran for longer than a day ends later.
     set_current(connection, [CurrentJob(job(job_id="1.srv", submitted=begin).submission, "srv", begin + 2 * HOUR)])
-    add_jobs(connection, [job(job_id="2.srv", end=begin + FORGOTTEN + HOUR, server="srv")])
+    add_jobs(connection, [job(job_id="2.srv", end=begin + FORGOTTEN_AFTER_S + HOUR, server="srv")])
     judge_starts(connection, "srv", now)
     assert [row[2] for row in kept(connection)] == [begin + 2 * HOUR]
 
@@ -233,15 +233,20 @@ def test_forecasts_are_judged_where_the_log_comes_in_batches_days_later(connecti
 def test_old_forecasts_are_thinned_to_the_first_of_each_job_and_then_deleted(engine: Engine) -> None:
     now = 1_800_000_000
     with engine.begin() as connection:
-        for age in (0, THINNED - 60, THINNED + 2 * GAP):
+        for age in (0, THIN_AFTER_S - 60, THIN_AFTER_S + 2 * MAX_GAP_S):
             at = now - age
             publish(connection, at, forecast("1.srv", at, HOUR, ctime=at))
-            publish(connection, at + GAP, forecast("1.srv", at + GAP, HOUR, ctime=at))
+            publish(connection, at + MAX_GAP_S, forecast("1.srv", at + MAX_GAP_S, HOUR, ctime=at))
     deleted = dict(RetentionRun(engine, 0, now))
     assert deleted["start_times"] == 1
     list(RetentionRun(engine, 30, now))
     with engine.connect() as connection:
-        assert [now - int(str(row[1])) for row in kept(connection)] == [THINNED - 60, THINNED - 60 - GAP, 0, -GAP]
+        assert [now - int(str(row[1])) for row in kept(connection)] == [
+            THIN_AFTER_S - 60,
+            THIN_AFTER_S - 60 - MAX_GAP_S,
+            0,
+            -MAX_GAP_S,
+        ]
 
 
 def test_forecasts_of_a_job_that_is_held_or_delayed_afterwards_are_withdrawn(connection: Connection, now: int) -> None:
@@ -267,8 +272,8 @@ def test_forecasts_of_a_job_that_is_held_or_delayed_afterwards_are_withdrawn(con
 def test_open_forecasts_are_read_evenly_from_the_first_on(connection: Connection, now: int) -> None:
     raw = tuple(float(each) for each in range(9))
     for number in range(5):
-        at = now + number * GAP
-        one = forecast("1.srv", at, 10 * GAP, ctime=now, raw=raw)
+        at = now + number * MAX_GAP_S
+        one = forecast("1.srv", at, 10 * MAX_GAP_S, ctime=now, raw=raw)
         publish(connection, at, one, *([forecast("2.srv", now, 60, raw=raw)] if number == 0 else []))
     publish(connection, now, forecast("3.srv", now, 60, raw=None), forecast("4.srv", now, 60, raw=raw))
     publish(connection, now, forecast("1.other", now, 60, raw=raw), server="other")
@@ -276,6 +281,6 @@ def test_open_forecasts_are_read_evenly_from_the_first_on(connection: Connection
     judge_starts(connection, "srv", now + 120)
     found = open_starts(connection, "srv", 3)
     assert [(each.job_id, each.forecast_at, each.forecasts) for each in found] == [
-        ("1.srv", now, 5), ("2.srv", now, 1), ("1.srv", now + 2 * GAP, 5), ("1.srv", now + 4 * GAP, 5)
+        ("1.srv", now, 5), ("2.srv", now, 1), ("1.srv", now + 2 * MAX_GAP_S, 5), ("1.srv", now + 4 * MAX_GAP_S, 5)
     ]  # fmt: skip
     assert found[0].raw == list(raw)

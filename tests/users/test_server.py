@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from softwalltime.service.users import own_jobs_server as server_module
 from softwalltime.service.users.own_jobs import OwnJobs
-from softwalltime.service.users.own_jobs_server import BUSY, MOST_OPEN_OF_ONE, Allowance, Answers, OwnJobsServer
+from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, Allowance, Answers, OwnJobsServer
 from softwalltime.service.users.process import OwnJobsReader
 from tests.service.running import until
 from tests.users.site import ME, fill, now
@@ -75,10 +75,10 @@ def test_a_long_answer_arrives_whole(start: Start) -> None:
 
 
 def test_clients_that_take_nothing_are_few_and_are_closed(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(server_module, "SEND_TIMEOUT_S", 0.5)
     running = start({UID: LONG})
-    silent = [running.connect() for _ in range(MOST_OPEN_OF_ONE)]
-    until(lambda: running.server.answered == MOST_OPEN_OF_ONE)
+    silent = [running.connect() for _ in range(MAX_OPEN_OF_USER)]
+    until(lambda: running.server.answered == MAX_OPEN_OF_USER)
     assert running.ask() == BUSY
     # They are closed with a part of the answer in their hands; then he may ask again.
     until(lambda: running.ask() != BUSY)

@@ -1,4 +1,4 @@
-"""A job's submission from its attributes, as qstat and PBS's client library name them.
+"""Convert job attributes, as named by qstat and PBS's client library, to a submission.
 
 Records of the accounting log have other names (:data:`softwalltime.core.jobs.FIELDS`).
 """
@@ -12,11 +12,11 @@ from softwalltime.core.jobs import Submission
 T = TypeVar("T")
 
 NAMES = ("euser", "egroup", "Job_Owner", "project", "Account_Name", "Job_Name", "queue", "interactive")
-"""Attributes that a submission has, besides ``ctime`` and ``Resource_List``."""
+"""Attributes of a submission besides ``ctime`` and ``Resource_List``."""
 
 
 def converted(text: str | None, convert: Callable[[str], T]) -> T | None:
-    """Return the value of a text; ``None`` if there is none or it cannot be read.
+    """Convert a text; return ``None`` if it is ``None`` or malformed.
 
     >>> converted("01:00:00", walltime), converted("soon", walltime), converted(None, walltime)
     (3600, None, None)
@@ -43,7 +43,7 @@ def submission_of(
     :param submitted: ``ctime``, epoch seconds.
     :param attributes: those of :data:`NAMES` that the job has.
     :param resources: ``Resource_List``.
-    :param convert: returns the value of a resource, by its name, text and conversion; ``None`` if it has none.
+    :param convert: converts a resource: (name, text, conversion) to its value or ``None``.
     """
 
     def value(name: str, conversion: Callable[[str], int]) -> int | None:

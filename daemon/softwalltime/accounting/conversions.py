@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from softwalltime.core.jobs import MAX_WALLTIME
 
-LARGEST = 10**12 - 1
+MAX_SECONDS = 10**12 - 1
 """Maximum seconds of a duration or epoch time: 31,000 years."""
 
 _UNITS = {
@@ -17,7 +17,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-# A log has few different durations in millions of records.
+# Cached: a log has few different durations in millions of records.
 @lru_cache(maxsize=1 << 16)
 def duration(text: str) -> int:
     """Return the seconds of ``HH:MM:SS``, ``MM:SS``, plain seconds or ``D:HH:MM:SS``; fractions are dropped.
@@ -28,7 +28,7 @@ def duration(text: str) -> int:
     :raises ValueError: if it is none of these, negative, or beyond belief.
     """
     total = _seconds(text)
-    if total > LARGEST:
+    if total > MAX_SECONDS:
         raise ValueError("duration out of range")
     return total
 

@@ -1,4 +1,4 @@
-"""Detect records that a line break inside a value cuts into several lines, which may look like other records.
+"""Detect records that a line break inside a value splits into several lines, which may look like other records.
 
 PBS writes a line break in a value (``qsub -A``) into the log unchanged.  The user's text after it may contain complete
 records of another user's jobs, and its last line may begin with any text.  The user cannot choose the text that PBS
@@ -22,25 +22,25 @@ from dataclasses import replace
 from softwalltime.accounting.daily_files import Block, PartialLine, blocks
 from softwalltime.accounting.log_file import Contents
 
-WINDOW = 1 << 20
-"""Bytes after an unclosed quotation mark that are searched for the record's end."""
-TIMELESS_WINDOW = 1 << 16
-"""The same for an end without a time: of a record that is cut in a resource, or of an alter."""
-PAUSE = 0.1
+SEARCH_BYTES = 1 << 20
+"""Bytes to search for the record's end after an unclosed quotation mark."""
+TIMELESS_SEARCH_BYTES = 1 << 16
+"""Bytes to search for an end without a time: of a record that is cut in a resource, or of an alter."""
+REST_OF_RECORD_PAUSE_S = 0.1
 """Seconds to wait for the rest of a record that is being written: PBS writes a record in one call."""
 _TAIL = 1 << 16
-"""Bytes at the end of a line that are searched: they contain the part that PBS writes."""
-_STEP = 900
+"""Bytes to search at the end of a line: they contain the part that PBS writes."""
+_QUARTER_HOUR_S = 900
 """Seconds by which local time may differ from epoch seconds: any number of quarters of an hour."""
 _TOLERANCE = {b"Q": 5, b"S": 60, b"E": 5, b"R": 5, b"a": 0}
 """Seconds by which the time of a record's field may differ from its stamp."""
 
-_NEAR = 60
+_MAX_STAMP_GAP_S = 60
 """Maximum seconds between the stamps of a cut record and its end; later lines belong to other jobs."""
 
 _HEAD = re.compile(rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([QSERa]);[^;\s]+;")
 _STAMP = re.compile(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d);.;")
-# Nearly all quoted values are closed like this; only the others are parsed.
+# Nearly all quoted values are closed before one of these fields; only other lines are parsed.
 _DOUBTFUL = re.compile(rb"""="(?![^"\n]*" (?:project|accounting_id|jobname|queue)=)""")
 _OPENING = re.compile(rb"""[ ;](?:(account)="|[A-Za-z_][\w.\-]*=(["']))""")
 _FIELD = rb"(?:[A-Za-z_]\w*\.[\w.\-]+|[A-Za-z_]\w*)="
@@ -72,7 +72,7 @@ def whole_records(
         else:
             waiting = yield from _settled(block if waiting is None else _joined(waiting, block), final=False)
     if waiting is not None and live:
-        time.sleep(PAUSE)
+        time.sleep(REST_OF_RECORD_PAUSE_S)
         more = list(blocks(contents, waiting.offset, waiting.line, unfinished))
         waiting = _joined(*more) if not any(block.piece for block in more) else waiting
     if waiting is not None:
@@ -93,7 +93,7 @@ def open_value(line: bytes) -> int:
         closed = None if closing in unclosed else closing.search(line, position)
         if closed is not None:
             position = closed.end()
-        # A value may begin with a quotation mark that PBS did not add; other fields follow it.
+        # A quotation mark may be part of an unquoted value; then other fields follow it.
         elif opening[1] or not _NEXT_FIELD.search(line, position):
             return opening.start() + 1
         else:
@@ -112,7 +112,7 @@ def _settled(block: Block, *, final: bool) -> Generator[Block, None, Block | Non
             before, block = _divided(block, begin)
             yield before
             head_end -= begin
-        if not final and len(block.content) - head_end < WINDOW:
+        if not final and len(block.content) - head_end < SEARCH_BYTES:
             return block
         end = _end_of_cut(block.content, head_end)
         # A record without an end is treated as complete.
@@ -157,7 +157,7 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
     known = head[: open_value(head)]
     first = last = last_orphan = None
     begin = head_end + 1
-    while begin < min(len(content), head_end + WINDOW):
+    while begin < min(len(content), head_end + SEARCH_BYTES):
         end = content.find(b"\n", begin)
         end = len(content) if end < 0 else end
         times = _times_of_end(content[max(begin, end - _TAIL) : end], known, kind)
@@ -166,11 +166,11 @@ def _end_of_cut(content: bytes, head_end: int) -> int | None:
             own, following = _stamp(content, begin), _stamp(content, end + 1)
             orphan = own is None
             # A later stamp, and no earlier one on the next line: the line belongs to another job.
-            later = own is not None and own > stamp + _NEAR and (following is None or following >= own)
-            agrees = any((stamp - time + _TOLERANCE[kind]) % _STEP <= 2 * _TOLERANCE[kind] for time in times)
+            later = own is not None and own > stamp + _MAX_STAMP_GAP_S and (following is None or following >= own)
+            agrees = any((stamp - time + _TOLERANCE[kind]) % _QUARTER_HOUR_S <= 2 * _TOLERANCE[kind] for time in times)
             if agrees and not later:
                 last = end
-            if orphan and not times and end - head_end < TIMELESS_WINDOW:
+            if orphan and not times and end - head_end < TIMELESS_SEARCH_BYTES:
                 last_orphan = end
         begin = end + 1
     return last or last_orphan or first
@@ -203,7 +203,7 @@ def _times_of_end(line: bytes, known: bytes, kind: bytes) -> list[int] | None:
     match kind:
         case b"E" | b"R":
             return [int(match[1]) for match in _END.finditer(line, begin)] or None
-        # The job's later records have these times too, but other fields at their ends, which no user can remove.
+        # The job's later records have these times too, but end with other fields, which no user can remove.
         case b"S" if not _ENDED.search(line):
             starts = [int(match[1]) for match in _START.finditer(line, begin)]
             return starts if starts or _START.search(known) else None

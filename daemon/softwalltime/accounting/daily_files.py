@@ -11,9 +11,9 @@ from pathlib import Path
 from softwalltime.accounting.log_file import SUFFIXES, Contents
 from softwalltime.core.errors import SourceError
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Bytes per read."""
-LONGEST_LINE = 1 << 24
+MAX_LOG_LINE_BYTES = 1 << 24
 """Maximum bytes of a line; a limit for files that are not logs. The record of a job on 10,000 nodes fits."""
 BOM = b"\xef\xbb\xbf"
 """UTF-8 byte order mark, which some editors write at the start of a file."""
@@ -109,15 +109,15 @@ def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Partial
     """Yield the stream's complete lines from byte ``offset``, where line number ``line`` begins.
 
     A last line without a line end is not yielded; it is stored in ``unfinished``.  A line longer than
-    ``LONGEST_LINE`` is yielded in pieces of about that length, and reading may begin between them.
+    ``MAX_LOG_LINE_BYTES`` is yielded in pieces of about that length, and reading may begin between them.
     """
     stream.seek(max(offset - 1, 0))
     inside = offset > 0 and stream.read(1) != b"\n"
     rest = b""
-    while data := stream.read(BLOCK):
+    while data := stream.read(BLOCK_BYTES):
         if inside:
             rest, line_end, data = (rest + data).partition(b"\n")
-            if not line_end and len(rest) <= LONGEST_LINE:
+            if not line_end and len(rest) <= MAX_LOG_LINE_BYTES:
                 continue
             block = Block(rest, offset, line, offset + len(rest) + len(line_end), piece=True)
             yield block
@@ -131,7 +131,7 @@ def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Partial
             rest = data[cut + 1 :]
             continue
         rest += data
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > MAX_LOG_LINE_BYTES:
             yield Block(rest, offset, line, offset + len(rest), piece=True)
             offset, rest, inside = offset + len(rest), b"", True
     if unfinished is not None:
@@ -140,10 +140,10 @@ def blocks(stream: Contents, offset: int = 0, line: int = 1, unfinished: Partial
 
 def _whole_lines(content: bytes, offset: int, line: int) -> Iterator[Block]:
     """Yield complete lines as one block; each line that is too long is a separate block."""
-    if len(content) <= LONGEST_LINE:
+    if len(content) <= MAX_LOG_LINE_BYTES:
         yield Block(content, offset, line, offset + len(content) + 1)
         return
-    for too_long, some in groupby(content.split(b"\n"), lambda one: len(one) > LONGEST_LINE):
+    for too_long, some in groupby(content.split(b"\n"), lambda one: len(one) > MAX_LOG_LINE_BYTES):
         for together in some if too_long else (b"\n".join(some),):
             block = Block(together, offset, line, offset + len(together) + 1, too_long)
             yield block

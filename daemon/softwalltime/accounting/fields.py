@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, field
 
 _KEY = re.compile(r" *([A-Za-z_][\w.\-]*)=")
-# Matches only at the first of several blanks: with a match at each, a line of a million blanks would take hours.
+# Match only at the first of several blanks: otherwise the time is quadratic in the number of blanks.
 _NEXT_KEY = re.compile(r"(?<! ) +(?=[A-Za-z_][\w.\-]*=)")
 # Any dotted name (Resource_List.x, resources_used.x) and the plain ones that PBS or TORQUE writes after a text.
 _FIELD = (
@@ -31,7 +31,7 @@ _FOLLOWING = {
     "project": "(?:accounting_id|jobname|queue)=",
     "jobname": "queue=",
 }
-"""What PBS writes after a value; any field after others."""
+"""Pattern of the fields that PBS writes after a value, by key."""
 _DOUBLE, _SINGLE = (
     {key: re.compile(rf"{quote}(?= +{following}| *$)") for key, following in {**_FOLLOWING, "": _FIELD}.items()}
     for quote in "\"'"
@@ -46,7 +46,7 @@ _FIRST_WINS = frozenset({"user", "group"})
 class _Quotes:
     """Search for the quotes of a message from left to right.
 
-    What was searched is remembered: without it, a message with a million quotes would take hours.
+    Results are cached: otherwise the time would be quadratic in the number of quotes.
     """
 
     message: str
@@ -62,7 +62,7 @@ class _Quotes:
         ending = patterns.get(key, patterns[""])
         if double and key == "account":
             return self._search(ending, begin + 1)
-        # Between double quotes there is no double quote, and between single quotes there is one.
+        # A value in double quotes has no double quote; a value in single quotes has one.
         if self.next_double <= begin:
             match = _DOUBLE_QUOTE.search(self.message, begin + 1)
             self.next_double = len(self.message) if match is None else match.start()
@@ -86,7 +86,7 @@ def attributes(message: str) -> dict[str, str]:
     >>> attributes('user=bob account="chem; 2026 "x=1"" project=p')
     {'user': 'bob', 'account': 'chem; 2026 "x=1"', 'project': 'p'}
     """
-    # Between single quotes there is a double quote.
+    # A message in single quotes contains a double quote, so this check covers both.
     if '"' not in message:
         pairs = [pair.split("=", 1) for pair in message.split(" ")]
         try:
@@ -119,7 +119,7 @@ def _scan(message: str) -> dict[str, str]:
 
 
 def _value(message: str, begin: int, key: str, quotes: _Quotes) -> tuple[int, str]:
-    """Return where the value that begins at ``begin`` ends or its closing quote is, and the value without quotes."""
+    """Return end and text of the value at ``begin``; the end of a quoted value is its closing quote."""
     if message[begin : begin + 1] in ('"', "'"):
         closing = quotes.closing(begin, key)
         if closing is not None:

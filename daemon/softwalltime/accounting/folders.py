@@ -1,4 +1,4 @@
-"""Find the accounting logs of the paths that a command gets, also in folders by year and under other names."""
+"""Find the accounting logs in a command's paths, also in subfolders and under other names."""
 
 import os
 import re
@@ -12,13 +12,13 @@ from softwalltime.accounting.recognition import require_log
 from softwalltime.core.errors import SourceError, UnsuitableFileError, summary
 
 MAX_DEPTH = 4
-"""Levels of folders below the given one that are searched."""
+"""Maximum levels of subfolders to search."""
 _DAY = re.compile(r"\d{8}")
 
 
 @dataclass(slots=True)
 class FoundLogs:
-    """The log files, and the files of folders that are none, each with the reason."""
+    """The log files, and other files in folders with the reason why they are not logs."""
 
     files: list[Path] = field(default_factory=list)
     left_out: list[SourceError] = field(default_factory=list)
@@ -77,7 +77,7 @@ def _by_day(path: Path) -> tuple[str, str]:
 
 
 def _walk(folder: Path, depth: int, parents: set[tuple[int, int]]) -> Iterator[Path | SourceError]:
-    """Yield the files of a folder and of those below it, by name; an error for what is not searched.
+    """Yield the files of a folder and its subfolders, by name; an error for each folder that is not searched.
 
     :param parents: device and inode of the folders above it.
     """

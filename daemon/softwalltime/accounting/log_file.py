@@ -16,8 +16,8 @@ from softwalltime.core.errors import SourceError, UnsuitableFileError
 
 _INPUT = 1 << 14
 """Compressed bytes per read."""
-_STEP = 1 << 13
-"""Maximum bytes of contents per decompression step: a wrong byte costs at most so many of those before it."""
+_STEP_BYTES = 1 << 13
+"""Maximum bytes per decompression step: damage loses at most so many bytes before it."""
 
 
 class Contents(Protocol):
@@ -78,7 +78,7 @@ _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("zstd", b"\x28\xb5\x2f\xfd", _zstd),
 )
 _NO_ZSTD = "compressed by zstd: run pip install 'pbs-softwalltime[zstd]', or decompress it (zstd -d)"
-RECENT = 60.0
+WRITTEN_WITHIN_S = 60.0
 """Seconds since the last change within which a file is regarded as being written."""
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 """Name suffixes of compressed files."""
@@ -93,7 +93,7 @@ class _Decompressed:
         self._name = name
         self._magic = magic
         self._make = make
-        # Positions in the contents, in bytes: of the buffer, and of the next read.
+        # Byte offsets in the contents: of the buffer, and of the next read.
         self._begin = self._place = 0
         self._restart()
 
@@ -131,13 +131,13 @@ class _Decompressed:
         return bool(self._buffer)
 
     def _decompress(self) -> Iterator[bytes]:
-        """Decompress from the start; at damage, note it and end."""
+        """Decompress from the start; stop at damage and keep the error."""
         self._file.seek(0)
         data = b""
         member: _Decompressor | None = None
         while True:
             while member is None:
-                # Tape drives and some tools fill the last block with zeros.
+                # Skip zeros: tape drives and some tools pad the last block.
                 data = data.lstrip(b"\0")
                 if len(data) < len(self._magic) and (more := self._file.read(_INPUT)):
                     data += more
@@ -147,7 +147,7 @@ class _Decompressed:
                     self._damage = "other data after its end" if data else ""
                     return
             try:
-                output = member.decompress(data, _STEP)
+                output = member.decompress(data, _STEP_BYTES)
             except Exception as error:  # zlib.error, LZMAError, OSError and EOFError, by format
                 self._damage = str(error)
                 return
@@ -176,7 +176,7 @@ class OpenFile:
         return self.on_disk.tell()
 
     def live(self) -> bool:
-        return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < RECENT
+        return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < WRITTEN_WITHIN_S
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def opened(path: Path) -> Iterator[OpenFile]:
     try:
         with _open_regular(path) as file:
             if not os.fstat(file.fileno()).st_size:
-                # Files in /proc have size 0 too, and reading some of them (kmsg) blocks for ever.
+                # Do not read files of size 0: some of those in /proc (kmsg) block forever.
                 yield OpenFile(path, io.BytesIO(), file, plain=True)
                 return
             first = file.read(8)

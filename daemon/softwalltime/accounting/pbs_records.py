@@ -15,7 +15,7 @@ from softwalltime.core.errors import RecordError
 from softwalltime.core.jobs import FIELDS, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
-LONGEST_NAMES = 300
+MAX_NAMES_CHARS = 300
 """Maximum characters of user, project and job id together: the limit of a database index."""
 
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
@@ -45,7 +45,7 @@ def split(line: bytes) -> tuple[str, str, str]:
 
 
 class _ValidDays(dict[str, bool]):
-    """Cache: whether a text is the day of a time stamp and a blank; a log has few days and many records."""
+    """Cache: whether a text is the day of a time stamp and a blank; a log has few different days."""
 
     def __missing__(self, text: str) -> bool:
         try:
@@ -108,7 +108,8 @@ _shapes = Shapes(_FIELDS)
 def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     """Return the job's values from the texts of ``_FIELDS``.
 
-    Not a loop, for speed: a log spends most time here.  A test compares it with ``FIELDS`` and ``CONVERTERS``.
+    Unrolled for speed: most of the time of parsing is spent here.  A test compares it with ``FIELDS`` and
+    ``CONVERTERS``.
 
     :raises ValueError: if a text cannot be converted.
     """
@@ -121,8 +122,8 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     project = project or ""
     if not user:
         raise RecordError(MISSING, field="user")
-    if len(user) + len(project) + len(job_id) > LONGEST_NAMES:
-        raise RecordError(f"user, project and job id exceed {LONGEST_NAMES} characters", field="user", value=user)
+    if len(user) + len(project) + len(job_id) > MAX_NAMES_CHARS:
+        raise RecordError(f"user, project and job id exceed {MAX_NAMES_CHARS} characters", field="user", value=user)
     if end_text is None:
         raise RecordError(MISSING, field="end")
     end = epoch(end_text)

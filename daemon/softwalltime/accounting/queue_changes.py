@@ -1,10 +1,10 @@
-"""Find the jobs that wait or run, and the jobs that left the server, from the records of an accounting log.
+"""Derive the waiting and running jobs, and the jobs that left the server, from records of an accounting log.
 
-Nearly every job in a part of a log has left the server at the end of that part.  So the records are only grouped by job
-first.  Only the records of the few jobs that remain are parsed, at the end of the part.
+Nearly every job in a part of a log has left the server by its end.  So records are first grouped by job, and only those
+of the few remaining jobs are parsed.
 
-The result does not depend on how a log is divided into parts.  Of two records that are read in the wrong order the one
-with the later time counts.
+The result does not depend on the division of a log into parts.  Of two records in the wrong order the one with the
+later time counts.
 """
 
 from collections.abc import Set
@@ -22,12 +22,12 @@ COMES = frozenset({b";Q;", b";S;", b";R;"})
 ALTERED = b";a;"
 """Record of an alter (qalter)."""
 GOES = frozenset({b";D;", b";A;", b";M;"})
-"""Records after which a job is not on the server any more, besides E: deleted, aborted, or moved to another server.
+"""Records, besides E, after which a job has left the server: deleted, aborted, or moved to another server.
 
-A job that is deleted while it runs continues for some seconds.  It has no E record if its host is down.
+A job deleted while it runs ends some seconds later; it has no E record if its host is down.
 """
 _EVENT_TIMES = {b";Q;": "qtime", b";S;": "start", b";R;": "end"}
-"""Fields with the time of the event, by record type; the time stamp has no time zone, and jumps back once a year."""
+"""Fields with the event's epoch time, by record type; the time stamp is local time, which is ambiguous."""
 _ALTERABLE = ("Resource_List.walltime", "Resource_List.soft_walltime")
 
 
@@ -46,9 +46,8 @@ class ChangedJobs:
     """Changes in a part of a log: jobs on the server at its end, and jobs that left it (id and server).
 
     Completed jobs are in neither list: their E records already show that they ended.
-    For jobs from earlier parts: ``requeued`` wait again after an interrupted run.  ``altered`` were altered; those in
-    ``current`` have these values already.
-    ``malformed`` are the required records that cannot be read, each with its error.
+    Jobs from earlier parts: ``requeued`` wait again after an interrupted run, ``altered`` have new values; jobs in
+    ``current`` have them already.  ``malformed``: required records that cannot be parsed, with their errors.
     """
 
     current: list[CurrentJob] = field(default_factory=list)
@@ -62,7 +61,7 @@ class ChangedJobs:
 class Changes:
     """The relevant records of each job in a part of a log, by the id in the log.
 
-    They are the last complete record, or the one after which the job is not on the server, and the records after it.
+    They are the last complete record, or the one after which the job has left, and the records after it.
     """
 
     records: dict[bytes, list[Record]] = field(default_factory=dict)
@@ -70,7 +69,7 @@ class Changes:
     """Jobs that completed in this part; their earlier records are not needed."""
 
     def note(self, job_id: bytes, record: Record) -> None:
-        # TORQUE's Q record has only the queue: a job is unknown until its S record.
+        # TORQUE's Q record has only the queue: skip it, and wait for the S record.
         if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
 
@@ -117,7 +116,7 @@ class Changes:
 
 
 def _is_complete(record: Record) -> bool:
-    """Return whether the record has all fields of the job: an alter has not, nor has TORQUE's R record."""
+    """Return whether the record has all fields of the job, unlike an alter or TORQUE's R record."""
     return record.kind == b";S;" or (record.kind != ALTERED and b"user=" in record.line)
 
 
@@ -126,9 +125,9 @@ def _is_gone(record: Record) -> bool:
 
 
 def _is_overtaken(record: Record, known: Record) -> bool:
-    """Return whether the record, which is read after the known one, was written before it.
+    """Return whether the record was written before the known one, although it is read after it.
 
-    Equal times leave the order as read, but a job is queued before it starts.
+    Records with equal times keep their order, except that a job is queued before it starts.
     """
     if known.kind == ALTERED or _is_gone(record):
         return False
@@ -141,17 +140,17 @@ def _is_overtaken(record: Record, known: Record) -> bool:
 
 
 def event_time(record: Record) -> int | None:
-    """Return when a job was queued, started or requeued by this record, epoch seconds; ``None`` if it does not say."""
+    """Return when a job was queued, started or requeued by this record, epoch seconds; ``None``: unknown."""
     try:
         fields = attributes(pbs_records.split(record.line)[2])
-        # A job that was submitted later may have the same number.
+        # ctime distinguishes a later job with the same number.
         return max(epoch(fields[_EVENT_TIMES[record.kind]]), epoch(fields.get("ctime", "0"))) or None
     except (RecordError, ValueError, KeyError):
         return None
 
 
 def _by_year(line: bytes) -> bytes:
-    """Return the time stamp ``MM/DD/YYYY HH:MM:SS`` in an order that compares."""
+    """Return the time stamp ``MM/DD/YYYY HH:MM:SS`` as a sortable text."""
     return line[6:10] + line[:6] + line[10:19]
 
 
@@ -166,7 +165,7 @@ def _parse(key: tuple[str, str], records: list[Record], server: str, outcome: Ch
             except RecordError as error:
                 outcome.malformed.append((record, error))
     if altered:
-        # Also after a complete record: one of an earlier part may have been written later, and is then altered.
+        # Also after a complete record: a stored record may be newer than it, and is then altered.
         outcome.altered.append(Alter(*key, *(_seconds(altered.get(name)) for name in _ALTERABLE)))
     if base is None:
         if waits:

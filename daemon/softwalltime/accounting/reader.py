@@ -1,4 +1,4 @@
-"""Read completed jobs from accounting logs and traces, block by block, and count lines by kind."""
+"""Read completed jobs from accounting logs and traces in blocks, and count lines by kind."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from softwalltime.accounting import pbs_records, swf
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.daily_files import BOM, LONGEST_LINE, Block, PartialLine, blocks
+from softwalltime.accounting.daily_files import BOM, MAX_LOG_LINE_BYTES, Block, PartialLine, blocks
 from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.queue_changes import ALTERED, COMES, GOES, Changes, Record
 from softwalltime.accounting.recognition import is_trace
@@ -17,8 +17,8 @@ from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
 from softwalltime.core.errors import RecordError, SourceError
 from softwalltime.core.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
-DISAGREEMENT = 60
-"""Seconds by which resources_used.walltime may differ from end - start: PBS measures it at intervals."""
+MAX_RUNTIME_DIFFERENCE_S = 60
+"""Maximum seconds between resources_used.walltime and end - start: PBS measures it at intervals."""
 _ENDED = b";E;"
 _RUNS = frozenset({_ENDED, b";R;"})
 _CHANGING = COMES | GOES | {ALTERED, _ENDED}
@@ -52,7 +52,7 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
     skipped = _skip_bom(block, lines)
     if block.cut:
         return _cut(lines, _LinePositions(block, path, lines, skipped), batch, tally)
-    # The stamp has 19 characters, so the type is at a fixed position: most lines are not parsed.
+    # The type follows the stamp of 19 characters, so most lines need no parsing.
     kinds = [line[19:22] for line in lines]
     counts = Counter(kinds)
     positions = _LinePositions(block, path, lines, skipped)
@@ -65,7 +65,6 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
         id_end = line.find(b";", 22) if kind in _CHANGING else -1
         if id_end < 0:
             counts[kind] -= 1
-            # Blank or malformed.
             kind = b""
         if not kind or kind in _RUNS:
             try:
@@ -98,9 +97,9 @@ def _change(
     kinds: Sequence[bytes],
     positions: "_LinePositions",
 ) -> None:
-    """Add the records that change jobs (job id and index of the line).
+    """Add the records (job id and index of the line) that change jobs.
 
-    Records before the job's E record in the same block are skipped, which are nearly all.
+    Skips the many records that precede the job's E record in the same block.
     """
     changes.complete(completed.keys())
     for job_id, index in changing:
@@ -122,7 +121,7 @@ class _LinePositions:
 
     @cached_property
     def _offsets(self) -> list[int]:
-        # Computed at first use: few lines need an offset, but each offset needs the lengths of all lines before it.
+        # Computed at first use: few blocks need offsets.
         return list(accumulate((len(line) + 1 for line in self._lines), initial=self._block.offset + self._skipped))
 
     def record(self, kind: bytes, index: int) -> Record:
@@ -142,7 +141,7 @@ def _skip_bom(block: Block, lines: list[bytes]) -> int:
 
 def _piece(block: Block, path: str, batch: Batch, tally: Tally) -> Batch:
     if block.content:
-        error = RecordError(f"a line longer than {LONGEST_LINE:,} bytes")
+        error = RecordError(f"a line longer than {MAX_LOG_LINE_BYTES:,} bytes")
         batch.malformed.append(Malformed.of(error, path, block.offset, block.line, block.content))
     return _counted(batch, bool(block.content), tally)
 
@@ -166,7 +165,7 @@ def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
 
 def _disagrees(job: Values) -> bool:
     start, end, runtime = job[_START : _START + 3]
-    return start is not None and abs(end - start - runtime) > DISAGREEMENT
+    return start is not None and abs(end - start - runtime) > MAX_RUNTIME_DIFFERENCE_S
 
 
 def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | None:
@@ -181,7 +180,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
     if kind not in _RUNS:
         # The line may be very long.
         pbs_records.split(line[:MAX_LINE_BYTES])
-        # All parts of a record are there, but the stamp contains bytes that are not text.
+        # split() accepts the record, but its stamp contains bytes that are not text.
         raise RecordError(
             "not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs_records.decoded(line[:19])
         )
@@ -192,7 +191,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
     try:
         return pbs_records.completed_values(job_id, message, server, tally.left_out)
     except RecordError as error:
-        # TORQUE's R record, and that of a job whose host is down, have no fields of the interrupted run.
+        # R records of TORQUE, and of a job whose host is down, lack the fields of the interrupted run.
         if letter == "R" and error.reason == pbs_records.MISSING:
             tally.other[letter] += 1
             return None
@@ -239,7 +238,7 @@ def read_jobs(
 def read_values(
     paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
 ) -> Iterator[Values]:
-    """Yield only the values of the jobs of :func:`read_jobs`, in half the time."""
+    """Yield the values of the jobs of :func:`read_jobs` as tuples, in half the time."""
     for path in paths:
         try:
             with opened(path) as file:

@@ -1,15 +1,15 @@
-"""Recognise what a file is by its first bytes: an accounting log, a trace, or something that is often given instead."""
+"""Recognise the format of a file by its first bytes: accounting log, trace, or a format often given by mistake."""
 
 import re
 from collections.abc import Iterable
 
 from softwalltime.accounting import swf
-from softwalltime.accounting.daily_files import BLOCK, BOM
+from softwalltime.accounting.daily_files import BLOCK_BYTES, BOM
 from softwalltime.accounting.log_file import OpenFile
 from softwalltime.core.errors import UnsuitableFileError
 
 _START = 1 << 16
-"""Bytes at the start of a file that are searched for signs of what it is."""
+"""Bytes to examine at the start of a file."""
 _RECORD = re.compile(rb"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _PBS_LOGS = "give the accounting logs: PBS_HOME/server_priv/accounting"
 _CONVERT = "convert it to Standard Workload Format"
@@ -28,20 +28,20 @@ _FOREIGN: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"(?:[^\n]*\n)?[\d_.\[\]+a-z]+\|[^\n]*\|(?:%b)[|\n]" % _SLURM_STATE), _SACCT),
     (re.compile(rb"\s*JobId=\d+ UserId="), f"a job completion log of Slurm: {_CONVERT}"),
 )
-"""Beginnings of text files without accounting records, and what they are."""
+"""Patterns at the start of text files in other formats, and their descriptions."""
 _PACKED: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive: unpack it first (tar -xf)"),
     (re.compile(rb"PK\x03\x04"), "a zip archive: unpack it first"),
     (re.compile(rb"\x04\x22\x4d\x18|\x1f\x9d|7z\xbc\xaf"), "compressed by lz4, compress or 7z: decompress it first"),
     (re.compile(rb"\xff\xfe|\xfe\xff"), "UTF-16 text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"),
 )
-"""Beginnings of files that may have accounting records, but not as lines."""
+"""Patterns at the start of archives and other containers, and their descriptions."""
 
 
 def is_trace(file: OpenFile) -> bool:
     """Return whether the file is an SWF trace: its first lines are headers, which begin with ``;``, or a job.
 
-    A log whose first bytes were lost may also begin with ``;``, but records follow.  The file is then at its start.
+    A log whose first bytes were lost may also begin with ``;``, but records follow.  Rewinds the file.
 
     :raises SourceError: if the file cannot be read.
     :raises UnsuitableFileError: if it is neither log nor trace.
@@ -53,8 +53,8 @@ def is_trace(file: OpenFile) -> bool:
         raise UnsuitableFileError(file.path, reason)
     trace = _begins_as_trace(start.removeprefix(BOM))
     if not trace and not records and b"\0" in start:
-        # After a crash of the host, a log may begin with many zero bytes.
-        while (more := contents.read(BLOCK)) and not _RECORD.search(more):
+        # After a crash of the host a log may begin with many zero bytes.
+        while (more := contents.read(BLOCK_BYTES)) and not _RECORD.search(more):
             pass
         if not more:
             raise UnsuitableFileError(
@@ -65,7 +65,7 @@ def is_trace(file: OpenFile) -> bool:
 
 
 def _foreign(start: bytes) -> str:
-    """Return what a file with this start is and what to do; empty if it may be a log or trace."""
+    """Return the format of a file with this start, and what to do; empty if it may be a log or trace."""
     names = set(re.split(rb"[|,\t ]+", start.lstrip().partition(b"\n")[0]))
     if names & {b"JobID", b"JobIDRaw"} and names & _SACCT_COLUMNS:
         return _SACCT
@@ -77,7 +77,7 @@ def _reason(patterns: Iterable[tuple[re.Pattern[bytes], str]], start: bytes) -> 
 
 
 def require_log(file: OpenFile) -> None:
-    """Require an accounting log with a record near its start; the file is then at its start.
+    """Require an accounting log with a record near its start; rewind the file.
 
     :raises SourceError: if the file cannot be read.
     :raises UnsuitableFileError: if it is something else.

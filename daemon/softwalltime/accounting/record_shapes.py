@@ -1,8 +1,7 @@
-"""Read records by one match each: nearly all records of a log have the same fields in the same order.
+"""Parse records with one regular expression for each sequence of fields: most records of a log have the same.
 
-The names of a record's fields in their order are its shape.  A shape that has occurred several times gets a regular
-expression, which is several times as fast as splitting a record; it never matches a record that it would read
-differently.
+The sequence of a record's field names is its shape.  A shape that occurs often gets a regular expression, which is
+several times as fast as splitting the record.  It never matches a record that splitting would parse differently.
 """
 
 import re
@@ -10,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-THRESHOLD = 8
-"""Records of a shape before it gets an expression: compiling one takes as long as reading some hundred records."""
+MIN_SHAPE_RECORDS = 8
+"""Records of a shape before it gets an expression: compiling one takes as long as parsing some hundred records."""
 MAX_EXPRESSIONS = 64
 """Maximum number of expressions; records of other shapes are split."""
 MAX_ALIKE = 8
-"""Maximum number of expressions for one number of blanks: they are tried one after the other."""
+"""Maximum number of expressions with the same number of blanks: they are tried in turn."""
 MAX_COUNTED = 1000
 """Maximum number of shapes that are counted."""
 MAX_FIELDS = 200
@@ -24,7 +23,7 @@ MAX_FIELDS = 200
 _PLAIN = """[^ "']*+"""
 _QUOTED = '[^"]*+'
 _ACCOUNT = "account"
-# A quotation mark ends the account for certain only before these fields.
+# Only before these fields does a quotation mark certainly end the account.
 _AFTER_ACCOUNT = frozenset({"project", "accounting_id", "jobname", "queue", ""})
 
 
@@ -36,14 +35,14 @@ class _Shape(NamedTuple):
 
 
 class Shapes:
-    """The shapes that occurred, for reading the same fields of every record.
+    """The known shapes, for extracting the same fields from every record.
 
     :param wanted: names of fields.
     """
 
     def __init__(self, wanted: Sequence[str]) -> None:
         self._wanted = wanted
-        # By the number of blanks, which is counted quickly and nearly always distinguishes them.
+        # By number of blanks: quick to count, and nearly always different.
         self._shapes: dict[int, list[_Shape]] = {}
         self._count = 0
         self._counts: dict[tuple[tuple[str, ...], int, bool], int] = {}
@@ -68,14 +67,14 @@ class Shapes:
         if times == 1 and len(self._counts) >= MAX_COUNTED:
             return
         self._counts[shape] = times
-        if times != THRESHOLD or len(self._shapes.get(blanks, ())) >= MAX_ALIKE:
+        if times != MIN_SHAPE_RECORDS or len(self._shapes.get(blanks, ())) >= MAX_ALIKE:
             return
         if known_shape := self._shape(message, tuple(fields), quoted):
             self._shapes.setdefault(blanks, []).append(known_shape)
             self._count += 1
 
     def _shape(self, message: str, names: Sequence[str], quoted: bool) -> _Shape | None:
-        """Return the shape of this message; ``None`` if one match cannot read it, for example if a name occurs twice.
+        """Return the shape of this message; ``None`` if no expression can parse it, for example if a name occurs twice.
 
         :param quoted: whether there is an account in quotes.
         """
@@ -90,7 +89,7 @@ class Shapes:
                 groups[name] = len(groups) + 1
                 value = f"({value})"
             parts.append(re.escape(name) + (f'="{value}"' if in_quotes else f"={value}"))
-        # The last group never matches: it is the value of a missing field.
+        # The last group never matches: missing fields refer to it.
         expression = re.compile(" ".join(parts) + "((?!))?")
         if not expression.fullmatch(message):
             return None

@@ -37,11 +37,11 @@ KILLED_BY_DELETION = 271
 """Exit_status of a job that was deleted while it ran."""
 _UNIX_START = re.compile(rb";\s*UnixStartTime:\s*(\d{1,12})")
 _PROCESSORS = re.compile(rb";\s*Max(Procs|Nodes):\s*(\d{1,9})(?![\d,.])")
-_LARGEST = 10**12
+_MAX_NUMBER = 10**12
 _MAX_PROCESSORS = 2**31 - 1
 _MAX_BYTES = 2**63 - 1
 MAX_MEMORY = 2**30
-"""Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or of the whole job."""
+"""Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or for the whole job."""
 _UNIT = f"above {MAX_MEMORY:,}, in kilobytes per processor"
 
 
@@ -75,7 +75,7 @@ class Header:
 
     @property
     def machine(self) -> int:
-        """The machine's number of processors, which the format omits where it is that of nodes; 0 if unknown."""
+        """The machine's number of processors, or of nodes if the header has only that; 0: unknown."""
         return self.processors or self.nodes
 
 
@@ -112,14 +112,14 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
                 values.append(_number(part, name, header))
     number, submit, wait, run, allocated, cpu, used, processors = values[:8]
     walltime, memory, status, user, group, app, queue = values[8:]
-    if not (-1 <= submit < _LARGEST and wait < _LARGEST and run < _LARGEST):
+    if not (-1 <= submit < _MAX_NUMBER and wait < _MAX_NUMBER and run < _MAX_NUMBER):
         raise RecordError("time out of range", value=line[:60].decode("ascii", "backslashreplace"))
     if processors <= 0:
         processors = allocated
     ncpus = processors if 0 < processors <= _MAX_PROCESSORS else None
     submitted = header.start + submit
     start = submitted + wait if wait > 0 else submitted
-    # A runtime of -1 is a job that never started or one without a measured runtime; predictors learn from neither.
+    # A runtime of -1: never started, or not measured; predictors learn from neither.
     runtime = max(run, 0)
     never_ran = run < 0 or (run == 0 and status == CANCELLED)
     user_name = names.get("user ID") or (intern(f"user{user}") if user >= 0 else "")
@@ -158,13 +158,13 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         None,  # soft_walltime
         0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
         0 if never_ran else 1,
-        min(cpu * ncpus, _LARGEST) if 0 <= cpu < _LARGEST and ncpus else None,
+        min(cpu * ncpus, _MAX_NUMBER) if 0 <= cpu < _MAX_NUMBER and ncpus else None,
         _bytes(used, ncpus, "used memory", header),
     )
 
 
 def _bytes(kilobytes: int, ncpus: int | None, column: str, header: Header) -> int | None:
-    """Return the job's memory in bytes; ``None`` if it is unknown, or beyond belief, which is counted."""
+    """Return the job's memory in bytes; ``None`` if it is unknown, or implausible, which is counted."""
     if kilobytes <= 0 or ncpus is None:
         return None
     if kilobytes > MAX_MEMORY:

@@ -28,7 +28,7 @@ class Malformed:
     @classmethod
     def of(cls, error: RecordError, path: str, offset: int, line: int, content: bytes) -> Self:
         error.file, error.line, error.value = path, line, error.value[:MAX_LINE_BYTES]
-        # A traceback would keep the whole block in memory.
+        # Drop the traceback, which would keep the whole block in memory.
         error.__traceback__ = error.__context__ = None
         return cls(path, offset, line, error, content[:MAX_LINE_BYTES])
 
@@ -38,7 +38,7 @@ class Malformed:
 
 @dataclass(slots=True)
 class Tally:
-    """Counters of a reading, and the malformed lines."""
+    """Counters of lines and jobs read, and the malformed lines."""
 
     files: int = 0
     lines: int = 0
@@ -49,15 +49,15 @@ class Tally:
     interrupted: int = 0
     """Runs that ended with a requeue."""
     disagreeing: int = 0
-    """Jobs whose resources_used.walltime is not end - start, as after a suspension."""
+    """Jobs whose resources_used.walltime differs from end - start, for example after a suspension."""
     blank: int = 0
     unfinished: list[str] = field(default_factory=list)
     """Files whose last line has no line end, and is not read."""
     malformed: int = 0
     repeated: int = 0
-    """Records of runs that other records describe too."""
+    """Repeated records of the same run."""
     machine: int = 0
-    """Processors of the machine in the header of the trace, if the trace is the only file; 0 where it is unknown."""
+    """Processors of the machine in the trace's header, if the trace is the only file; 0: unknown."""
     other: Counter[str] = field(default_factory=Counter)
     """Records that are not of completed jobs, by type."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -66,7 +66,7 @@ class Tally:
     broken: list[SourceError] = field(default_factory=list)
     """Files that could not be read to their end."""
     left_out_files: list[SourceError] = field(default_factory=list)
-    """Files and folders in a given folder that are no logs."""
+    """Files and folders in a given folder that are not logs."""
 
     @property
     def others(self) -> int:

@@ -14,7 +14,7 @@ from softwalltime.core.jobs import CompletedJob, Submission
 
 
 def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
-    """Return a trace's job with the fields that PBS always has: server in the id, name, queue, select, place."""
+    """Return a trace's job with the fields that PBS always sets: server in the id, name, queue, select, place."""
     submission = job.submission
     ncpus = submission.ncpus or 1
     return replace(
@@ -121,8 +121,8 @@ def _quoted(text: str) -> str:
 def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, str]]:
     """Yield all records of these jobs in the order of a log, each with the local day (YYYYMMDD) of its file.
 
-    A job that ran leaves Q, S and E, one that never did Q and D.  At one instant jobs end before others are
-    submitted, and the records of one job are in the order of PBS's actions.
+    A job that ran has Q, S and E records, other jobs have Q and D.  At the same second, ends precede submissions, and
+    the records of one job are in the order of PBS's actions.
     """
     kept = list(jobs)
     events: list[tuple[int, int, int, str]] = []
@@ -153,7 +153,7 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise SourceError(f"{folder}: the folder is not empty; name a new one")
-        # When summer time ends, an hour occurs twice, but no day does: records stay in day order.
+        # At the end of summer time an hour occurs twice, but no day: records stay in day order.
         for day, lines in groupby(records(jobs, zone), itemgetter(0)):
             with (folder / day).open("x", encoding="utf-8", newline="\n") as stream:
                 files += 1
@@ -171,7 +171,7 @@ def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
     return day, f"{hour}:{minute + minutes:02}:{seconds:02}"
 
 
-# Offsets of time zones are multiples of 15 minutes, and records are ordered by time.
+# Cached by quarter of an hour: offsets of time zones are multiples of it, and records are ordered by time.
 @lru_cache(maxsize=64)
 def _quarter(quarter: int, zone: tzinfo) -> tuple[str, str, int]:
     local = datetime.fromtimestamp(quarter * 900, zone)

@@ -53,11 +53,11 @@ _COMMANDS = {
 }
 """Module of each command, and the first sentence of its help; OUTPUT.md describes the commands in this order."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a disk to which standard output is redirected."""
+"""Error codes of a full or failing disk, for redirected standard output."""
 
 
 class _LazyCommands(UserDict[str, Any]):
-    """The commands by name, imported when they are called: the imports of all take longer than most need to run."""
+    """Click group that imports a command only when it is called: importing all takes longer than most commands run."""
 
     def __getitem__(self, name: str) -> click.Command:
         command: click.Command = getattr(import_module(f"softwalltime.cli.{self.data[name]}"), name.replace("-", "_"))
@@ -110,8 +110,8 @@ def cli(begin: Callable[[], None] | None) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status: 0 done, 1 failed, 2 wrong use (the table is in README.md)."""
-    # Not before the command is loaded: until then there is nothing to clean up, and to systemd a unit that dies of its
-    # SIGTERM has not failed.
+    # Install handlers only after the command is loaded: before, there is nothing to clean up, and systemd regards death
+    # by SIGTERM as success.
     sys.exit(run(arguments, handle_signals))
 
 
@@ -152,7 +152,7 @@ def run(arguments: list[str] | None = None, begin: Callable[[], None] | None = N
 
 
 def _discard_output() -> None:
-    """Write to /dev/null from now on: Python would try to write the rest at exit, and complain."""
+    """Redirect standard output to /dev/null: otherwise Python writes the rest at exit and prints an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -15,7 +15,7 @@ from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
 from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import day, duration, percent, plural, printable, walltime
-from softwalltime.core.shorter_walltimes import FITS, LEAST_JOBS
+from softwalltime.core.shorter_walltimes import FITS, MIN_JOBS
 from softwalltime.core.text_table import Cell, TextColumn, TextTable
 from softwalltime.core.written import require_folder, write_csv
 
@@ -92,11 +92,11 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     advice = advise_users(prepared.jobs)
     if user is not None and user not in advice:
         raise SourceError(f"no job of {printable(user)} in {' '.join(sources)} has a runtime and a walltime")
-    chosen = [one for one in advice.values() if one.suggestions and (user is None or one.user == user)]
+    chosen = [item for item in advice.values() if item.suggestions and (user is None or item.user == user)]
     if chosen:
         with progress_bar("simulating", 2 * len(prepared.jobs) * len(seeds)) as progress:
             earlier = measure_earlier_starts(prepared.jobs, prepared.processors, chosen, options.order, seeds, progress)
-        chosen = [replace(one, earlier=earlier[one.user]) for one in chosen]
+        chosen = [replace(item, earlier=earlier[item.user]) for item in chosen]
     shown = with_messages(chosen if user is None else [chosen[0] if chosen else advice[user]])
     if options.merge is not None:
         write_csv(options.merge, MERGED, merged(shown))
@@ -118,11 +118,11 @@ def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: in
             Cell(_kept(request), "faint") if request.suggested is None else Cell(walltime(request.suggested), "good"),
         ]
         for request in sorted(advice.requests, key=lambda request: -request.jobs)
-        if request.jobs >= LEAST_JOBS
+        if request.jobs >= MIN_JOBS
     ]  # fmt: skip
-    few = [request.jobs for request in advice.requests if request.jobs < LEAST_JOBS]
+    few = [request.jobs for request in advice.requests if request.jobs < MIN_JOBS]
     if few:
-        reason = Cell(f"fewer than {LEAST_JOBS} jobs each", "faint")
+        reason = Cell(f"fewer than {MIN_JOBS} jobs each", "faint")
         rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
     output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {day(since)} to {day(until)}")
     output.section(TextTable.of(_TABLE, rows))
@@ -139,5 +139,5 @@ def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: in
         )
 
 
-def _kept(one: "RequestAdvice") -> str:
-    return "keep it" if one.reason == FITS else f"keep it: {one.reason}"
+def _kept(item: "RequestAdvice") -> str:
+    return "keep it" if item.reason == FITS else f"keep it: {item.reason}"

@@ -19,10 +19,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[D]):
-    """What a command has found out.
+    """Result of a command.
 
-    ``document``: a dataclass or a list of them, the output in JSON.  ``text`` prints it for people; ``None`` if the
-    command printed its text as it went.  ``rows``: those of CSV in place of the document's own.  ``remarks``: lines for
+    ``document``: a dataclass or a list of them, the output in JSON.  ``text`` prints it as text; ``None`` if the
+    command has printed its text already.  ``rows``: rows of CSV instead of the document's own.  ``remarks``: lines for
     standard error, after the output.  ``then`` is called between the two.
     """
 
@@ -50,7 +50,7 @@ class Result(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a command's output: of its document, and of the rows of CSV.
+    """Types of a command's output: its document, and the rows of CSV.
 
     ``columns``: ``None`` for those of the document; empty where each run has its own.  ``rows``: what a row is.
     """
@@ -103,7 +103,7 @@ def command(
     rows: str | Mapping[str, str] = "", *, columns: Sequence[str] | None = None, name: str = "",
     group: click.Group | None = None,
 ) -> Callable[[Callable[[Any], Any]], DocumentCommand]:  # fmt: skip
-    """Return what makes a command of a function ``f(options: SomeOptions) -> Result[SomeDocument]``.
+    """Return a decorator that makes a command of a function ``f(options: SomeOptions) -> Result[SomeDocument]``.
 
     The function's docstring is the help of the command.  A command without a document prints by itself, and returns its
     exit status or ``None``.
@@ -135,7 +135,6 @@ def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
 
 
 def _rows(document: Any) -> Iterable[Row]:
-    # ROWS names the field whose items are the rows.
     document = getattr(document, document.ROWS) if hasattr(document, "ROWS") else document
     if isinstance(document, list | tuple):
         return map(asdict, document)
@@ -151,7 +150,7 @@ def _document_types(function: Callable[..., Any]) -> list[Any]:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for line in node.body:
                 if isinstance(line, ast.ImportFrom) and line.module is not None:
-                    names |= {each.name: getattr(import_module(line.module), each.name) for each in line.names}
+                    names |= {alias.name: getattr(import_module(line.module), alias.name) for alias in line.names}
     returned = get_type_hints(inspect.unwrap(function), names)["return"]
     parts = (returned,) if get_origin(returned) is Result else get_args(returned)
     return [get_args(part)[0] for part in parts if get_origin(part) is Result]

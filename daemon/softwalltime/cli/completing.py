@@ -1,4 +1,4 @@
-"""``softwalltime completion``, and what a shell completes for sources of jobs, policies and predictors."""
+"""``softwalltime completion``, and shell completion of sources, policies and predictors."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""``softwalltime config``: check settings files and the hook's configuration, and show what holds."""
+"""``softwalltime config``: check settings files and the hook's configuration, and show effective settings."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def check(options: ConfigCheckOptions) -> Result[ConfigCheckDocument]:
     files = options.files + options.named
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
-    # The settings files that the commands read hold together, those that are named each alone.
+    # Default settings files are checked together, named files separately.
     for group in [[file] for file in chosen] if files else [chosen]:
         problems += check_guard(group)
     if not files:
@@ -117,7 +117,7 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     from softwalltime.deployment.check_configuration import check_file, effective_values
 
     files = settings_files(options.file)
-    wrong = [str(problem) for each in files for problem in check_file(each) if problem.severity == "error"]
+    wrong = [str(problem) for file in files for problem in check_file(file) if problem.severity == "error"]
     if wrong:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
     values = list(effective_values(load_settings(options.file), files))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
     from softwalltime.service.status import Status
 
-LONGEST_NAME = 16
-"""Length of a figure's name up to which all values begin in the same column."""
+MAX_NAME_CHARS = 16
+"""Maximum characters of a name for the common column of values."""
 
 
 @options
@@ -48,11 +48,11 @@ def serve(options: ServeOptions) -> None:
         from softwalltime.deployment.ownership import settings_writable_by_others
 
         loaded = options.settings(socket=options.socket, accounting=options.accounting)
-        found = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
-        if found is not None:
+        risk = settings_writable_by_others(options.settings.config) if os.geteuid() == 0 else None
+        if risk is not None:
             raise UsageError(
-                f"settings: {found.path} {found.reason}, and root must not run with settings of another user: run "
-                f"{found.remedy}, or run the daemon as user softwalltime"
+                f"settings: {risk.path} {risk.reason}, and root must not run with settings of another user: run "
+                f"{risk.remedy}, or run the daemon as user softwalltime"
             )
         return loaded
 
@@ -96,9 +96,9 @@ def status(options: StatusOptions) -> Result["Status"]:
     """
     socket = options.daemon.socket
     if options.output.form == "table":
-        found = ask_status(socket)
-        return Result(found, print_status, 0 if found.working else 1)
-    # Programs get what the daemon says, whatever its version.
+        current = ask_status(socket)
+        return Result(current, print_status, 0 if current.working else 1)
+    # JSON and CSV are the daemon's response unchanged, independent of its version.
     response: dict[str, Any] = ask(socket, {"op": "status"})
     response.pop("v", None)
     # Older daemons do not report their settings.
@@ -107,7 +107,7 @@ def status(options: StatusOptions) -> Result["Status"]:
 
 
 def ask_status(socket: Path) -> "Status":
-    """Return the status of a daemon of this version; the fields of another may have another meaning.
+    """Return the status, or raise an error for a daemon of another version.
 
     :raises NoAnswerError: if it does not answer, or names both versions and what to restart.
     """
@@ -133,7 +133,7 @@ def print_status(output: Output, status: "Status") -> None:
         output.paragraph(f"  ! {line}", "warning", 4)
     groups = overview(status, time.time())
     # One column of values in all groups, but those with a predictor's options or a queue as a name.
-    common = max(len(name) for lines in groups.values() for name in lines if len(name) <= LONGEST_NAME)
+    common = max(len(name) for lines in groups.values() for name in lines if len(name) <= MAX_NAME_CHARS)
     for group, lines in groups.items():
         output.line()
         output.line(group, "strong")

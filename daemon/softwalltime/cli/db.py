@@ -44,16 +44,16 @@ class CheckDocument:
 
 @dataclass(frozen=True, slots=True)
 class PruneDocument:
-    """What was deleted."""
+    """Deleted rows, and refusals."""
 
     COLUMNS: ClassVar = ("table", "rows")
 
     deleted: dict[str, int]
     """Rows deleted, by table."""
     refused: tuple[str, ...]
-    """Why nothing was deleted by age, and what to do; empty: it was."""
+    """Reasons for not deleting by age, and what to do; empty: none."""
     failure: str | None = None
-    """What stopped it before its end; null: nothing did."""
+    """Error that stopped it; null: none."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         yield from ({"table": table, "rows": rows} for table, rows in self.deleted.items())
@@ -187,7 +187,7 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
                 deleted[table] += rows
             refused = tuple(map(str, run.refused))
     except BaseException as error:
-        # What is deleted stays deleted, whatever comes after it.
+        # Report the committed deletions even if a later step fails.
         if deleted:
             failure = str(error) if isinstance(error, SoftwalltimeError) else "interrupted"
             result(failure=failure).print(options.output, PruneDocument.COLUMNS)

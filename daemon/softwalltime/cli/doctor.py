@@ -43,7 +43,6 @@ def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
         if options.output.form == "table" and not options.output.terminal:
             options.output.line(str(finding))
         elif options.output.form == "table":
-            # Coloured by verdict; what to do has a line of its own.
             verdict = options.output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
             check = options.output.style(finding.check, "strong")
             options.output.paragraph(f"{verdict}{check}: {finding.text}", indent=9)

@@ -27,7 +27,7 @@ TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a job with one walltime would get, and why; durations in seconds."""
+    """Decision for a job with one walltime; durations in seconds."""
 
     walltime: int | None
     """The requested walltime."""
@@ -38,27 +38,27 @@ class Explanation:
     mode: str
     """Mode of the policy for this job: off, shadow or on."""
     predictor: str
-    """The predictor that was asked."""
+    """The predictor."""
     predicted: float | None
-    """Its prediction, neither rounded nor limited by the policy; null: none."""
+    """Its prediction, not rounded and not limited by the policy; null: none."""
     ordering: int | None
     """Value for job_sort_formula; null: none."""
     reason: str
-    """Why, as a code."""
+    """Reason, as a code."""
     basis: str
-    """Why, as a sentence."""
+    """Reason, as a sentence."""
     missing_jobs: int | None
-    """How many more completed jobs a prediction needs, at least; null: jobs are not what is missing."""
+    """Minimum number of further completed jobs needed for a prediction; null: it lacks something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainDocument(Explanation):
-    """What a job would get, and why; durations in seconds."""
+    """Decision for a job; durations in seconds."""
 
     COLUMNS: ClassVar = tuple(field.name for field in fields(Explanation))
 
     other_walltimes: tuple[Explanation, ...] = ()
-    """What the job would get with other walltimes."""
+    """Decisions for other walltimes."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         yield from map(asdict, (self, *self.other_walltimes))
@@ -133,17 +133,17 @@ def _text(output: Output, found: ExplainDocument) -> None:
     if found.missing_jobs:
         more = plural(found.missing_jobs, "more completed job")
         output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if len({(one.soft_walltime, one.predicted, one.basis) for one in (found, *others)}) == 1:
+    if len({(row.soft_walltime, row.predicted, row.basis) for row in (found, *others)}) == 1:
         output.line("The same with other walltimes.")
         return
     rows: list[list[Cell | str]] = [
         [
-            "-" if one.walltime is None else clock(one.walltime),
-            Cell("-", "faint") if one.soft_walltime is None else Cell(clock(one.soft_walltime), "good"),
-            "-" if one.predicted is None else clock(round(one.predicted)),
-            Cell(one.basis, "faint"),
+            "-" if row.walltime is None else clock(row.walltime),
+            Cell("-", "faint") if row.soft_walltime is None else Cell(clock(row.soft_walltime), "good"),
+            "-" if row.predicted is None else clock(round(row.predicted)),
+            Cell(row.basis, "faint"),
         ]
-        for one in others
+        for row in others
     ]
     output.line("\nWith other walltimes:")
     output.section(TextTable.of(_COLUMNS, rows))

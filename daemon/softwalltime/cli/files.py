@@ -45,13 +45,13 @@ def files(options: FilesOptions) -> None:
         click.echo("\n".join(known) if name is None else (root / name).read_text(encoding="utf-8").rstrip("\n"))
         return
     try:
-        if existing := [each for each in chosen if (folder / each).exists()]:
+        if existing := [file_name for file_name in chosen if (folder / file_name).exists()]:
             raise UsageError(f"{folder / existing[0]}: exists already; nothing was copied")
-        for each in chosen:
-            target = folder / each
+        for file_name in chosen:
+            target = folder / file_name
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as stream:
-                stream.write((root / each).read_bytes())
+                stream.write((root / file_name).read_bytes())
     except OSError as error:
         raise SourceError(f"{error.filename}: cannot be written: {error.strerror}") from error
     click.echo(f"{folder}: {plural(len(chosen), 'file')}")

@@ -119,9 +119,9 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     pbs, present, supported, problem = None, None, hook.expected(""), ""
     try:
         pbs = find()
-        version, found = pbs.version(), hook.installed(pbs)
-        supported = hook.expected(version) if found is None else hook.supported(pbs)
-        present = found
+        version, installed = pbs.version(), hook.installed(pbs)
+        supported = hook.expected(version) if installed is None else hook.supported(pbs)
+        present = installed
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if options.do:

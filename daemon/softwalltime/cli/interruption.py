@@ -25,7 +25,7 @@ def handle_signals() -> None:
 
 
 def interrupted() -> bool:
-    """Whether one of the signals came; a library may have swallowed its ``KeyboardInterrupt``."""
+    """Return whether a signal was received; a library may have suppressed its ``KeyboardInterrupt``."""
     return bool(_received)
 
 
@@ -53,7 +53,7 @@ def ending_normally() -> Iterator[None]:
     except KeyboardInterrupt:
         pass
     except SoftwalltimeError:
-        # What the service was doing may have failed of the signal.
+        # The signal may have caused the error.
         if not interrupted():
             raise
 

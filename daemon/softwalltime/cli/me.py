@@ -1,4 +1,4 @@
-"""``softwalltime me``: a user's own jobs, without any right."""
+"""``softwalltime me``: show a user's own jobs; needs no privileges."""
 
 import re
 import time
@@ -33,14 +33,14 @@ from softwalltime.service.users.own_jobs import (
     next_midnight,
 )
 
-MOST_LINES = 20
-"""Lines of one table; the rest is summed up."""
-MOST_ENDED = 10
-"""Lines of the table of ended jobs."""
-OLD = 3600
-"""Seconds after which forecasts are old; by default the daemon makes new ones every five minutes."""
-LEAST_GAIN = 30
-"""Seconds sooner that are worth a word."""
+MAX_LINES = 20
+"""Maximum lines of a table; the rest is summarised."""
+MAX_ENDED_JOBS = 10
+"""Maximum lines of the table of ended jobs."""
+STALE_AFTER_S = 3600
+"""Age of a forecast in seconds that is reported; by default the daemon forecasts every five minutes."""
+MIN_GAIN_S = 30
+"""Minimum gain in seconds that is printed."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
 _JOB = (
@@ -100,14 +100,14 @@ def me(options: MeOptions) -> Result[OwnJobs]:
       softwalltime me
       softwalltime me --format json
     """
-    found = ask_own_jobs(options.socket)
+    own_jobs = ask_own_jobs(options.socket)
     now = int(time.time())
     midnight = next_midnight(now)
-    last = max((made.forecast_at for made in found.forecasts), default=None)
+    last = max((made.forecast_at for made in own_jobs.forecasts), default=None)
     waiting = tuple(
-        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in found.waiting
+        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in own_jobs.waiting
     )
-    return Result(replace(found, waiting=waiting), _text)
+    return Result(replace(own_jobs, waiting=waiting), _text)
 
 
 def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
@@ -126,7 +126,7 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
     if jobs.problem:
         output.paragraph(f"! {jobs.problem}; what follows is as of {local_time(jobs.read_at, now)}", "warning", 2)
-    if made is not None and now - made > OLD:
+    if made is not None and now - made > STALE_AFTER_S:
         output.paragraph(
             f"! the forecasts are {duration(now - made)} old, and starts may be wrong: tell your administrators (root: "
             "softwalltime status)", "warning", 2,
@@ -143,18 +143,18 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     if following is not None:
         output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
     if lines := list(_waiting_lines(jobs.waiting, now)):
-        output.section(TextTable.of(_WAITING, lines[:MOST_LINES]))
-        if len(lines) > MOST_LINES:
+        output.section(TextTable.of(_WAITING, lines[:MAX_LINES]))
+        if len(lines) > MAX_LINES:
             last = max((job.expected for job in jobs.waiting if job.expected is not None), default=None)
             rest = "" if last is None else f"; the last of all starts at about {local_time(last, now)}"
-            more = f"and {len(lines) - MOST_LINES:,} more that wait (--format json){rest}"
+            more = f"and {len(lines) - MAX_LINES:,} more that wait (--format json){rest}"
             output.paragraph(more, "faint")
     if jobs.running:
-        output.section(TextTable.of(_RUNNING, [_running_line(job, now) for job in jobs.running[:MOST_LINES]]))
-        if jobs.running_jobs > MOST_LINES:
-            output.paragraph(f"and {jobs.running_jobs - MOST_LINES:,} more that run (--format json)", "faint")
+        output.section(TextTable.of(_RUNNING, [_running_line(job, now) for job in jobs.running[:MAX_LINES]]))
+        if jobs.running_jobs > MAX_LINES:
+            output.paragraph(f"and {jobs.running_jobs - MAX_LINES:,} more that run (--format json)", "faint")
     if jobs.ended:
-        output.section(TextTable.of(_ENDED, [_ended_line(job, now) for job in jobs.ended[:MOST_ENDED]]))
+        output.section(TextTable.of(_ENDED, [_ended_line(job, now) for job in jobs.ended[:MAX_ENDED_JOBS]]))
     for line in advice(jobs):
         output.line()
         output.paragraph(line, "strong")
@@ -235,7 +235,7 @@ def advice(jobs: OwnJobs) -> Iterator[str]:
         judged = next((job for job in waiting if job.sooner is not None and job.suggested == request.suggested), None)
         if judged is None:
             parts.append("A shorter job can start sooner.")
-        elif (judged.sooner or 0) < LEAST_GAIN:
+        elif (judged.sooner or 0) < MIN_GAIN_S:
             parts.append(f"{printable(judged.job)} would probably not start sooner.")
         else:
             sooner = duration(judged.sooner)
@@ -249,10 +249,10 @@ def _moment(epoch: int | None, now: int) -> str:
     return MISSING if epoch is None else local_time(epoch, now)
 
 
-def _range(found: tuple[int, int] | None, now: int) -> str:
-    if found is None:
+def _range(own_jobs: tuple[int, int] | None, now: int) -> str:
+    if own_jobs is None:
         return MISSING
-    begin, end = (local_time(each, now) for each in found)
+    begin, end = (local_time(moment, now) for moment in own_jobs)
     return begin if begin == end else f"{begin} to {end}"
 
 

@@ -14,12 +14,12 @@ from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
 from softwalltime.core.errors import UsageError
 from softwalltime.measure.forecast.defaults import LOOK, PREDICTOR
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
 
-# Policy, predictors and settings are imported where a command runs: help does not wait for pydantic.
+# Policy, predictors and settings are imported in functions: help does not need pydantic, which loads slowly.
 
 PUBLISHED = "v1,v2,v3,v4,percentile"
 """The predictors to measure by default."""
@@ -27,8 +27,8 @@ PUBLISHED = "v1,v2,v3,v4,percentile"
 LazySettings = Callable[..., "Settings"]
 """Reads the settings when called, with further overrides: a replay of logs needs none."""
 
-LARGEST_MINIMUM = 366 * 86400
-"""Greatest --min-soft-walltime, in seconds: a year."""
+MAX_MINIMUM_S = 366 * 86400
+"""Maximum --min-soft-walltime, in seconds: a year."""
 
 
 def server_name(text: str) -> str:
@@ -76,7 +76,8 @@ SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
 LOG_FORMAT = option("Format of the log on standard error.", type=click.Choice(["text", "json"]), default="text")
 MINIMUM_OPTION = option(
-    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, LARGEST_MINIMUM), default=MINIMUM,
+    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, MAX_MINIMUM_S),
+    default=MIN_SOFT_WALLTIME_S,
     metavar="SECONDS",
 )  # fmt: skip
 RUNTIMES = option(
@@ -157,7 +158,7 @@ class PredictorOptions:
 
 @options
 class StoreOptions:
-    """Where the store is; called, they read the settings: a replay of logs needs none."""
+    """Options of the store; calling them reads the settings, which a replay of logs does not need."""
 
     dsn: str | None = option(
         "PostgreSQL of the store.  Default: SOFTWALLTIME_DSN, the settings file, else an embedded PostgreSQL.",

@@ -61,7 +61,7 @@ class Output:
         click.echo(self.style(text, meaning), color=self.color)
 
     def paragraph(self, text: str, meaning: Meaning = "", indent: int = 0) -> None:
-        """Print a text, wrapped anew in a terminal that is too narrow for its lines.
+        """Print a text, rewrapped if the terminal is too narrow.
 
         :param indent: columns by which the lines after the first are indented.
         """
@@ -106,10 +106,8 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
     if total <= 0 or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda amount: None
         return
-    # Draw it a few hundred times in all, not with each job.
     with click.progressbar(length=total, label=title, file=sys.stderr, update_min_steps=max(total // 400, 1)) as bar:
         yield bar.update
-    # What the command prints replaces the finished bar.
     click.echo("\x1b[1A\x1b[2K", nl=False, err=True, color=True)
 
 
@@ -133,8 +131,8 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +141,7 @@ def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def csv_value(value: Any) -> Any:
-    """Return a value as CSV has it: a missing one is empty, true and false are as in JSON, texts are no formulas."""
+    """Return a CSV value: empty for missing, true and false as in JSON, and no text that a spreadsheet evaluates."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -157,7 +155,7 @@ def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterator[dict[st
     """Yield field and value of each number and text in a document, with dots and indexes in the field."""
     for name, value in document.items():
         if isinstance(value, list | tuple):
-            value = {str(index): each for index, each in enumerate(value)}
+            value = {str(index): item for index, item in enumerate(value)}
         if isinstance(value, Mapping):
             yield from flattened(value, f"{prefix}{name}.")
         else:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from softwalltime.core.formatting import percent, plural, size
 from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
 
-LATE = 300
+MAX_LAG_S = 300
 """Lag of the log, in seconds, above which it is a problem."""
-MANY_TO_RECORD = 10_000
-"""Predictions waiting to be stored above which this is a problem."""
-RARE = 1000
+MAX_QUEUED_PREDICTIONS = 10_000
+"""Queued predictions above which the queue is a problem."""
+MIN_REQUESTS_PER_TIMEOUT = 1000
 """Requests per timeout below which timeouts are a problem."""
 MODES = {
     "off": "nothing is predicted",
@@ -33,9 +33,9 @@ def problems(status: Status) -> Iterator[str]:
         yield f"store: {status.retention}"
     if status.followed and status.accounting != OK:
         yield f"accounting: {status.accounting}"
-    if status.behind_seconds > LATE:
+    if status.behind_seconds > MAX_LAG_S:
         yield (f"log: {size(status.behind_bytes)} not stored for {span(status.behind_seconds)}: see the daemon's log")
-    if status.timeouts * RARE > status.requests.get("predict", 0):
+    if status.timeouts * MIN_REQUESTS_PER_TIMEOUT > status.requests.get("predict", 0):
         yield (
             f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and "
             "the view softwalltime.hook_latency"
@@ -53,7 +53,7 @@ def problems(status: Status) -> Iterator[str]:
         yield f"predictions: {dropped:,} lost: the store was unreachable too long"
     if unstorable := status.unstorable:
         yield f"predictions: {unstorable:,} refused by PostgreSQL: see the table softwalltime.malformed_lines"
-    if status.to_record > MANY_TO_RECORD:
+    if status.to_record > MAX_QUEUED_PREDICTIONS:
         yield f"predictions: {status.to_record:,} waiting to be stored"
     if malformed := status.malformed:
         yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
@@ -103,7 +103,7 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     behind = "nothing" if status.logs_read else "unknown until the logs have been read"
     if status.behind_bytes or status.behind_seconds:
         behind = f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
-    # A reload loads the history anew, so that the number of jobs may fall.
+    # A reload loads the history again, so the number may decrease.
     loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
     learnt = f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
     counts: dict[str, Counter[str]] = {}

@@ -121,6 +121,6 @@ def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
 def _plain(hint: Any) -> tuple[Any, bool]:
     """Return a type without ``None``, and whether ``None`` was in it."""
     if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
-        (plain,) = (each for each in get_args(hint) if each is not NoneType)
+        (plain,) = (member for member in get_args(hint) if member is not NoneType)
         return plain, True
     return hint, False

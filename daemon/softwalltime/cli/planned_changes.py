@@ -1,4 +1,4 @@
-"""Changes that ``install``, ``uninstall`` and ``policy set`` make or need: printed at once, or as a document."""
+"""Print the changes of ``install``, ``uninstall`` and ``policy set`` as they are made, or as a document."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,7 +76,7 @@ class ChangeLog:
 
 @contextmanager
 def printed_changes(output: Output) -> Iterator[ChangeLog]:
-    """Give the changes to a command; if an error ends it, print the document of what was done before."""
+    """Yield the collector to a command; on an error print the document of the changes made before."""
     changes = ChangeLog(output)
     try:
         yield changes

@@ -134,7 +134,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
         seeds=options.seeds, keep=options.keep, processes=options.processes, walltimes=site.walltimes,
         selection=options.selection, minimum=options.minimum, output=output, settings=options.settings,
     )  # fmt: skip
-    policies = preset_policies(baseline) | {one.name: one.policy for one in candidates}
+    policies = preset_policies(baseline) | {candidate.name: candidate.policy for candidate in candidates}
     result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=recommend)
     if plan is None:
         return result

@@ -1,4 +1,4 @@
-"""What is recommended: for the output of ``tune`` and ``policy compare``, and as a plan file."""
+"""Print a recommendation of ``tune`` or ``policy compare``, and write its plan file."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -135,7 +135,7 @@ def _document(
     options: ReplayOptions, workload: "Workload", results: "Mapping[str, ReplayResult]",
     hooked: Mapping[str, HooksResult],
 ) -> "ReplayDocument":  # fmt: skip
-    from softwalltime.measure.replay.accuracy_metrics import WARM_UP, score
+    from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
     from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
 
@@ -152,12 +152,12 @@ def _document(
             )
             for spec, result in results.items()
         },
-        after_warm_up={spec: score(workload, result.soft_walltimes, WARM_UP) for spec, result in results.items()},
+        after_warm_up={spec: score(workload, result.soft_walltimes, WARM_UP_SHARE) for spec, result in results.items()},
         selection=str(options.selection) or None,
         running=None if running is None else RunningScores(
             running,
             {spec: score(workload, values) for spec, values in at_start.items()},
-            {spec: score(workload, values, WARM_UP) for spec, values in at_start.items()},
+            {spec: score(workload, values, WARM_UP_SHARE) for spec, values in at_start.items()},
         ),
         through_hooks={spec: run.figures() for spec, run in hooked.items()} if options.hooks.wanted else None,
     )  # fmt: skip

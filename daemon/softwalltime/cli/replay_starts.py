@@ -1,4 +1,4 @@
-"""``softwalltime replay-starts``: how good would forecasts of start times have been?"""
+"""``softwalltime replay-starts``: measure forecasts of start times on recorded jobs."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,8 +17,8 @@ from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_c
 if TYPE_CHECKING:
     from softwalltime.measure.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
 
-WARM_UP = 0.1
-"""Share of the sampled jobs, the first ones, that only calibrate."""
+CALIBRATION_SHARE = 0.1
+"""Share of the sampled jobs, the first ones, that are only used for calibration."""
 PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
@@ -108,7 +108,7 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
         model = RuntimeModel(make(options.spec))
         judged = list(judge(schedule, model, chosen, options.runs, options.every, options.seed, progress))
-    first = set(chosen[int(len(chosen) * WARM_UP) :])
+    first = set(chosen[int(len(chosen) * CALIBRATION_SHARE) :])
     return [forecast for forecast in judged if forecast.job in first]
 
 

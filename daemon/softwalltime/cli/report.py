@@ -109,11 +109,11 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     )
     workload, analysis = Workload(jobs, options.limit), _analysis(options, tally.machine)
     with progress_bar("analyzing", reports.total_work(analysis, len(workload.jobs))) as progress:
-        found = reports.make_report(workload, analysis, rename or (lambda kind, name: name), progress)
+        report = reports.make_report(workload, analysis, rename or (lambda kind, name: name), progress)
     # A folder name may identify a user.
     shown = () if rename else options.sources
     selected = str(options.selection.renamed(rename) if rename else options.selection)
-    text = page.render(found, page.Origin(shown, tally.malformed, rename is not None, selected))
+    text = page.render(report, page.Origin(shown, tally.malformed, rename is not None, selected))
     printed = options.file == _PRINTED
     if printed:
         click.echo(text, nl=False)
@@ -128,10 +128,10 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
 
     def write(output: Output) -> None:
         if options.plan is not None:
-            line = write_plan(options.plan, found.recommendation, found.simulation)
+            line = write_plan(options.plan, report.recommendation, report.simulation)
             click.echo(line, err=printed or output.form != "table")
 
-    document = ReportDocument.of(found, str(options.file), selected)
+    document = ReportDocument.of(report, str(options.file), selected)
     return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
 
 

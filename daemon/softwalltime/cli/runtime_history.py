@@ -1,4 +1,4 @@
-"""Where the predicted runtimes of a forecast come from: accounting logs, or the daemon's store."""
+"""Learn runtimes for a forecast from accounting logs or from the daemon's store."""
 
 from collections.abc import Sequence
 from functools import partial

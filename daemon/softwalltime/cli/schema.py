@@ -74,11 +74,11 @@ def _json_schema(shape: Shape) -> dict[str, Any]:
     described = TypeAdapter(shape.type()).json_schema(mode="serialization")
     for definition in (described, *described.get("$defs", {}).values()):
         definition.pop("description", None)
-    for each in _classes(shape.type()):
-        names = {each.__name__, f"{each.__module__}__{each.__name__}".replace(".", "__")}
+    for member in _classes(shape.type()):
+        names = {member.__name__, f"{member.__module__}__{member.__name__}".replace(".", "__")}
         for name, definition in (*described.get("$defs", {}).items(), (described.get("title", ""), described)):
             if name in names:
-                for field, text in field_docs(each).items():
+                for field, text in field_docs(member).items():
                     definition["properties"][field]["description"] = text
     return described
 
@@ -94,7 +94,7 @@ def _markdown(shapes: Mapping[str, Shape]) -> str:
         parts.append(_table(first))
         columns = f": {', '.join(f'`{name}`' for name in shape.header())}" if shape.header() else ""
         parts.append(f"CSV: a row for {shape.rows}{columns}.")
-        shown |= {each.__name__: each for each in _classes(kind) if each is not first}
+        shown |= {member.__name__: member for member in _classes(kind) if member is not first}
     parts.append("## Objects within the documents")
     for name in sorted(shown):
         parts.append(f"### {name}\n\n{_summary(shown[name])}")
@@ -106,10 +106,10 @@ def _markdown(shapes: Mapping[str, Shape]) -> str:
 def field_docs(kind: type) -> dict[str, str]:
     """Return the description of each field of a dataclass: the text below it in the source."""
     found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        if not is_dataclass(each):
+    for member in reversed(kind.__mro__[:-1]):
+        if not is_dataclass(member):
             continue
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(member))).body
         body = node.body if isinstance(node, ast.ClassDef) else []
         for field, text in pairwise(body):
             match field, text:
@@ -128,7 +128,7 @@ def _table(kind: type) -> str:
 def _type(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(_type(each) for each in arguments)
+        return " or ".join(_type(member) for member in arguments)
     if origin is Literal:
         return " or ".join(map(str, arguments))
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -142,8 +142,8 @@ def _classes(hint: Any) -> Iterator[type]:
     """Yield the dataclasses within a type, itself first."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint
-        for each in get_type_hints(hint).values():
-            yield from _classes(each)
+        for member in get_type_hints(hint).values():
+            yield from _classes(member)
     for inner in get_args(hint):
         yield from _classes(inner)
 

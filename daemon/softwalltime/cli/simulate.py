@@ -1,4 +1,4 @@
-"""``softwalltime simulate``: what would a scheduling policy have done to waits?"""
+"""``softwalltime simulate``: simulate scheduling policies on recorded jobs."""
 
 import os
 import re
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from softwalltime.reports.simulation_document import SimulationDocument
 
 SUITABLE = "suitable"
-"""In place of a shake: the one that suits the jobs."""
+"""Option value: choose the shake by the jobs."""
 SEEDS = tuple(range(31, 41))
 _KINDS = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
 
@@ -221,10 +221,10 @@ def simulated(
     seeds = (options.seeds or SEEDS) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.settings().teaching)))
     where = RunOptions(options.keep, options.processes, options.scheduler)
-    found = run_simulations(plan, where, progress_bar, _writer(plan, options) if options.schedule else None)
+    runs = run_simulations(plan, where, progress_bar, _writer(plan, options) if options.schedule else None)
     document = SimulationDocument.of(
-        plan, found, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
-        advice=Advice.of(recommend(recorded, seeds, found)) if recommend else None,
+        plan, runs, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
+        advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,
     )  # fmt: skip
     text = partial(_text, label=options.selection.label(options.sources), unscored=unscored_line(jobs))
     return Result(document, text, 1 if tally.broken else 0, problems(tally))

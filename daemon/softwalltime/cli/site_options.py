@@ -1,4 +1,4 @@
-"""What the site runs, as options: machine, scheduler, and the walltimes that PBS gives to jobs without one."""
+"""Options that describe the site: machine, scheduler, and default walltimes."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Read jobs from accounting logs, traces or the store; say what could not be read."""
+"""Read jobs from accounting logs, traces or the store, and report what could not be read."""
 
 import gc
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 STORE = "store"
-SHOWN = 10
+MAX_SHOWN_PROBLEMS = 10
 """Number of malformed lines to print."""
 _ALLOCATIONS = 1_000_000
 """Allocations between two garbage collections; Python's 700 or 2,000 cost a replay a seventh of its time."""
@@ -44,19 +44,19 @@ def problems(tally: "Tally") -> Iterator[str]:
     yield from summary(tally.broken)
     for line in summary(tally.left_out_files):
         yield f"left out: {line}"
-    for malformed in tally.kept[:SHOWN]:
+    for malformed in tally.kept[:MAX_SHOWN_PROBLEMS]:
         yield str(malformed)
-    if tally.malformed > SHOWN:
-        yield f"... and {tally.malformed - SHOWN:,} more malformed lines"
+    if tally.malformed > MAX_SHOWN_PROBLEMS:
+        yield f"... and {tally.malformed - MAX_SHOWN_PROBLEMS:,} more malformed lines"
     if tally.left_out:
-        fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(SHOWN))
+        fields = ", ".join(f"{name} ({count:,})" for name, count in tally.left_out.most_common(MAX_SHOWN_PROBLEMS))
         yield f"{tally.left_out.total():,} values of optional fields cannot be read and were left out: {fields}"
     if tally.repeated:
         yield f"{plural(tally.repeated, 'record')} of runs that other records describe too: each run counts once"
-    for path in tally.unfinished[:SHOWN]:
+    for path in tally.unfinished[:MAX_SHOWN_PROBLEMS]:
         yield f"{path}: the last line has no line end and was not read: PBS may still be writing it"
-    if len(tally.unfinished) > SHOWN:
-        yield f"... and the last lines of {len(tally.unfinished) - SHOWN:,} more files"
+    if len(tally.unfinished) > MAX_SHOWN_PROBLEMS:
+        yield f"... and the last lines of {len(tally.unfinished) - MAX_SHOWN_PROBLEMS:,} more files"
 
 
 def load_columns(

@@ -23,7 +23,7 @@ class StartDocument:
     """The forecast of one job; times in epoch seconds, durations in seconds."""
 
     job: str
-    """Job id, or what --if said."""
+    """Job id, or the text of --if."""
     user: str
     """Owner of the job."""
     queue: str
@@ -53,7 +53,7 @@ class StartDocument:
     project: str
     """Project of the job."""
     range_factor: float | None = None
-    """Width of the 90% range, divided by what it was before judged forecasts corrected it; null: not known."""
+    """Width of the 90% range, divided by its width before calibration; null: not known."""
 
     @classmethod
     def of(cls, label: str, found: "ExpectedStart") -> "StartDocument":
@@ -82,13 +82,13 @@ class StartsDocument:
     runs: int | None
     """Number of runs for the ranges; null: not known of stored forecasts."""
     runtimes: str
-    """What the predicted runtimes are learnt from."""
+    """Source of the predicted runtimes."""
     remarks: tuple[str, ...]
     """What the forecasts do not take into account."""
     jobs: tuple[StartDocument, ...]
     """The forecasts."""
     range_factor: float | None = None
-    """Mean width of the 90% ranges, divided by what it was before that correction; null: not known."""
+    """Mean width of the 90% ranges, divided by their width before calibration; null: not known."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for job in self.jobs:
@@ -136,7 +136,7 @@ def print_table(output: Output, rows: Sequence[StartDocument], now: int) -> None
 def _range(found: tuple[int, int] | None, now: int) -> str:
     if found is None:
         return MISSING
-    begin, end = (local_time(each, now) for each in found)
+    begin, end = (local_time(moment, now) for moment in found)
     return begin if begin == end else f"{begin} to {end}"
 
 
@@ -201,7 +201,7 @@ def _document(found: "PublishedStart") -> StartDocument:
 def _factor(found: Iterable["PublishedStart"]) -> float | None:
     from softwalltime.store.forecast_rows import range_factor
 
-    factor = range_factor(each.start for each in found)
+    factor = range_factor(moment.start for moment in found)
     return None if factor is None else round(factor, 3)
 
 

@@ -1,4 +1,4 @@
-"""``softwalltime starts``: when will waiting jobs start, and when would a job that is not yet submitted?"""
+"""``softwalltime starts``: forecast the starts of waiting jobs, and of a job before its submission."""
 
 import getpass
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @options
 class StartSelection:
-    """Whose jobs are wanted; an empty text wants all."""
+    """Selection of jobs; an empty text selects all."""
 
     user: str = option("Only jobs of this user.", default="", metavar="NAME")
     group: str = option("Only jobs of this group.", default="", metavar="NAME")

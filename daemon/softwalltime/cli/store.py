@@ -21,15 +21,15 @@ from softwalltime.core.text_table import Meaning
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
 
-SHOWN = 200
-"""Characters to print of a malformed line."""
-MANY = 1000
+MAX_LINE_CHARS = 200
+"""Maximum printed characters of a malformed line."""
+VACUUM_MIN_JOBS = 1000
 """New jobs after which ingest runs VACUUM ANALYZE instead of leaving it to autovacuum."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestDocument:
-    """What an ingest has read."""
+    """Records read by an ingest."""
 
     records_read: int
     """Records of the logs."""
@@ -40,13 +40,13 @@ class IngestDocument:
     array_parents: int
     """Records of whole job arrays, whose subjobs are stored."""
     interrupted_runs: int
-    """Runs that were stopped for the job to be run again."""
+    """Runs that were stopped and requeued."""
     other_records: int
     """Records of other types."""
     malformed: int
     """Lines that cannot be read."""
     runtime_in_doubt: int
-    """Jobs whose runtime is not end - start."""
+    """Jobs whose recorded runtime differs from end - start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _ingest(paths: tuple[Path, ...], settings: "Settings", *, again: bool) -> Re
         progress_bar("ingesting", sum(map(size_on_disk, files))) as progress,
     ):
         stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
-        if stored > MANY:
+        if stored > VACUUM_MIN_JOBS:
             vacuum_analyze(engine)
     figures = IngestDocument(
         records_read=tally.lines - tally.blank,
@@ -200,5 +200,5 @@ def _malformed_text(_output: Output, document: MalformedDocument) -> None:
     for line in document.lines:
         field = f"{line.field}: " if line.field else ""
         where = f"{printable(line.path)}:{line.line_number}: byte {line.byte_offset}"
-        click.echo(f"{where}: {field}{line.reason}: {printable(line.line[:SHOWN])}")
+        click.echo(f"{where}: {field}{line.reason}: {printable(line.line[:MAX_LINE_CHARS])}")
     click.echo(f"{document.kept:,} malformed lines are kept, {document.dropped:,} older ones were dropped", err=True)

@@ -37,9 +37,9 @@ GRID = (
     "percentile:keys=user|project|user+project|user+project+walltime,p=75|85|95,window=7d|30d|90d",
 )  # fmt: skip
 """The published predictors, ``percentile`` with the options that Tang et al. (2013) vary."""
-SHOWN = 10
+MAX_SHOWN_FAILURES = 10
 """Number of failures to print."""
-BEST = 5
+MAX_SHOWN_PREDICTORS = 5
 """Predictors of each source to print."""
 _TABLE = (
     sentence_column("predictor"),
@@ -56,7 +56,7 @@ ResultRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepDocument:
-    """What a sweep has computed; the figures are in the file."""
+    """Summary of a sweep; the results are in the file."""
 
     file: str
     """The file of the results."""
@@ -146,17 +146,17 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
                         failures.append(f"{task.spec} on {task.source}: {trial.failure}")
                     progress(task.snapshot.jobs)
         finally:
-            found = saved_trials(tasks, kept)
-            rows = [_row(task, found[task]) for task in tasks if task in found]
+            saved = saved_trials(tasks, kept)
+            rows = [_row(task, saved[task]) for task in tasks if task in saved]
             write_csv(file, columns, ([csv_value(row.get(column)) for column in columns] for row in rows))
             say(f"{file}: {len(rows):,} rows, {len(rows) - len(done):,} of them new")
-            for line in failures[:SHOWN]:
+            for line in failures[:MAX_SHOWN_FAILURES]:
                 click.echo(line, err=True)
-            if len(failures) > SHOWN:
-                click.echo(f"... and {len(failures) - SHOWN:,} more predictors that failed", err=True)
+            if len(failures) > MAX_SHOWN_FAILURES:
+                click.echo(f"... and {len(failures) - MAX_SHOWN_FAILURES:,} more predictors that failed", err=True)
     shown = [{column: row.get(column) for column in columns} for row in rows]
     new = len(rows) - len(done)
-    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, BEST))
+    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, MAX_SHOWN_PREDICTORS))
     text = partial(_text, rows=shown)
     return Result(document, text, 0 if whole and not failures else 1, rows=shown)
 
@@ -206,11 +206,11 @@ def _scratch(table: Path) -> Iterator[Path]:
 
 def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list["TrialTask"], bool]:
     """Return a task for each predictor on each source, and whether all sources could be read to their end."""
-    from softwalltime.measure.replay.accuracy_metrics import WARM_UP
+    from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE
     from softwalltime.measure.replay.sweep.jobs_file import take
     from softwalltime.measure.replay.sweep.trials import Part, TrialTask
 
-    teaching, parts = options.settings().teaching, (Part(), Part(warm_up=WARM_UP))
+    teaching, parts = options.settings().teaching, (Part(), Part(warm_up=WARM_UP_SHARE))
     tasks: list[TrialTask] = []
     whole = True
     for number, source in enumerate(dict.fromkeys(options.sources)):

@@ -1,4 +1,4 @@
-"""Switch to a policy: PBS, the right and the agent of live values, the settings and the daemon, as one list."""
+"""Switch to a policy: change PBS, manager privilege and agent of live values, settings, and reload the daemon."""
 
 import os
 import signal
@@ -33,14 +33,14 @@ from softwalltime.service.live.live_options import (
 )
 from softwalltime.service.status import OK
 
-PATIENCE = 10.0
-"""Seconds until the daemon must have the new policy."""
+RELOAD_TIMEOUT_S = 10.0
+"""Timeout in seconds for the daemon to load the new policy."""
 _BY_HAND = "to do: systemctl reload softwalltime"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySwitch:
-    """What is switched to: values for the settings by table, and what follows from them.
+    """Target of a switch: values for the settings by table, and derived changes.
 
     ``setup`` is the preset that PBS is set up for, ``none`` for none.  ``formula``: the job_sort_formula to set in
     place of the site's, empty to keep that.
@@ -58,7 +58,7 @@ class PolicySwitch:
 
 
 def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
-    """Return what a preset's name or a plan file stands for, on a site with these settings.
+    """Return the target for a preset or plan file, on a site with these settings.
 
     :raises UsageError: if it is neither, or would change nothing.
     """
@@ -85,7 +85,7 @@ def switch_to(options: SwitchOptions, settings: Settings) -> PolicySwitch:
 def _preset_values(options: SwitchOptions, settings: Settings) -> dict[str, dict[str, Any]]:
     """Return the values for a preset.
 
-    Where live values are not on, its order comes without a guard, and says so.  off switches them off.
+    If live values are not on, the order has no guard, and a note says so.  off switches them off.
     """
     name: PresetName = next(name for name in PRESETS if name == options.target)
     share = {} if options.share is None else {"share": options.share}
@@ -102,10 +102,9 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
     if options.share is not None:
         policy["share"] = options.share
     if plan.policy.preset == "custom" and "ordering" not in policy and settings.policy.get("ordering"):
-        # An ordering value of an earlier custom policy would stay in force.
+        # Otherwise an ordering value of an earlier custom policy remains effective.
         policy["ordering"] = "keep"
     if live["mode"] == "off" and settings.live.get("mode", "off") != "on":
-        # A site that records in shadow mode goes on.
         del live["mode"]
     agent = live_setup.usual_agent()
     if live.get("mode") == "on" and agent is not None and "agent" not in settings.live:
@@ -114,7 +113,7 @@ def _plan_values(plan: Plan, options: SwitchOptions, settings: Settings) -> dict
 
 
 def _own_formula(plan: Plan | None, setup: str) -> str:
-    """Return the plan's formula, if it is none that the preset gives by itself."""
+    """Return the plan's formula; empty if it is the preset's own."""
     order = next((preset.order for preset in PRESETS.values() if preset.name == setup), None)
     if plan is None or plan.pbs is None or order is None:
         return ""
@@ -126,7 +125,7 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
     """List the changes that a switch needs, and make them if wanted, until a SoftwalltimeError says what is wrong."""
     file, config = policy_file(options.config), options.config
     before = read(file)
-    # The daemon refuses wrong settings, so nothing is changed before they are correct.
+    # Check the settings first: the daemon would refuse wrong ones.
     settings = load_settings(config)
     switch = switch_to(options, settings)
     after = with_values(before, switch.values, str(file))
@@ -169,7 +168,7 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
 
 
 def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield what live values need beside their settings, and give it if wanted."""
+    """Yield the changes that live values need besides their settings; make them if wanted."""
     if switch.live.mode != "on" or switch.policy.mode != "on":
         return
     account = live_setup.account_of(settings, switch.live)
@@ -184,9 +183,9 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterat
 
 
 def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield what off takes back of what live values needed, and take it if wanted.
+    """Yield the changes that undo the setup of live values; make them if wanted.
 
-    Expected starts on the jobs need the same, so it stays where they are shown.
+    The setup is kept if expected starts are shown on the jobs, which need it too.
     """
     if switch.policy.preset != "off" or shows_starts(settings):
         return
@@ -204,7 +203,7 @@ def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> 
 
 
 def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:
-    """Yield what else is to be known; the last line is the way back."""
+    """Yield notes; the last one is the command that undoes the switch."""
     if unmet := without_live(switch.policy, switch.live):
         yield unmet
     if switch.policy.rules and options.target not in POLICIES:
@@ -232,14 +231,14 @@ def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:
 
 
 def _reload_daemon(socket: Path, policy: SitePolicy) -> str:
-    """Send the daemon SIGHUP and wait until it has the policy; return one line: what was done, or is to be done."""
+    """Send the daemon SIGHUP and wait until it has the policy; return a line with the result or the remaining step."""
     wanted = policy.model_dump(mode="json")
     try:
         status = probes.probe_daemon(socket).status
         if b"softwalltime" not in Path("/proc", str(status.pid), "cmdline").read_bytes():
             return f"{_BY_HAND}  # process {status.pid} is no softwalltime here"
         os.kill(status.pid, signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + RELOAD_TIMEOUT_S
         while time.monotonic() < deadline:
             status = probes.probe_daemon(socket).status
             # A daemon of another version may know other keys.

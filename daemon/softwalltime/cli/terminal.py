@@ -31,7 +31,7 @@ def draw(table: TextTable, width: int, *, color: bool) -> tuple[str, list[str]]:
     header = {index: Cell(table.columns[index].name, "strong") for index in widths}
     total = sum(widths.values()) + GAP * (len(widths) - 1)
     headlines = list(_lines(table, widths, header, color=color, bottom=True))
-    # Texts have no markup: users choose some of them.
+    # No markup in texts: some are chosen by users.
     rows = (line for row in table.rows for line in _lines(table, widths, dict(enumerate(row)), color=color))
     return "\n".join((*headlines, "─" * total, *rows)), [table.columns[index].name for index in left_out]
 
@@ -57,7 +57,6 @@ def fit(table: TextTable, width: int) -> tuple[dict[int, int], list[int]]:
     # Texts get what is left, then headers that then need no second line.
     for index in widths:
         missing = max(map(columns_of, texts[index]), default=0) - widths[index]
-        # Half of a missing width helps sentences only.
         widths[index] += max(0, min(missing, room())) if table.columns[index].left or missing <= room() else 0
     for index in widths:
         missing = columns_of(table.columns[index].name) - widths[index]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.workload import Workload
 
 MIN_SOFT_WALLTIME_S = 60
-"""Least soft walltime that the hook sets, in seconds."""
+"""Minimum soft walltime that the hook sets, in seconds."""
 
 
 @options
@@ -122,7 +122,6 @@ def replay_through_hooks(
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
     results = {}
-    # The baseline never predicts.
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
 

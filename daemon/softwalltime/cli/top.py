@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
     from softwalltime.service.status import Status
 
-SHOWN = 10
+MAX_ROWS = 10
 """Rows of each list."""
 OVERDUE_NAMES = ("job", "user", "queue", "soft walltime", "overdue by", "killed in")
 STARTS_NAMES = ("job", "user", "queue", "processors", "expected start", "90% range", "waits for")
@@ -109,7 +109,7 @@ def _document(status: "Status", settings: "Settings") -> TopDocument:
 
     try:
         with open_engine(settings) as engine, engine.connect() as connection:
-            found = read_overview(connection, SHOWN)
+            jobs = read_overview(connection, MAX_ROWS)
     except SoftwalltimeError as error:
         return TopDocument(status.to_json(), None, None, None, (), (), (), str(error))
 
@@ -117,8 +117,8 @@ def _document(status: "Status", settings: "Settings") -> TopDocument:
         return tuple(dict(zip(names, row, strict=True)) for row in rows)
 
     return TopDocument(
-        status.to_json(), found.running, found.waiting, found.overdue, named(OVERDUE_NAMES, found.most_overdue),
-        named(RECENT_NAMES, found.last_decisions), named(STARTS_NAMES, found.next_starts), "",
+        status.to_json(), jobs.running, jobs.waiting, jobs.overdue, named(OVERDUE_NAMES, jobs.most_overdue),
+        named(RECENT_NAMES, jobs.last_decisions), named(STARTS_NAMES, jobs.next_starts), "",
     )  # fmt: skip
 
 

@@ -113,12 +113,12 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
 
     :raises SourceError: if the log is too short.
     """
-    from softwalltime.measure.tuning.choice import WARM_UP, split_at
+    from softwalltime.measure.tuning.choice import WARM_UP_SHARE, split_at
     from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
-    from softwalltime.measure.tuning.site_weights import WARM_UP as TRAINED
+    from softwalltime.measure.tuning.site_weights import TRAINED_WARM_UP as TRAINED
 
     training = options.training.wanted
-    split = split_at(workload, options.split, TRAINED if training else WARM_UP)
+    split = split_at(workload, options.split, TRAINED if training else WARM_UP_SHARE)
     if split is None:
         raise SourceError(
             f"{' '.join(options.sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
@@ -206,7 +206,7 @@ def _simulated(
     calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
     ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
     candidates = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
-    named = {baseline.name: baseline.policy, **{one.name: one.policy for one in candidates}}
+    named = {baseline.name: baseline.policy, **{candidate.name: candidate.policy for candidate in candidates}}
     named[CHANCE] = chance_policy(baseline.policy)
     results, figures = simulate_candidates(recorded, candidates, simulation, progress_bar)
     metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}

@@ -133,16 +133,16 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     def simulate(recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
         return simulate_candidates(recorded, candidates, options, progress_bar)[1]
 
-    found = search_order(parts, baseline, limits, simulate)
+    search = search_order(parts, baseline, limits, simulate)
     # A part is too short to tell whether the simulation is like the machine.
     newest_jobs = whole.jobs.chosen(range(max(0, len(whole.jobs) - JOBS), len(whole.jobs)))
     likeness = measure_likeness(newest_jobs, whole.processors, baseline.policy)
-    found = replace(found, figures=replace(found.figures, likeness=likeness))
-    recommended = recommend_order(found, limits)
-    last = () if found.last is None else (found.last,)
+    search = replace(search, figures=replace(search.figures, likeness=likeness))
+    recommended = recommend_order(search, limits)
+    last = () if search.last is None else (search.last,)
     rows = [
         _tried(part, trial)
-        for part, trials in (("earlier", found.tried), ("middle", found.middle), ("last", last))
+        for part, trials in (("earlier", search.tried), ("middle", search.middle), ("last", last))
         for trial in trials
     ]
     chosen = recommended.waits.setting if recommended.waits is not None else None
@@ -155,15 +155,15 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
         limits=limits,
         orders=tuple(rows),
         formula=chosen.policy.formula if chosen is not None else None,
-        rule=rule_of_thumb(found.last.order, chosen) if chosen is not None and found.last is not None else None,
+        rule=rule_of_thumb(search.last.order, chosen) if chosen is not None and search.last is not None else None,
         advice=Advice.of(recommended),
     )
-    front = {trial.waits.setting.name for trial in found.front}
+    front = {trial.waits.setting.name for trial in search.front}
     text = partial(_print, label=given.selection.label(given.sources), front=front, seeds=len(given.seeds))
 
     def write(output: Output) -> None:
         if given.settings_file is not None:
-            line = write_plan(given.settings_file, recommended, found.figures)
+            line = write_plan(given.settings_file, recommended, search.figures)
             click.echo(line, err=output.form != "table")
 
     return Result(

@@ -92,9 +92,9 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
             f"switch it on with softwalltime policy set {options.file} --apply, or give the day with --change-date"
         )
-    found = verified(jobs, plan, since, users, promises, decisions)
-    found = replace(found, command=found.command.replace("PLAN", str(options.file)))
-    return Result(found, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(found)))
+    document = verified(jobs, plan, since, users, promises, decisions)
+    document = replace(document, command=document.command.replace("PLAN", str(options.file)))
+    return Result(document, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(document)))
 
 
 def _stored(
@@ -115,28 +115,28 @@ def _stored(
         return since, broken_since(connection, since), list(count_decisions(connection, since))
 
 
-def _rows(found: "VerifyDocument") -> Iterator[dict[str, Any]]:
-    if found.before is not None and found.after is not None:
+def _rows(document: "VerifyDocument") -> Iterator[dict[str, Any]]:
+    if document.before is not None and document.after is not None:
         yield {
-            "kind": "", "name": ALL, "jobs": found.after.jobs, "before": found.before.wait_mean,
-            "after": found.after.wait_mean, **prefixed("effect_", asdict(found.effect)),
-            "promised": found.promised.mean,
+            "kind": "", "name": ALL, "jobs": document.after.jobs, "before": document.before.wait_mean,
+            "after": document.after.wait_mean, **prefixed("effect_", asdict(document.effect)),
+            "promised": document.promised.mean,
         }  # fmt: skip
-    for one in found.classes:
-        yield {**asdict(one), **prefixed("effect_", asdict(one.effect))}
+    for job_class in document.classes:
+        yield {**asdict(job_class), **prefixed("effect_", asdict(job_class.effect))}
 
 
-def _text(output: Output, found: "VerifyDocument") -> None:
-    output.paragraph(found.sentence, _MEANINGS.get(found.verdict, ""))
-    for reason in found.reasons:
+def _text(output: Output, document: "VerifyDocument") -> None:
+    output.paragraph(document.sentence, _MEANINGS.get(document.verdict, ""))
+    for reason in document.reasons:
         output.paragraph(f"- {reason}", indent=2)
-    rows = list(_rows(found))
+    rows = list(_rows(document))
     if rows:
         output.line()
         output.table(TextTable.of(_TABLE, [_row(row) for row in rows]))
-    if found.command:
+    if document.command:
         output.line()
-        output.line(f"Next: {found.command}")
+        output.line(f"Next: {document.command}")
 
 
 def _row(row: dict[str, Any]) -> list[Cell | str]:

@@ -1,1 +1,1 @@
-"""Data, errors and settings that all rooms share; no I/O except files of settings, and files written as a whole."""
+"""Data, errors and settings shared by all packages; no I/O except settings files and atomic writes."""

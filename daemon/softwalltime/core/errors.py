@@ -1,4 +1,4 @@
-"""The errors of this package.  The message is for the person who must fix it.
+"""The errors of this package.  Messages are for the person who must fix them.
 
 Input causes no other exception.  A command prints the message in one line, without a traceback, and exits with
 ``exit_status``.
@@ -33,7 +33,7 @@ class SourceError(UsageError):
 
 
 class UnsuitableFileError(SourceError):
-    """A file is something else than a command reads; ``reason`` says what it is and what to do, without its name."""
+    """A file has an unsupported format; ``reason`` says which one and what to do, without the file's name."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -84,7 +84,7 @@ class RecordError(SoftwalltimeError):
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return a question for the known name that is most like a wrong one; empty if none is.
+    """Return a question with the known name most similar to a wrong one; empty if none is similar.
 
     >>> meant("percentil", ["percentile", "last2"]), meant("x", ["percentile"])
     ('is percentile meant?', '')

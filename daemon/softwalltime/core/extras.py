@@ -1,4 +1,4 @@
-"""Optional parts of the installation: which one contains a package that is missing."""
+"""Find the extra of the installation that contains a missing package."""
 
 from typing import Final
 

@@ -133,7 +133,7 @@ def printable(text: str, instead: str = "?") -> str:
 
 
 def csv_cell(text: str) -> str:
-    """Return a text for a cell of CSV that no spreadsheet takes for a formula and no terminal for a command.
+    """Return a text for CSV that spreadsheets do not evaluate as a formula, without terminal control characters.
 
     >>> csv_cell("=1+1"), csv_cell("-5"), csv_cell("a\\x1b[31m"), csv_cell("-")
     ("'=1+1", '-5', 'a\\\\x1b[31m', '-')

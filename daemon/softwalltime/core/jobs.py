@@ -1,4 +1,4 @@
-"""The data that everything else passes around: jobs as submitted, jobs as they ended, predictions.
+"""Data classes shared by all packages: submissions, completed jobs, predictions, decisions.
 
 All values are plain and final: seconds are ``int``, points in time are epoch seconds, sizes are bytes,
 a text that was not recorded is ``""``, a number that was not recorded is ``None``.  Whatever reads the outside
@@ -93,7 +93,7 @@ class CompletedJob:
 
     @property
     def scored(self) -> bool:
-        """Whether a prediction for this job can be judged: it ran, and there was a walltime to improve on."""
+        """Whether predictions for this job are scored: it ran and had a walltime."""
         return self.runtime > 0 and (self.submission.walltime or 0) > 0
 
 
@@ -166,8 +166,8 @@ For millions of jobs on their way from a log to the store, since a tuple is made
 OF_SUBMISSION = len(fields(Submission))
 """Number of the fields of a submission."""
 
-# A frozen dataclass sets each field through object.__setattr__, which takes four times as long as all the rest.  These
-# have the same fields and are not frozen; an object of theirs becomes a job once it is complete.
+# A frozen dataclass sets fields with object.__setattr__, which is slow.  These classes have the same fields and are not
+# frozen; the class of a complete object is then changed.
 _OpenSubmission = make_dataclass("_OpenSubmission", [field.name for field in fields(Submission)], slots=True)
 _OpenJob = make_dataclass("_OpenJob", [field.name for field in fields(CompletedJob)], slots=True)
 
@@ -220,7 +220,7 @@ def _of(data: Submission | CompletedJob) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class CurrentJob:
-    """A job that waits or runs: its submission with all alters since, and how far it has come.
+    """A waiting or running job: its submission with all later alters, and its progress.
 
     ``start`` is ``None`` while it waits; ``etime`` is ``None`` while it may not run yet, being held for instance.
     ``recorded_at`` is when it was queued, started or requeued by the record that says so; ``None``: it does not say.
@@ -236,7 +236,7 @@ class CurrentJob:
 
 
 UNSET = -1
-"""An :class:`Alter`'s value where the alter took away what the job had."""
+"""Value of an :class:`Alter` that removed the job's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,11 +267,11 @@ class Prediction(NamedTuple):
 
     @property
     def is_distribution(self) -> bool:
-        """Whether :meth:`quantile` and :attr:`mean` add to the one number."""
+        """Whether the prediction is a distribution and not a single number."""
         return len(self.sample) > 0
 
     def quantile(self, q: float) -> float:
-        """The runtime in seconds that the job keeps to with probability q; the one number if that is all there is."""
+        """Return the quantile q of the runtime in seconds; a single number is returned unchanged."""
         return quantile(self.sample, q) * self.scale if self.sample else self.seconds
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
@@ -280,7 +280,7 @@ class Prediction(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The expected runtime in seconds; the one number if that is all there is."""
+        """The expected runtime in seconds; a single number is returned unchanged."""
         return sum(self.sample) / len(self.sample) * self.scale if self.sample else self.seconds
 
     @property
@@ -294,7 +294,7 @@ make_prediction = partial(tuple.__new__, Prediction)
 
 
 class NoPrediction(NamedTuple):
-    """No prediction, the reason and the reason's values; usually too little is known of the user.
+    """No prediction: the reason and its values; usually the user has too few completed jobs.
 
     A predictor of another package whose reason is not in :class:`Reason` gives ``Reason.OTHER`` and its own sentence.
     """
@@ -308,21 +308,21 @@ class NoPrediction(NamedTuple):
 
     @property
     def missing(self) -> int | None:
-        """How many more completed jobs a prediction needs, at least; ``None`` where the reason is another one."""
+        """Minimum number of further completed jobs that a prediction needs; ``None``: another reason."""
         return missing_jobs(self.reason, self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """The prediction for one request of the hook, the answer, and the reason; stored as one row.
+    """A decision as stored: prediction for a request of the hook, response, and reason.
 
     ``at`` is when (epoch seconds), ``event`` PBS's event.  ``predicted`` is the predictor's bare number in seconds,
     ``soft_walltime`` what the policy made of it.  ``action`` is ``set`` (the response sets it), ``late`` (the
     hook was gone when the answer was sent), ``shadow`` (it would have been set) or ``none``.  ``took`` is how long the
-    answer took in microseconds.  Of the hook's side is known what it says of the time before: ``timeouts`` in a row,
-    and how many microseconds its last answered exchange took.  ``reason`` says why as a code, ``basis`` as a sentence.
-    ``had`` is the soft walltime in seconds that the job had when it was asked about, 0 for none, ``None`` if not known:
-    at its start it is what PBS planned with while it waited.  ``ordering`` is the value for ``job_sort_formula`` in
+    answer took in microseconds.  The hook reports its consecutive ``timeouts`` before, and the microseconds of its last
+    answered exchange.  ``reason`` is the reason as a code, ``basis`` as a sentence.
+    ``had`` is the job's soft walltime in seconds at the request, 0 for none, ``None`` if not known: at the start it is
+    the value with which PBS planned the waiting job.  ``ordering`` is the value for ``job_sort_formula`` in
     seconds, ``None`` where the policy has none.
     """
 
@@ -345,7 +345,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionDecisions:
-    """The decisions on one user's submissions of one day that are alike.
+    """Count of equal decisions on one user's submissions of one day.
 
     ``day`` is its midnight UTC in epoch seconds.  ``ordered``: they have a value for ``job_sort_formula``.
     """

@@ -1,4 +1,4 @@
-"""/etc/pbs.conf, the file that says where PBS is installed."""
+"""Read /etc/pbs.conf, which has the location of PBS's installation."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ USUAL = Path("/opt/pbs")
 
 
 def conf_file() -> Path:
-    """Return the file that PBS's commands and library read: $PBS_CONF_FILE, or /etc/pbs.conf."""
+    """Return the path of PBS's configuration file: $PBS_CONF_FILE, or /etc/pbs.conf."""
     return Path(os.environ.get("PBS_CONF_FILE") or CONF)
 
 

@@ -1,4 +1,4 @@
-"""Promises: the starts that the scheduler estimates for its top jobs, and what became of them.
+"""Promises: the starts that the scheduler estimates for its top jobs, and their outcomes.
 
 A job's promise is the start that the scheduler gave it when it first became a top job, as its next cycle corrects it.
 It counts as long as the job waits: a job that is held, deleted or requeued has none any more.
@@ -12,15 +12,15 @@ FORESEEN_S = 366 * 86400
 
 
 def is_foreseen(start: int, now: int) -> bool:
-    """Whether a planned start can be promised, both in epoch seconds.
+    """Return whether a planned start counts as a promise; both times in epoch seconds.
 
-    PBS plans a running job without a walltime for five years.  A start after its end says only that nobody knows.
+    PBS plans running jobs without walltime for five years, so later starts mean "unknown".
     """
     return start - now <= FORESEEN_S
 
 
 class Outcome(StrEnum):
-    """What became of a promise.  The values are stored and never change."""
+    """Outcome of a promise.  The values are stored and never change."""
 
     OPEN = "open"
     """The job waits."""
@@ -51,7 +51,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class LatestStart:
-    """By when a waiting job should start (``latest``), set at ``set_at``; both in epoch seconds.
+    """Latest start of a waiting job (``latest``), set at ``set_at``; both in epoch seconds.
 
     ``terms`` is a digest of the job's attributes at that time; empty once they have changed.
     """

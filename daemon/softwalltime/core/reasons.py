@@ -7,7 +7,7 @@ class Reason(StrEnum):
     """Reason of a decision. The values are stored and never change."""
 
     PREDICTED = "predicted"
-    """A soft walltime follows from a prediction; the prediction says what it rests on."""
+    """The soft walltime is from a prediction, which has its own basis."""
     NOT_BELOW_WALLTIME = "not_below_walltime"
     """There is a prediction, but the soft walltime would not be below the walltime."""
     NO_WALLTIME = "no_walltime"
@@ -61,7 +61,7 @@ def sentence(reason: Reason, values: tuple[object, ...] = ()) -> str:
 
 
 def missing_jobs(reason: Reason, values: tuple[object, ...] = ()) -> int | None:
-    """Return how many more completed jobs a prediction needs, at least; ``None`` where jobs are not what is missing.
+    """Return the minimum number of further completed jobs that a prediction needs; ``None``: another reason.
 
     >>> missing_jobs(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)), missing_jobs(Reason.NO_WALLTIME)
     (7, None)

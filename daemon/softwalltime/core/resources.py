@@ -1,4 +1,4 @@
-"""Where files outside the package are: deploy/, hooks/, migrations/, sql/, in the wheel or at the checkout's root."""
+"""Locate files outside the package (deploy/, hooks/, migrations/, sql/), in the wheel or in the checkout."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ _PREFIX = "SOFTWALLTIME_"
 
 
 ACCOUNT = "softwalltime"
-"""The daemon's user, where no socket names another."""
+"""Default user of the daemon, unless its socket has another owner."""
 
 
 def user_file() -> Path:
@@ -156,7 +156,7 @@ def settings_files(config: Path | None = None) -> list[Path]:
         config = Path(named)
     if config is not None:
         return [config]
-    # Skip a missing file and one that only the daemon can read: it may contain a password.
+    # Skip missing files, and files that only the daemon can read because of passwords.
     files = (user_file(), SYSTEM_FILE)
     return [file for file in files if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file))]
 
@@ -186,7 +186,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise UsageError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
         raise UsageError(f"settings file {file}: not TOML: nested too deeply") from error
-    # tomllib raises a bare ValueError for a number of more than 4,300 digits.
+    # ValueError: tomllib raises it for numbers of more than 4,300 digits.
     except ValueError as error:
         raise UsageError(f"settings file {file}: not TOML: {error}") from error
     for key in contents:

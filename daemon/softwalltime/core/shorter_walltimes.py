@@ -1,4 +1,4 @@
-"""The shorter walltime that would have been enough for past jobs with one walltime, if there is one."""
+"""Suggest a shorter walltime from past jobs with the same walltime."""
 
 import math
 from collections.abc import Sequence
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from softwalltime.core.formatting import DAY, HOUR, MINUTE
 
-LEAST_JOBS = 20
-"""Jobs with one walltime that a user needs for advice about it."""
+MIN_JOBS = 20
+"""Minimum number of a user's jobs with the same walltime for a suggestion."""
 QUANTILE, MARGIN = 0.99, 1.2
 """The suggestion is this quantile of the runtimes, times this margin, rounded up to a usual walltime."""
-MOST = 0.75
-"""Share of the walltime up to which a suggestion is worth giving."""
+MAX_WALLTIME_SHARE = 0.75
+"""Maximum suggestion as a share of the walltime."""
 FITS = "fits"
 """Reason for no suggestion: the jobs need most of the walltime."""
-MOST_KILLED = 0.02
-"""Share of the newer half of the jobs that may run longer than a suggestion made from the older half."""
+MAX_KILLED_SHARE = 0.02
+"""Maximum share of the newer half of the jobs that outlive a suggestion made from the older half."""
 USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) + tuple(
     hours * HOUR for hours in (2, 3, 4, 6, 8, 12, 18, 24, 36, 48)
 )
@@ -24,10 +24,10 @@ USUAL = tuple(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45, 60, 90)) +
 
 @dataclass(frozen=True, slots=True)
 class ShorterWalltime:
-    """What can be suggested in place of a walltime.
+    """Suggestion for a walltime.
 
-    ``seconds`` is ``None`` where nothing is, with the ``reason``.  ``killed`` is the share of the newer half of the
-    jobs that ran longer than a suggestion made from the older half.
+    ``seconds`` is ``None`` without a suggestion, with the ``reason``.  ``killed`` is the share of the newer half of the
+    jobs that outlive a suggestion made from the older half.
     """
 
     seconds: int | None
@@ -42,16 +42,16 @@ def shorter_walltime(walltime: int, runtimes: Sequence[int]) -> ShorterWalltime:
     :param runtimes: of the jobs with this walltime, in seconds, in order of submission.
     """
     jobs = len(runtimes)
-    if jobs < LEAST_JOBS:
-        return ShorterWalltime(None, f"fewer than {LEAST_JOBS} jobs")
-    found = suggest(runtimes)
-    if found > MOST * walltime:
+    if jobs < MIN_JOBS:
+        return ShorterWalltime(None, f"fewer than {MIN_JOBS} jobs")
+    suggested = suggest(runtimes)
+    if suggested > MAX_WALLTIME_SHARE * walltime:
         return ShorterWalltime(None, FITS)
     older, newer = suggest(runtimes[: jobs // 2]), runtimes[jobs // 2 :]
     killed = sum(runtime > older for runtime in newer) / len(newer)
-    if killed > MOST_KILLED:
+    if killed > MAX_KILLED_SHARE:
         return ShorterWalltime(None, "runtimes change too much", killed)
-    return ShorterWalltime(found, "", killed)
+    return ShorterWalltime(suggested, "", killed)
 
 
 def suggest(runtimes: Sequence[int]) -> int:

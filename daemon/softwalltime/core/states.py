@@ -1,10 +1,10 @@
-"""How a job ended, by what PBS recorded of it."""
+"""Derive the end state of a job from its PBS record."""
 
 from enum import StrEnum
 
 
 class State(StrEnum):
-    """How a job ended; whether its runtime is a fact about it or only a lower bound follows from this."""
+    """End state of a job, which determines whether its runtime is exact or a lower bound (censored)."""
 
     FINISHED = "finished"
     """Its script ended with status 0."""
@@ -13,7 +13,7 @@ class State(StrEnum):
     WALLTIME_EXCEEDED = "walltime exceeded"
     """Killed at its walltime: it would have run longer."""
     LIMIT_EXCEEDED = "limit exceeded"
-    """Killed for what it used of something else: memory, processor time, processors."""
+    """Killed for exceeding another limit: memory, processor time, processors."""
     DELETED = "deleted"
     """Killed while it ran, by its user, a manager or a hook."""
     RERUN = "rerun"
@@ -37,8 +37,8 @@ TEACHING = frozenset(
         State.UNKNOWN,
     }
 )
-"""States whose jobs teach a predictor unless the site says otherwise: the runtime is a fact, or a lower bound of what
-it would have been.  Predictors do not learn from an interrupted run: the run that completes is enough."""
+"""Default end states of jobs from which predictors learn: the runtime is exact or a lower bound.  Interrupted runs are
+excluded, because the run that completes is learnt."""
 
 # JOB_EXEC_* in OpenPBS's src/include/job.h, as documented in PBS's Administrator's Guide, "Job Exit Status Codes".
 _BY_CODE = {
@@ -52,13 +52,13 @@ _BY_CODE = {
 }
 _SIGNALLED = 256
 _SIGKILL, _SIGTERM = 9, 15
-# How a kill at the walltime is recorded: by its own code, in older versions by the signals that did it, and by TORQUE,
-# whose JOB_EXEC_OVERLIMIT_WT is -11, as what is a rerun to PBS.
+# Exit statuses of a kill at the walltime: its own code, in older versions the signals, and TORQUE's
+# JOB_EXEC_OVERLIMIT_WT (-11), which is a rerun in PBS.
 _MAYBE_WALLTIME = frozenset({_SIGNALLED + _SIGKILL, _SIGNALLED + _SIGTERM, -11})
 
 
 def state_of(exit_status: int | None, runtime: int, walltime: int | None, start: int | None) -> State:
-    """The state of a job with this Exit_status.
+    """Return the end state of a job with this Exit_status.
 
     :param runtime: how long it ran, seconds; ``walltime`` was its limit, ``start`` when it started, if it ever did.
     """
@@ -70,5 +70,5 @@ def state_of(exit_status: int | None, runtime: int, walltime: int | None, start:
         if walltime and runtime >= walltime:
             return State.WALLTIME_EXCEEDED
         return State.RERUN if exit_status < 0 else State.DELETED
-    # An exit status below 0 without a name in PBS does not come from the job's script.
+    # Unknown negative exit statuses do not come from the job's script.
     return _BY_CODE.get(exit_status) or (State.FAILED if exit_status > 0 else State.UNKNOWN)

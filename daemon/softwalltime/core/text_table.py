@@ -1,4 +1,4 @@
-"""Tables of text: aligned Markdown, which people and scripts can read, and what a terminal needs to fit them.
+"""Text tables: aligned Markdown, and layout hints for terminals.
 
 rich would add 14 MB (with pygments) to every installation.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Meaning = Literal["", "good", "bad", "warning", "faint", "strong"]
-"""What a text means; a terminal shows it by colour."""
+"""Meaning of a text; terminals show it by colour."""
 
 
 class TextColumn(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is wrong with a value of the settings: pydantic's errors in the words of all commands."""
+"""Convert pydantic's validation errors of settings to messages."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args
@@ -40,12 +40,12 @@ def problems(error: ValidationError, model: type[BaseModel], secret: str | None 
 
 
 def plain(message: str) -> str:
-    """Return a message of pydantic without its words about types."""
+    """Return pydantic's message without its prefix about types."""
     return message.removeprefix("Value error, ").removeprefix("Input ").replace(" for <class 'pathlib.Path'>", "")
 
 
 def hint(key: str, known: Iterable[str]) -> str:
-    """Return which of the known keys may be meant, else all of them."""
+    """Return similar known keys, else all of them."""
     known = list(known)
     return meant(key, known) or f"there are {', '.join(known)}"
 

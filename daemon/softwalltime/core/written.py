@@ -1,4 +1,4 @@
-"""Write files as a whole: under another name first, so an interrupted command leaves the earlier file as it was."""
+"""Write files atomically: to a temporary file that is then renamed."""
 
 import csv
 import io
@@ -15,10 +15,10 @@ from softwalltime.core.formatting import csv_cell
 
 @contextmanager
 def replaced(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a file to write to; at the end it replaces the one at ``path``, after an error it is removed.
+    """Yield a temporary file that replaces ``path`` at the end; after an error it is removed.
 
-    The other name cannot be guessed, and the file must not exist: in a folder of another user there may be links that
-    lead anywhere.  Root does not follow such a link at ``path`` either.
+    Its name is random and it is created exclusively, because a folder of another user may have malicious links.  Root
+    does not follow a link at ``path`` either.
 
     :param mode: of the new file, before the umask.
     :raises SourceError: if the file cannot be written.
@@ -71,7 +71,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 def require_folder(file: Path) -> None:
-    """Refuse a file in whose folder nothing can be written, before minutes of work.
+    """Raise an error if the file's folder is not writable, before minutes of work.
 
     :raises SourceError: names the file.
     """

@@ -1,1 +1,1 @@
-"""Installation of the hook in PBS, and the checks of ``doctor``."""
+"""Install the hook in PBS, and run the checks of ``doctor``."""

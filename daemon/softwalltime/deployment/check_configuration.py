@@ -30,7 +30,7 @@ PREFIX = "SOFTWALLTIME_"
 TABLES: Mapping[str, type[BaseModel]] = {"policy": SitePolicy, "live": LiveOptions, "starts": StartOptions}
 """Models of the settings' tables."""
 _VARIABLES = {"CONFIG", "COMPLETE"}
-"""Variables that are no settings."""
+"""Environment variables with the prefix that are not settings."""
 _DSN = "dsn"
 DEFAULT = "default"
 _MISSING = object()
@@ -74,9 +74,9 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
 
 
 def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
-    """Yield the error that guard or slack cannot act with these settings files, which are read together.
+    """Yield an error if guard or slack has no effect with these settings files, which are merged.
 
-    :param files: in order of precedence; nothing is checked where one has another error.
+    :param files: in order of precedence; not checked if one has another error.
     """
     tables: dict[str, dict[str, Any]] = {"policy": {}, "live": {}}
     place = ""
@@ -108,7 +108,7 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[C
                     if path[:1] == (known[variable],):
                         yield ConfigProblem("environment", None, variable, reason)
             continue
-        # Without the prefix, which would make all of them alike.
+        # Compare without the prefix, which would make all names similar.
         name = variable.removeprefix(PREFIX)
         near = get_close_matches(name.lower(), Settings.model_fields, n=1)
         # SOFTWALLTIME_TEST_... are for the project's own tests.
@@ -162,7 +162,7 @@ def _line(message: str) -> int | None:
 
 
 def line_of(lines: dict[Place, int], path: Place) -> int | None:
-    """Return the line of a value, else of the first one within it, else of the nearest one around it."""
+    """Return the line of a value, else of its first child, else of its nearest parent."""
     if path in lines or not path:
         return lines.get(path)
     within = (line for other, line in lines.items() if other[: len(path)] == path)
@@ -172,7 +172,7 @@ def line_of(lines: dict[Place, int], path: Place) -> int | None:
 def toml_lines(text: str) -> dict[Place, int]:
     """Return the line, from 1, of each table and key of a valid TOML document that begins a line.
 
-    tomllib and tomlkit do not tell it.
+    tomllib and tomlkit do not provide line numbers.
     """
     found: dict[Place, int] = {}
     tables: dict[Place, int] = {}
@@ -244,7 +244,7 @@ class _Sources:
         self._files = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}
 
     def of(self, path: Place) -> str:
-        """Return where the value with this path is given; ``default`` if nowhere."""
+        """Return the source of the value with this path; ``default`` if it is not set."""
         if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
             return variable
         for file, (values, lines) in self._files.items():
@@ -284,13 +284,13 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
 
 
 def _shown(name: str, value: Any) -> Any:
-    """Return a value as JSON has it, without passwords."""
+    """Return a value as JSON, without passwords."""
     if name == "dsn" and value is not None:
         return _without_password(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, tuple | list):
-        return [_shown("", each) for each in value]
+        return [_shown("", item) for item in value]
     return str(value) if isinstance(value, Path) else value
 
 

@@ -1,4 +1,4 @@
-"""Checks of the hook that PBS has."""
+"""Checks of the hook in PBS."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from softwalltime.deployment.sched_config import switched
 
 _INSTALL = "softwalltime install --apply"
 INSTALL = f"root on the PBS server's host: {_INSTALL}"
-SLOW = 10.0
+CHECK_TIMEOUT_S = 10.0
 """Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
 
 
@@ -24,16 +24,16 @@ def check_hook(
     """Return the findings about the hook, and its effective configuration, if it has one.
 
     :param hooks: all hooks of PBS.
-    :param supported: those of our events that PBS has.
+    :param supported: the hook's events that this PBS supports.
     :param socket: the daemon's socket, by its settings.
     """
     if hook is None:
         return [problem("hook", f"PBS has no hook called {NAME}", INSTALL)], None
     values = configuration_of(hook) if hook.configuration else {}
-    found = [*_script(hook), *_configuration(values, socket)]
+    findings = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
-        found += [*_events(hook, supported, values), *_alarm(hook, values)]
-    return [*found, *_order(hook, hooks)], None if values is None else configuration.effective(values)
+        findings += [*_events(hook, supported, values), *_alarm(hook, values)]
+    return [*findings, *_order(hook, hooks)], None if values is None else configuration.effective(values)
 
 
 def _script(hook: Hook) -> Iterator[Finding]:
@@ -77,17 +77,17 @@ def check_transport(name: str) -> Finding:
     if not name:
         return problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
     try:
-        found = call_in_subprocess(lambda: _wrong_in(Path(name)), SLOW)
+        wrong = call_in_subprocess(lambda: _wrong_in(Path(name)), CHECK_TIMEOUT_S)
     except SubprocessError as error:
         return problem(check, f"{name}: {error}", INSTALL)
-    if found is not None:
-        return problem(check, found[0], found[1])
+    if wrong is not None:
+        return problem(check, wrong[0], wrong[1])
     return ok(check, f"{name} has this version, and only root can change it")
 
 
 def _wrong_in(file: Path) -> list[str] | None:
-    if (found := file_writable_by_others(file)) is not None:
-        return [f"{found.path} {found.reason}, and the hook runs it as root", f"root: {found.remedy}"]
+    if (risk := file_writable_by_others(file)) is not None:
+        return [f"{risk.path} {risk.reason}, and the hook runs it as root", f"root: {risk.remedy}"]
     if file.read_text(encoding="utf-8") != transport():
         return [f"{file} has another version, or was altered", INSTALL]
     return None
@@ -99,11 +99,11 @@ def check_folder(name: str) -> Finding:
     if not name:
         return problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
     try:
-        found = call_in_subprocess(lambda: writable_by_others_below(Path(name)), SLOW)
+        risk = call_in_subprocess(lambda: writable_by_others_below(Path(name)), CHECK_TIMEOUT_S)
     except SubprocessError as error:
         return problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
-    if found is not None:
-        path, reason, remedy = found
+    if risk is not None:
+        path, reason, remedy = risk
         return problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
     return ok(check, f"only root can change {name}")
 
@@ -140,11 +140,11 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
     own = int(hook.attributes.get("order", "0") or 0)
     later = [
         name
-        for (_, name), found in hooks.items()
+        for (_, name), other in hooks.items()
         if name != NAME
-        and found.get("enabled").lower() == "true"
-        and {"queuejob", "modifyjob", "postqueuejob"} & set(found.parts("event")) & hook.events
-        and int(found.get("order", "0") or 0) >= own
+        and other.get("enabled").lower() == "true"
+        and {"queuejob", "modifyjob", "postqueuejob"} & set(other.parts("event")) & hook.events
+        and int(other.get("order", "0") or 0) >= own
     ]
     if later:
         text = f"{', '.join(sorted(later))} run after it and may change the job that the prediction is based on"
@@ -154,7 +154,7 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
 
 
 def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Iterator[Finding]:
-    """Check whether there are top jobs: soft walltimes work in the calendar of top jobs and nowhere else.
+    """Check whether the scheduler plans top jobs: it uses soft walltimes only for their calendar.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
     """
@@ -186,7 +186,7 @@ def _depth(server: QmgrObjects) -> Iterator[Finding]:
     if attributes.get("scheduling", "True").lower() == "false":
         yield warning("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
     depth = attributes.get("backfill_depth")
-    off = [name for (kind, name), found in server.items() if kind == "queue" and found.get("backfill_depth") == "0"]
+    off = [name for (kind, name), queue in server.items() if kind == "queue" and queue.get("backfill_depth") == "0"]
     if depth == "0":
         yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
     elif off:
@@ -204,14 +204,13 @@ def _depth(server: QmgrObjects) -> Iterator[Finding]:
 def check_queues(server: QmgrObjects) -> Iterator[Finding]:
     """Check for queues that accept jobs by walltime, and for queues without a default walltime.
 
-    A job stays in the queue that its walltime led to, however short its soft walltime is (Chlumsky and Klusacek 2022,
-    section 3.3).
+    A job is routed to its queue by its walltime, not by its soft walltime (Chlumsky and Klusacek 2022, section 3.3).
     """
-    queues = {name: found for (kind, name), found in server.items() if kind == "queue"}
+    queues = {name: queue for (kind, name), queue in server.items() if kind == "queue"}
     limited = [
         name
-        for name, found in queues.items()
-        if any(found.get(f"resources_{end}.walltime") for end in ("min", "max")) and found.get("queue_type")[:1] != "R"
+        for name, queue in queues.items()
+        if any(queue.get(f"resources_{end}.walltime") for end in ("min", "max")) and queue.get("queue_type")[:1] != "R"
     ]
     if limited:
         yield advice(
@@ -227,8 +226,8 @@ def check_queues(server: QmgrObjects) -> Iterator[Finding]:
     everywhere = any(server.get(("server", ""), QmgrObject()).get(source) for source in sources)
     without = [
         name
-        for name, found in queues.items()
-        if found.get("queue_type")[:1] == "E" and not everywhere and not any(found.get(source) for source in sources)
+        for name, queue in queues.items()
+        if queue.get("queue_type")[:1] == "E" and not everywhere and not any(queue.get(source) for source in sources)
     ]
     if without:
         yield advice(

@@ -17,14 +17,14 @@ from softwalltime.service.status import OK, Status
 from softwalltime.service.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
-BEHIND = 60.0
-"""Lag of the accounting log that is reported, in seconds."""
+MAX_LAG_S = 60.0
+"""Lag of the accounting log in seconds above which it is reported."""
 CLOCKS = 2.0
-"""Seconds by which clocks may differ; predictors with a window depend on the time."""
+"""Maximum difference between clocks in seconds; predictors with a window depend on the time."""
 MUCH = 10_000_000
-"""Bytes of a growing log that may be unread: seconds of work."""
+"""Maximum unread bytes of a growing log: seconds of work."""
 DAY = 86400
-OLD = 3600
+STALE_AFTER_S = 3600
 """Seconds after which the newest forecast is old."""
 LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
 
@@ -46,9 +46,9 @@ def check_socket(socket: Path) -> Finding:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
-    if (found := writable_by_others(socket.parent, (0, owner))) is not None:
-        text = f"{found.path} {found.reason}, who could replace the socket"
-        return problem(check, text, f"root: {found.remedy}")
+    if (own_jobs := writable_by_others(socket.parent, (0, owner))) is not None:
+        text = f"{own_jobs.path} {own_jobs.reason}, who could replace the socket"
+        return problem(check, text, f"root: {own_jobs.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
         return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
@@ -103,7 +103,7 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
         yield problem("accounting log", status.accounting, act)
-    elif status.behind_seconds > BEHIND:
+    elif status.behind_seconds > MAX_LAG_S:
         text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
         yield warning("accounting log", text, "wait while it loads the history; else journalctl -u softwalltime")
     if status.from_the_future:
@@ -180,16 +180,16 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
         yield ok(check, f"{logs.path} is empty")
         return
     positions = store.of_log(logs)
-    behind = logs.size - max((each.offset for each in positions), default=0)
+    behind = logs.size - max((position.offset for position in positions), default=0)
     if not positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
-    elif behind > MUCH or (behind > 0 and now - logs.written > BEHIND):
+    elif behind > MUCH or (behind > 0 and now - logs.written > MAX_LAG_S):
         yield problem(check, f"{behind:,} bytes of {logs.path} are not stored yet", "journalctl -u softwalltime")
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
-    # A log has no server as long as it has no job.
-    if len(servers := sorted({each.server for each in positions if each.server})) > 1:
+    # The server of a log without jobs is unknown.
+    if len(servers := sorted({position.server for position in positions if position.server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 
@@ -205,22 +205,22 @@ def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> It
 
 
 def check_users(socket: Path = SOCKET) -> Iterator[Finding]:
-    """Ask as this user; yield nothing where the site does not offer it."""
+    """Check softwalltime me as this user; yield nothing if the site does not offer it."""
     check = "softwalltime me"
     if not socket.is_socket():
         return
     try:
-        found = ask_own_jobs(socket)
+        own_jobs = ask_own_jobs(socket)
     except NoOwnJobsError as error:
         yield problem(check, str(error), LOG)
         return
-    made = max((forecast.forecast_at for forecast in found.forecasts), default=None)
-    if found.problem:
-        yield problem(check, found.problem, LOG)
+    made = max((forecast.forecast_at for forecast in own_jobs.forecasts), default=None)
+    if own_jobs.problem:
+        yield problem(check, own_jobs.problem, LOG)
     elif made is None:
         text = "answers, without expected starts and ends: there is no forecast"
         yield warning(check, text, "root: switch on [starts], see deploy/STARTS.md; else wait for the first job")
-    elif time.time() - made > OLD:
+    elif time.time() - made > STALE_AFTER_S:
         text = f"answers with forecasts that are {(time.time() - made) / 3600:.1f} hours old"
         yield warning(check, text, "root: softwalltime status says why the daemon makes none")
     else:

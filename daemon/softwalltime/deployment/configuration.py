@@ -1,4 +1,4 @@
-"""The hook's configuration: the default, the administrator's changes, and invalid values."""
+"""The hook's configuration: defaults, the administrator's changes, and invalid values."""
 
 import json
 import re
@@ -21,7 +21,7 @@ _BUILT_IN = re.compile(
     "(soft_|min_|max_)?walltime|p?cput|p?v?mem|ncpus|nodes|nodect|ngpus|select|place|host|vnode|nice|file|arch"
     "|software|site"
 )
-"""Resources with a meaning in PBS, which cannot hold the ordering value."""
+"""Resources that PBS uses itself, which cannot hold the ordering value."""
 _REMEDY = "correct it, or move it away to start with the defaults"
 
 
@@ -57,7 +57,7 @@ def merged(own: Values, defaults: Values) -> Values:
 
 
 def differences(before: Values, after: Values, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each key with another value, and the change as text."""
+    """Yield each changed key, and the change as text."""
     for key in {**before, **after}:
         old, new, name = before.get(key), after.get(key), prefix + key
         if isinstance(old, dict) and isinstance(new, dict):

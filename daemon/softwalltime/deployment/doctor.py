@@ -50,7 +50,7 @@ class Doctor:
     resource: str = preset_setup.RESOURCE
     """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
-    """Why the settings are unknown."""
+    """Why the settings could not be read."""
 
     def examine(self) -> Iterator[Finding]:
         """Yield the findings; each takes seconds at most, and none raises."""
@@ -83,9 +83,9 @@ class Doctor:
             yield skipped("settings", self.unknown)
             return settings
         owners = {0, os.geteuid(), *(account.pw_uid for account in pwd.getpwall() if account.pw_name == ACCOUNT)}
-        if (found := settings_writable_by_others(self.config, owners)) is not None:
-            text = f"{found.path} {found.reason}; serve refuses such settings where it runs as root"
-            yield problem("settings", text, f"root: {found.remedy}")
+        if (current := settings_writable_by_others(self.config, owners)) is not None:
+            text = f"{current.path} {current.reason}; serve refuses such settings where it runs as root"
+            yield problem("settings", text, f"root: {current.remedy}")
         try:
             policy, live = read_policy(settings.policy, settings.live)
             self.policy = policy if settings.policy else None
@@ -126,20 +126,20 @@ class Doctor:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
         needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
         try:
-            found = read_settings(pbs) if needs else None
+            current = read_settings(pbs) if needs else None
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
-            found = None
+            current = None
         general = check_scheduler(server, sched_configs(pbs))
-        if found is None:
+        if current is None:
             yield from general
             return
         on = self.policy is None or self.policy.mode == "on"
-        specific = list(preset_setup.check_setup(preset, needs, found, on=on, setup=setup))
+        specific = list(preset_setup.check_setup(preset, needs, current, on=on, setup=setup))
         verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
         for finding in general:
             verdict = verdicts.get(finding.check.replace("_", " "), "")
-            # Where the requirement is met, what is to be done is about something else, such as the depth of a queue.
+            # The requirement is met; the action concerns something else, such as the depth of a queue.
             if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
                 yield finding
         yield from specific
@@ -153,7 +153,7 @@ class Doctor:
             present = hooks.installed(pbs)
             supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
         except HooksHiddenError:
-            # As on the passive one of two failover servers.
+            # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
             yield skipped("manager rights", text)
             return
@@ -188,13 +188,13 @@ class Doctor:
         if settings.dsn is not None:
             store = _or_why(lambda: probes.probe_store(settings, service_user(settings)))
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
-            # The daemon has reported it already.
+            # The check of the daemon has reported it.
             store = replace(store, retention="")
         yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
 
     def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-        """Predict a job of the user whose job was stored last, which the daemon should have learnt."""
+        """Test a prediction for the user of the last stored job, which the daemon should have learnt."""
         job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
         if isinstance(store, StoreProbe) and store.user:
             job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}

@@ -1,4 +1,4 @@
-"""Results of checks, and who must fix what they find."""
+"""Results of checks, with severity and remedy."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -36,7 +36,7 @@ class ConfigProblem:
     text: str
     """What is wrong."""
     severity: Literal["error", "note"] = "error"
-    """A note is no error: the value has no effect."""
+    """error, or note: the value has no effect."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line is not None else self.file

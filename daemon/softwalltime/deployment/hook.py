@@ -1,4 +1,4 @@
-"""The hook in PBS, and the hook of this version."""
+"""Plan the installation of this version's hook in PBS."""
 
 import os
 import re
@@ -57,7 +57,7 @@ class Hook:
 
     @property
     def complete(self) -> bool:
-        """Whether an installation got as far as the script."""
+        """Return whether the hook's script was imported."""
         return bool(self.script.strip())
 
     @property
@@ -84,7 +84,7 @@ def installed(pbs: Qmgr) -> Hook | None:
 
 
 def supported(pbs: Qmgr) -> frozenset[str]:
-    """Return those of our events that this PBS has; the hook must exist, and stays unchanged.
+    """Return the hook's events that this PBS supports; the hook must exist and is not changed.
 
     When qmgr gets an unknown event it names all events; PBS rolls the request back.
     """
@@ -99,7 +99,7 @@ def supported(pbs: Qmgr) -> frozenset[str]:
 
 
 def expected(version: str) -> frozenset[str]:
-    """Return those of our events that a PBS of this version should have.
+    """Return the hook's events that a PBS of this version should support.
 
     postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
     """
@@ -124,8 +124,7 @@ def transport() -> str:
 def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
     """Return the configuration for the hook: the administrator's, with the socket of the daemon.
 
-    With the transport postgres it names the file of the transport.  It does not need the events that PBS has: the hook
-    finds out.
+    With the transport postgres it names the transport's file.
 
     :raises UsageError: names the invalid values.
     """
@@ -138,7 +137,7 @@ def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
 
 
 def alarm_for(values: Values) -> int:
-    """Return the seconds for PBS's alarm: never before the hook's own deadline."""
+    """Return PBS's alarm in seconds, which is longer than the hook's deadline."""
     return max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
 
 
@@ -148,7 +147,7 @@ def make_plan(
 ) -> InstallationPlan:  # fmt: skip
     """Return the plan that gives PBS the hook of this version with the administrator's configuration.
 
-    That is the one in the folder, else the one in PBS, else the default.
+    The configuration is that in the folder, else that in PBS, else the default.
 
     :param supported: events that PBS has.
     :param own: the configuration in the folder.
@@ -183,7 +182,7 @@ def make_plan(
 def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
     if present is None:
         yield Step(f"create hook {NAME}", "PBS does not have it")
-        # Users submit jobs at the same time.
+        # In this order, because users submit jobs at the same time.
         yield Step(f"set hook {NAME} enabled = false", "until it is complete")
     if there != values:
         yield Step(

@@ -57,8 +57,8 @@ def write(plan: InstallationPlan, folder: Path, *, do: bool = True) -> list[Path
 
 
 def _replace(file: Path, content: str) -> None:
-    """Write beside the file and rename: no reader gets half a file, and no symbolic link is followed."""
-    # A name of its own: another command may write the same file at the same moment.
+    """Write a temporary file and rename it: atomic, and without following symbolic links."""
+    # A unique name: another command may write the same file concurrently.
     with tempfile.NamedTemporaryFile(
         "w", dir=file.parent, prefix=_unfinished(file), encoding="utf-8", delete=False
     ) as stream:
@@ -111,7 +111,7 @@ def _current(file: Path, content: str) -> bool:
 
 @contextmanager
 def _named_failure(path: Path, what: str = "") -> Iterator[None]:
-    """Name in the error the file that the system refused, else ``path``, and say who can do what."""
+    """Translate OSError to an error that names the refused file, else ``path``, and the remedy."""
     try:
         yield
     except OSError as error:
@@ -134,7 +134,7 @@ def _closed(file: Path, mode: int) -> bool:
 
 
 def _unfinished(file: Path) -> str:
-    """Return how the names begin that a file has while it is written."""
+    """Return the prefix of a file's temporary names."""
     return f".{file.name}.new"
 
 
@@ -158,7 +158,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return those of our files that exist, also half written ones and dangling links."""
+    """Return the existing files of the hook, temporary files and dangling links included."""
     # Earlier versions wrote statements for qmgr too.
     files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, "softwalltime.qmgr")]
     try:

@@ -1,4 +1,4 @@
-"""What live values need beside their settings: the agent, which talks to PBS, and the manager right of its account."""
+"""Set up live values: the agent's socket, and manager privilege for its account."""
 
 import getpass
 from collections.abc import Collection, Iterator
@@ -12,11 +12,11 @@ from softwalltime.service.live.live_options import LiveOptions
 
 UNIT: Final = "softwalltime-live.socket"
 SOCKET = Path("/run/softwalltime-live.sock")
-"""The unit's socket; it is there while the unit is active."""
+"""The unit's socket; it exists while the unit is active."""
 ACCOUNT: Final = "softwalltime-live"
 """The account of the unit's agents."""
 SYSTEMD = Path("/run/systemd/system")
-"""There where systemd runs this host."""
+"""Path that exists if systemd manages this host."""
 UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
 START: Final = f"systemctl enable --now {UNIT}"
 STOP: Final = f"systemctl disable --now {UNIT}"
@@ -31,7 +31,7 @@ def usual_agent() -> Path | None:
 def agent_change(live: LiveOptions, *, wanted: bool) -> str:
     """Return the command that starts or stops the agent's socket, also after each boot.
 
-    It is empty where the settings name another socket, and where the unit is active, or not, as wanted.
+    It is empty if the settings name another socket, or if the unit is already in the wanted state.
     """
     if live.agent != SOCKET or SOCKET.is_socket() == wanted:
         return ""
@@ -44,7 +44,7 @@ def account_of(settings: Settings, live: LiveOptions) -> str:
 
 
 def missing_right(server: QmgrObject, account: str) -> str:
-    """Return the statement for qmgr that makes the account a manager of PBS; empty: it is one."""
+    """Return the qmgr statement that makes the account a manager of PBS; empty: it is one already."""
     # Without any entry root is the manager.
     names = {entry.partition("@")[0] for entry in server.parts("managers")} or {"root"}
     return "" if account in names else f"set server managers += {account}@*"
@@ -66,7 +66,7 @@ def check_right(answer: tuple[bool, str] | str) -> Finding:
 
 
 def remaining_rights(server: QmgrObject, accounts: Collection[str]) -> Iterator[str]:
-    """Yield for each manager of PBS that is one of these accounts the statement for qmgr that takes the right away."""
+    """Yield the qmgr statements that remove these accounts from PBS's managers."""
     managers = server.parts("managers")
     ours = [entry for entry in managers if entry.partition("@")[0] in accounts]
     if ours and len(ours) == len(managers):

@@ -28,11 +28,11 @@ def writable_by_others(folder: Path, owners: Collection[int] = (ROOT,)) -> Writa
     """
     written = folder.absolute()
     real = folder.resolve(strict=True)
-    links = (each for each in (written, *written.parents) if each.is_symlink())
+    links = (link for link in (written, *written.parents) if link.is_symlink())
     # In a sticky parent such as /tmp only the owner can replace a file.  The folder itself must not be writable.
-    checks = [(real, False), *((each, True) for each in (*real.parents, *links))]
+    checks = [(real, False), *((parent, True) for parent in (*real.parents, *links))]
     return next(
-        (found for each, above in checks if (found := _writable_by_others(each, owners, above=above)) is not None), None
+        (risk for each, above in checks if (risk := _writable_by_others(each, owners, above=above)) is not None), None
     )
 
 
@@ -46,16 +46,16 @@ def writable_by_others_below(folder: Path, seen: frozenset[Path] = frozenset()) 
         return None
     for above, folders, files in os.walk(folder, onerror=_raise):
         for each in (Path(above, name) for name in (*folders, *files)):
-            found = _writable_by_others(each, (ROOT,), above=False)
-            if found is None and each.is_symlink():
+            risk = _writable_by_others(each, (ROOT,), above=False)
+            if risk is None and each.is_symlink():
                 target = each.resolve(strict=True)
-                found = (
+                risk = (
                     writable_by_others_below(target, seen | {folder})
                     if target.is_dir()
                     else file_writable_by_others(target)
                 )
-            if found is not None:
-                return found
+            if risk is not None:
+                return risk
     return writable_by_others(folder)
 
 
@@ -67,9 +67,9 @@ def file_writable_by_others(file: Path, owners: Collection[int] = (ROOT,)) -> Wr
     :raises OSError: as :func:`writable_by_others`.
     """
     for path in dict.fromkeys((file, file.resolve(strict=True))):
-        found = _writable_by_others(path, owners, above=False) or writable_by_others(path.parent, owners)
-        if found is not None:
-            return found
+        risk = _writable_by_others(path, owners, above=False) or writable_by_others(path.parent, owners)
+        if risk is not None:
+            return risk
     return None
 
 
@@ -80,12 +80,12 @@ def settings_writable_by_others(config: Path | None, owners: Collection[int] = (
     """
     for file in settings_files(config):
         try:
-            found = file_writable_by_others(file, owners)
+            risk = file_writable_by_others(file, owners)
         except OSError:
             # A file that cannot be read is reported where it is read; a pipe has no path.
             continue
-        if found is not None:
-            return found
+        if risk is not None:
+            return risk
     return None
 
 

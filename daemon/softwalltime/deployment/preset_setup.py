@@ -1,4 +1,4 @@
-"""What PBS needs for each preset of the policy.
+"""PBS settings that each preset of the policy requires.
 
 ``safe`` keeps the order of the jobs and needs a scheduler that plans ahead and tries each soft walltime.  ``balanced``
 and ``order`` also need the prediction as a resource and a formula that uses it.
@@ -32,10 +32,9 @@ RESOURCE = "predicted"
 
 @dataclass(frozen=True, slots=True)
 class SortFormula(Requirement):
-    """A job_sort_formula that uses the prediction; a formula of the site stays, unless another one is given.
+    """A job_sort_formula that uses the prediction; the site's formula is kept, unless another one is given.
 
-    A formula of another preset is not the site's and is replaced.  With an empty ``preset`` any formula will do that
-    names the resource.
+    Another preset's formula is replaced.  With an empty ``preset`` any formula with the resource is accepted.
     """
 
     resource: str
@@ -113,12 +112,12 @@ class NoThreshold(Requirement):
 def requirements(
     preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False, any_formula: bool = False
 ) -> tuple[Requirement, ...]:
-    """Return what a preset needs, in the order in which it is changed; nothing for a preset that needs nothing.
+    """Return the requirements of a preset in the order in which they are changed; may be empty.
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
     :param promises: whether guard or order reads promised starts.
-    :param any_formula: whether each formula with the resource will do, as under a custom policy.
+    :param any_formula: accept any formula with the resource, as under a custom policy.
     """
     current_promises = ServerAttribute(
         "clear_topjob_estimates_enable",
@@ -163,10 +162,9 @@ def requirements(
 
 
 def setup_of(policy: SitePolicy | None) -> str:
-    """Return the preset for which PBS must be set up under a policy; empty: for none.
+    """Return the preset for which PBS must be configured under a policy; empty: none.
 
-    The values of a custom policy that is on need what ``balanced`` needs, if one of them is an ordering value, else
-    what ``safe`` needs.
+    A custom policy that is on has the requirements of ``balanced`` if it has an ordering value, else of ``safe``.
     """
     if policy is None or policy.preset in ("off", "shadow"):
         return ""
@@ -175,9 +173,9 @@ def setup_of(policy: SitePolicy | None) -> str:
     values: tuple[SitePolicy | Rule, ...] = (policy, *policy.rules)
     if policy.mode != "on":
         return ""
-    if any(each.ordering not in (None, KEEP) for each in values):
+    if any(spec.ordering not in (None, KEEP) for spec in values):
         return RECOMMENDED
-    return "safe" if any(each.waiting not in (None, KEEP, WALLTIME) for each in values) else ""
+    return "safe" if any(spec.waiting not in (None, KEEP, WALLTIME) for spec in values) else ""
 
 
 def resource_of(hook: Mapping[str, object] | None) -> str:
@@ -218,7 +216,7 @@ SHOWN_START = CustomResource(
 
 
 def shows_starts(settings: Settings) -> bool:
-    """Return whether the daemon shows expected starts on the jobs; the options are checked elsewhere."""
+    """Return whether the daemon shows expected starts on the jobs."""
     return settings.starts.get("mode") == "on" and settings.starts.get("show") is True
 
 

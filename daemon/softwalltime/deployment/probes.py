@@ -1,4 +1,4 @@
-"""Probes of what may hang: each runs in a subprocess with a timeout; SubprocessError says why it failed."""
+"""Probe store, daemon, PBS and log folder in subprocesses with timeouts, because they may hang."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from softwalltime.service.status import Status, StatusError
 from softwalltime.store.logs import HEAD_BYTES, LogDigest
 
 PINGS = 9
-SLOW = 10.0
+PROBE_TIMEOUT_S = 10.0
 """Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
 
 
@@ -56,12 +56,12 @@ class StoreProbe:
 
     def of_log(self, log: "LogProbe") -> list[StoredPosition]:
         """Return the positions of this log; another server that shares the store may have a log of the same path."""
-        return [each for each in self.positions if each.head.length > 0 and each.head.matches(log.first)]
+        return [known for known in self.positions if known.head.length > 0 and known.head.matches(log.first)]
 
 
 def probe_store(settings: Settings, user: str) -> StoreProbe:
     """Probe the store as the daemon's user."""
-    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), SLOW, user)
+    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), PROBE_TIMEOUT_S, user)
     read = (
         StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
         for server, offset, size, digest in positions
@@ -121,17 +121,17 @@ def _daemon(socket: Path, timeout: float) -> list[Any]:
 
 
 def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
-    """Try as the daemon's user whether the account that alters jobs is a manager of PBS; return its name too.
+    """Test, as the daemon's user, whether the account that alters jobs is a PBS manager; return its name too.
 
     :param server: host of the PBS server; empty: that of /etc/pbs.conf.
     :param agent: socket of the process that alters jobs; ``None``: one is started.
     """
 
     def manager() -> list[Any]:
-        with closing(PbsConnection(server, agent, SLOW)) as connection:
+        with closing(PbsConnection(server, agent, PROBE_TIMEOUT_S)) as connection:
             return list(connection.manager())
 
-    is_manager, account = call_in_subprocess(manager, SLOW + 1, user)
+    is_manager, account = call_in_subprocess(manager, PROBE_TIMEOUT_S + 1, user)
     return is_manager, account
 
 
@@ -212,7 +212,6 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
         line = json.dumps(outcome, default=str)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
-    # A check that fails, for whatever reason, must not end in a traceback.
     except BaseException as error:
         line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
     try:

@@ -1,4 +1,4 @@
-"""PBS through qmgr, and the files that say where it is installed."""
+"""Run qmgr, and find PBS's installation."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
 
 TIMEOUT = 20.0
-"""Seconds that a command of PBS may take; while its hooks run, the server does not answer."""
+"""Timeout of a PBS command in seconds; the server does not answer while its hooks run."""
 _ELSEWHERE = "unauthorized to access hooks"
 _PRINTED = re.compile(r"^set (server|queue|sched|hook) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
 
@@ -58,8 +58,8 @@ class Qmgr:
 
     def version(self) -> str:
         """Return the version of the server, as ``23.06.06``."""
-        found = re.search(r"pbs_version = (\S+)", self.execute("list server pbs_version"))
-        return found[1] if found else ""
+        match = re.search(r"pbs_version = (\S+)", self.execute("list server pbs_version"))
+        return match[1] if match else ""
 
     def objects(self, kind: str) -> QmgrObjects:
         """Return the objects that ``print server`` (with its queues), ``print sched`` or ``print hook`` prints.
@@ -79,16 +79,16 @@ def find(conf: Path | None = None) -> Qmgr:
     """
     file = conf or conf_file()
     values = read_conf(file)
-    # The default folder last: it may have an older PBS.
+    # Search the default folder last: it may have an older PBS.
     folders = [*([Path(values["PBS_EXEC"])] if values.get("PBS_EXEC") else []), USUAL]
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(folder / "bin") for folder in folders)])
-    found = shutil.which("qmgr", path=search)
-    if found is None:
+    match = shutil.which("qmgr", path=search)
+    if match is None:
         raise PbsError(
             f"no qmgr on the PATH, in the folder that {file} names or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
-    return Qmgr(Path(found), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
+    return Qmgr(Path(match), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
 
 
 def parse(printed: str) -> QmgrObjects:

@@ -25,7 +25,7 @@ _TIMES = ("prime", "non_prime")
 
 @dataclass(frozen=True, slots=True)
 class OptionLine:
-    """A line of an option: the value without quotes, the times it applies to, and where the value is in the text."""
+    """A line of an option: the value without quotes, the times it applies to, and the value's position in the text."""
 
     value: str
     times: tuple[str, ...]
@@ -41,13 +41,13 @@ def lines_of(text: str, option: str) -> list[OptionLine]:
         r"(?:[ \t]+(?P<when>\w+))?",
         re.MULTILINE,
     )
-    found = []
+    entries = []
     for match in pattern.finditer(text):
         group = next(name for name in ("double", "single", "plain") if match[name] is not None)
         when = (match["when"] or "all").lower()
         times = _TIMES if when == "all" else (when,) if when in _TIMES else ()
-        found.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
-    return found
+        entries.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
+    return entries
 
 
 def values_of(text: str, option: str) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def values_of(text: str, option: str) -> tuple[str, ...]:
 def switched(text: str, option: str, default: bool = False) -> frozenset[bool]:
     """Return whether a switch is on, at prime and at non-prime time: two values if they differ.
 
-    :param default: of times that no line names.
+    :param default: value for times without a line.
     """
     state = dict.fromkeys(_TIMES, default)
     for line in lines_of(text, option):
@@ -79,7 +79,7 @@ def with_switch(text: str, option: str, *, on: bool) -> str:
 def with_values(text: str, option: str, values: Sequence[str]) -> str:
     """Return the text with these values in the lines of an option, in their order.
 
-    Where there are fewer values than lines, the line that :func:`with_switch` added is removed.
+    If there are fewer values than lines, the line added by :func:`with_switch` is removed.
     """
     lines = lines_of(text, option)
     if len(values) < len(lines):
@@ -113,7 +113,7 @@ def without_member(text: str, option: str, member: str) -> str:
 
 
 def read(file: Path) -> str:
-    """Return the text of a sched_config, with its line ends and whatever bytes its comments hold.
+    """Return the text of a sched_config, preserving line ends and bytes that are not UTF-8.
 
     :raises SourceError: if it cannot be read.
     """
@@ -127,11 +127,11 @@ def read(file: Path) -> str:
 def rewrite(file: Path, before: str, after: str) -> None:
     """Replace the text of a file atomically; owner, permissions and extended attributes stay.
 
-    :param before: the text that ``after`` was made from.
+    :param before: the text from which ``after`` was made; the file must not have changed since.
     :raises SourceError: if it cannot be written, others can change it or its folder, or it was changed meanwhile.
     """
     refuse_open(file)
-    # A link to the file stays a link.
+    # Keep a symbolic link to the file.
     target = Path(os.path.realpath(file))
     beside: Path | None = None
     try:
@@ -162,15 +162,15 @@ def refuse_open(file: Path) -> None:
 
     :raises SourceError: says which path it is, and what to do.
     """
-    if (found := open_to_others(file)) is not None:
+    if (entries := open_to_others(file)) is not None:
         raise SourceError(
-            f"{file}: root does not write it because {found.path} {found.reason}: edit it by hand, or run "
-            f"{found.remedy}"
+            f"{file}: root does not write it because {entries.path} {entries.reason}: edit it by hand, or run "
+            f"{entries.remedy}"
         )
 
 
 def open_to_others(file: Path) -> WritableByOthers | None:
-    """Return, for root, the path by which others can change or replace a file: they could direct a write elsewhere.
+    """Return, for root, a path by which other users could change or replace a file, or redirect a write.
 
     :raises SourceError: if the file cannot be examined.
     """
@@ -183,9 +183,9 @@ def open_to_others(file: Path) -> WritableByOthers | None:
 
 
 def reload_scheduler(folder: Path) -> str:
-    """Make the scheduler with this sched_priv read its configuration; return why not, empty if it was told.
+    """Send SIGHUP to the scheduler with this sched_priv; return an error, empty if it was sent.
 
-    Only a process that is a pbs_sched gets the signal: a stale lock file may hold the number of another process.
+    Only a pbs_sched process gets the signal: a stale lock file may have the id of another process.
     """
     try:
         process = int((folder / LOCK).read_text().split()[0])

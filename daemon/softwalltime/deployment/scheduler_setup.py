@@ -1,4 +1,4 @@
-"""Settings of PBS and its schedulers that something needs: pure data, with the reason and the change that gives it."""
+"""Required settings of PBS and its schedulers as data: reason, current value, and necessary change."""
 
 import re
 from abc import ABC, abstractmethod
@@ -11,14 +11,14 @@ from softwalltime.deployment import probes, sched_config
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
-"""Where a change is made: a server attribute, a custom resource, or a switch or a list in a sched_config."""
+"""Place of a change: server attribute, custom resource, or switch or list in a sched_config."""
 TYPE, FLAG = "long", "r"
-"""Users see the resource and cannot set it."""
+"""Resource flag: users can read but not set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PbsSettings:
-    """The settings of PBS that matter here.
+    """The relevant settings of PBS.
 
     ``resources``: type and flag of each custom resource.  ``files``: the text of each scheduler's sched_config by path,
     ``None`` where it cannot be read.  ``schedulers``: the attributes of each scheduler by name.
@@ -59,7 +59,7 @@ class Change:
 class Requirement(ABC):
     """A setting that a preset needs: ``name``, and ``why`` in one sentence.
 
-    ``decisive``: without it the preset does not do what it was simulated to do; otherwise the requirement is advice.
+    ``decisive``: the preset does not work as simulated without it; otherwise the requirement is advice.
     """
 
     name: str
@@ -72,10 +72,10 @@ class Requirement(ABC):
 
     @abstractmethod
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the changes that PBS needs; none if it is as it should be, or if only the site can decide."""
+        """Return the necessary changes; empty if the requirement is met, or if only the site can decide."""
 
     def by_hand(self, settings: PbsSettings) -> str:
-        """Return what only the site can decide, as a sentence with the command; empty: nothing."""
+        """Return a sentence with the command for a change that only the site can decide; empty: none."""
         return ""
 
 
@@ -161,7 +161,7 @@ class CustomResource(Requirement):
     why: str
     type: str = TYPE
     otherwise: str = "choose another name"
-    """What to do where a resource of that name and another type exists."""
+    """Remedy if a resource with this name and another type exists."""
 
     def now(self, settings: PbsSettings) -> str:
         found = settings.resources.get(self.name)
@@ -174,7 +174,7 @@ class CustomResource(Requirement):
         if found.get("type") != self.type or FLAG in found.get("flag", ""):
             return ()
         # i is not combined with r, and users may set a resource with m.
-        after = {"type": self.type, "flag": "".join(each for each in found.get("flag", "") if each not in "im") + FLAG}
+        after = {"type": self.type, "flag": "".join(flag for flag in found.get("flag", "") if flag not in "im") + FLAG}
         return (Change("resource", self.name, definition(found), definition(after), self.why),)
 
     def by_hand(self, settings: PbsSettings) -> str:
@@ -194,8 +194,8 @@ def definition(resource: Mapping[str, str]) -> str:
 
 
 def unreadable(settings: PbsSettings, needs: Iterable[Requirement]) -> list[str]:
-    """Return the sched_configs that cannot be read, if any of the requirements is about them."""
-    if not any(isinstance(each, Switch | ListMember) for each in needs):
+    """Return the unreadable sched_configs, if a requirement concerns them."""
+    if not any(isinstance(need, Switch | ListMember) for need in needs):
         return []
     return [file for file, text in settings.files.items() if text is None]
 

@@ -64,7 +64,7 @@ def with_values(text: str, tables: Tables, where: str) -> str:
     try:
         actual = tomllib.loads(changed)
     except tomllib.TOMLDecodeError:
-        # The text was valid before the change.
+        # The unchanged text is valid, so the error is in the new values.
         actual = None
     if actual != expected:
         lines = (
@@ -100,10 +100,10 @@ def _with_key(text: str, table: str, key: str, value: str, newline: str) -> str:
     line = re.compile(
         rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)(.*)\n?""", re.MULTILINE
     )
-    found = line.search(lines)
-    if found is not None:
-        ended = "\n" if found[0].endswith("\n") else ""
-        lines = f"{lines[: found.start()]}{found[1]}{value}{found[2]}{ended}{lines[found.end() :]}"
+    match = line.search(lines)
+    if match is not None:
+        ended = "\n" if match[0].endswith("\n") else ""
+        lines = f"{lines[: match.start()]}{match[1]}{value}{match[2]}{ended}{lines[match.end() :]}"
     else:
         lines = f"{newline}{key} = {value}{lines if lines else newline}"
     return text[:start] + lines + text[end:]

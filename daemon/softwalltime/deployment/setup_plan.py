@@ -1,4 +1,4 @@
-"""Set PBS up for a preset: plan the changes, keep what was before, take back what the site has not changed since."""
+"""Configure PBS for a preset: plan changes, save old values, restore values that the site has not changed since."""
 
 import json
 import re
@@ -17,7 +17,7 @@ STAYS = (
     "it is harmless without values. OpenPBS keeps the resources of the last job that a hook has seen, and pbs_server "
     "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
 )
-"""Why a custom resource that was created is not deleted; with its name."""
+"""Reason why a created custom resource is not deleted."""
 FORMULA = "job_sort_formula"
 _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 """Server attributes that a formula needs, each with the name that the formula uses."""
@@ -25,10 +25,9 @@ _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
-    """Changes to make and to take back, settings that the site has changed since, and what only the site can decide.
+    """Changes to make and to undo, settings that the site has changed since, and changes that only the site can decide.
 
-    ``back`` holds the changes that undo earlier ones.  ``forgotten`` are earlier changes that stay as the site has made
-    them, each with a note.
+    ``back``: changes that undo earlier ones.  ``forgotten``: earlier changes that the site has replaced, with notes.
     """
 
     make: tuple[Change, ...]
@@ -43,10 +42,10 @@ class SetupPlan:
 
 
 def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequence[Change]) -> SetupPlan:
-    """Plan the way from PBS's settings to a preset.
+    """Plan the changes from PBS's settings to a preset.
 
-    :param needs: what the preset needs; nothing takes all earlier changes back.
-    :param kept: the changes made earlier, oldest first.
+    :param needs: the preset's requirements; empty: undo all earlier changes.
+    :param kept: earlier changes, oldest first.
     """
     back, forgotten, notes = [], [], []
     names = {need.name for need in needs}
@@ -71,17 +70,17 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
 
 
 def _formula_in_the_way(change: Change, changes: Sequence[Change], settings: PbsSettings) -> str:
-    """Return why a setting must not go back: a formula that remains after all changes uses it; empty: none does."""
-    # PBS does not check this.  All jobs would have the value 0.
+    """Return why a setting cannot be undone: the final formula uses it; empty: it can."""
+    # PBS does not check this: the formula would be 0 for all jobs.
     used = change.name if change.place == "resource" and not change.after else _FORMULA_NEEDS.get(change.name)
     if used is None:
         return ""
-    written = {each.name: each.after for each in changes if each.place == "server"}
-    created = [each.name for each in changes if each.place == "resource" and not each.after]
+    written = {made.name: made.after for made in changes if made.place == "server"}
+    created = [made.name for made in changes if made.place == "resource" and not made.after]
     formulas = {"server": written.get(FORMULA, settings.server.get(FORMULA))}
     formulas |= {f"sched {name}": found.get(FORMULA) for name, found in settings.schedulers.items()}
     for owner, formula in formulas.items():
-        # The formula from before softwalltime may have used the waiting time without this setting.
+        # The site's old formula may have used the waiting time without this setting.
         restored = owner == "server" and FORMULA in written and not any(_uses(formula, name) for name in created)
         if _uses(formula, used) and (change.place == "resource" or not restored):
             return (
@@ -111,7 +110,7 @@ def value_now(change: Change, settings: PbsSettings) -> str:
 
 @dataclass(slots=True)
 class Setup:
-    """The changes in PBS, and the file with those that were made.
+    """Make changes in PBS, and record them in a file.
 
     :param folder: of the hook's files, which only root can change.
     """
@@ -151,7 +150,7 @@ class Setup:
             merged = change
             if older is not None and older.after == change.before:
                 merged = replace(change, before=older.before)
-            # Otherwise the site has changed the setting in between, and its value is the one to go back to.
+            # Otherwise the site has changed the setting since: restore the site's value.
             self._write({**kept, change.key: merged})
             try:
                 self._make(change)
@@ -225,12 +224,12 @@ def changes_of(text: str, folder: Path) -> list[Change]:
     """
     if not text:
         return []
-    names = {each.name for each in fields(Change)}
+    names = {field.name for field in fields(Change)}
     try:
         found = json.loads(text)
-        if any(set(each) != names or not all(isinstance(value, str) for value in each.values()) for each in found):
+        if any(set(row) != names or not all(isinstance(value, str) for value in row.values()) for row in found):
             raise ValueError("not a list of changes")
-        return [Change(**each) for each in found]
+        return [Change(**row) for row in found]
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{folder}: the file with PBS's earlier settings is damaged: {error}; move it away, and set PBS's settings "
@@ -239,9 +238,9 @@ def changes_of(text: str, folder: Path) -> list[Change]:
 
 
 def _refuse_open_files(changes: Sequence[Change]) -> None:
-    """Refuse changes of files that others can change, before the first change is made."""
+    """Raise an error if other users can change a file to be changed, before the first change."""
     for file in dict.fromkeys(change.file for change in changes if change.file):
-        # No advice to change the owner: a scheduler with PBS_DAEMON_SERVICE_USER needs it.
+        # Do not suggest another owner: a scheduler with PBS_DAEMON_SERVICE_USER needs its own.
         if (found := sched_config.open_to_others(Path(file))) is not None:
             byhand = "; ".join(str(change) for change in changes if change.file == file)
             raise SourceError(

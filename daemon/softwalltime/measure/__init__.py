@@ -1,1 +1,1 @@
-"""What predictors and policies do to recorded jobs: replay, simulation, forecast, tuning, training, experiments."""
+"""Evaluate predictors and policies on recorded jobs: replay, simulation, forecast, tuning, training, experiments."""

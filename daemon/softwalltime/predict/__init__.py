@@ -1,1 +1,1 @@
-"""From a job to its soft walltime: predictors, the driver that teaches and asks them, and the site's policy."""
+"""Predict runtimes and decide soft walltimes: predictors, their driver, and the site's policy."""

@@ -1,8 +1,8 @@
 """Drive predictors through the events of jobs: fit, predict, observe, learn, in this order at each event.
 
-Daemon, replay, tuning, training, forecast and simulator supply the events and take the answers.  With a
-:class:`PredictorErrors` an error of one predictor is counted and logged, and the other predictors continue; without it
-the error is raised.
+Daemon, replay, tuning, training, forecast and simulator supply the events and use the predictions.  With a
+:class:`PredictorErrors` a predictor's error is counted and logged, and the other predictors continue; otherwise it is
+raised.
 """
 
 import logging
@@ -65,10 +65,10 @@ class PredictorErrors:
 
 
 class PredictorDriver:
-    """Several predictors that are taught and asked together; the caller takes care of threads.
+    """A set of predictors that receive the same events; not thread-safe.
 
-    :param predictors: by specification.
-    :param errors: counts the errors of predictors, which are not raised then.
+    :param predictors: predictors by specification.
+    :param errors: counts the predictors' errors instead of raising them.
     """
 
     def __init__(self, predictors: Mapping[str, Predictor], errors: PredictorErrors | None = None) -> None:
@@ -78,26 +78,26 @@ class PredictorDriver:
         self._select()
 
     def _select(self) -> None:
-        # Once and not at each event: a replay of millions of jobs would take a tenth longer.
+        # Computed once: a replay of millions of jobs takes a tenth less time.
         self._observers = {spec: predictor for spec, predictor in self.predictors.items() if predictor.observes}
         self._fitted = {spec: predictor for spec, predictor in self.predictors.items() if predictor.fits}
         self.observes = bool(self._observers)
         """Whether a predictor observes events."""
         self.fits = bool(self._fitted)
-        """Whether a predictor is to be fitted."""
+        """Whether a predictor needs fitting."""
 
     def replace(self, predictors: Mapping[str, Predictor]) -> None:
-        """Put these predictors in the place of those with the same specifications."""
+        """Replace the predictors with the same specifications."""
         self.predictors.update(predictors)
         self._select()
 
     @property
     def fit_seconds(self) -> int | None:
-        """Seconds between two fits, the shortest that a predictor asks for; ``None``: none is to be fitted."""
+        """Shortest ``fit_seconds`` of all predictors; ``None``: none needs fitting."""
         return min((predictor.fit_seconds for predictor in self._fitted.values()), default=None)
 
     def histories(self) -> list[History]:
-        """Return the past jobs that each predictor needs; all jobs for one that fails to say it."""
+        """Return the history that each predictor needs; all jobs for one that raises an error."""
         histories = []
         for spec, predictor in self.predictors.items():
             history = EVERYTHING
@@ -114,12 +114,12 @@ class PredictorDriver:
         job: CompletedJob | None = None,
         *details: *Details,
     ) -> None:
-        """Pass one event: fit predictors that are due, ask, let predictors observe the event and learn the job.
+        """Process one event: fit predictors that are due, predict, observe the event, learn the job.
 
         :param now: time of the event, epoch seconds.
-        :param ask: asks predictors, as of this event; called with ``details``.
+        :param ask: called with ``details`` to predict as of this event.
         :param event: the event; ``None`` where no predictor observes (:attr:`observes`).
-        :param job: the job that ended with this event, if it teaches.
+        :param job: the job that ended with this event, if it is to be learnt.
         """
         if self.fits:
             self.fit_due(now)
@@ -146,7 +146,7 @@ class PredictorDriver:
         return PredictorDriver(copies, self._errors)
 
     def fit(self, now: int) -> "PredictorDriver":
-        """Fit all predictors; return a driver of those that could be fitted."""
+        """Fit all predictors; return a driver of those that were fitted without error."""
         fitted = {}
         for spec, predictor in self.predictors.items():
             with self._isolated(spec, "fit"):
@@ -155,12 +155,12 @@ class PredictorDriver:
         return PredictorDriver(fitted, self._errors)
 
     def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the answer of a predictor; where its error is not raised, no prediction, with that as reason."""
+        """Return a predictor's answer; an error that is counted becomes ``NoPrediction`` with the error as reason."""
         if self._errors is None:
             return self.predictors[spec].predict(submission, now, elapsed)
         try:
             return _checked(self.predictors[spec].predict(submission, now, elapsed))
-        # A predictor of another package may fail in any way.
+        # A predictor of another package may raise any exception.
         except Exception as error:
             self._errors.note(spec, "predict", submission.job_id, error)
             reason = f"predictor {spec} failed: {type(error).__name__}, see softwalltime status"
@@ -175,7 +175,7 @@ class PredictorDriver:
                 self._failed(spec, "observe", submission.job_id, error)
 
     def learn(self, job: CompletedJob) -> None:
-        """Teach each predictor this job, once, whether or not another one fails."""
+        """Let each predictor learn this job once, even if another one fails."""
         for spec, predictor in self.predictors.items():
             try:
                 predictor.learn(job)

@@ -41,7 +41,7 @@ _IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
 
 @dataclass(frozen=True, slots=True)
 class PolicyGap:
-    """Days on which the policy was not in force, from midnight to midnight UTC in epoch seconds, and why."""
+    """Days without the policy, from midnight to midnight UTC in epoch seconds, and the reason."""
 
     since: int
     until: int
@@ -55,13 +55,13 @@ class PolicyGap:
 def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisions]) -> Sequence[PolicyGap]:
     """Return the interruptions by decisions since the switch, in order of time.
 
-    A day belongs to what most of its submissions of users with the policy say.
+    A day is classified by the majority of its submissions of users with the policy.
     """
     policy = _policy(plan)
     days: dict[int, Counter[str]] = defaultdict(Counter)
-    for found in decisions:
-        if user_rank(found.user) < share:
-            days[found.day][_state(found, policy)] += found.count
+    for decision in decisions:
+        if user_rank(decision.user) < share:
+            days[decision.day][_state(decision, policy)] += decision.count
     merged: list[PolicyGap] = []
     before = _IN_FORCE
     for start, states in sorted(days.items()):
@@ -76,7 +76,7 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisi
 
 
 def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[SubmissionDecisions]:
-    """Yield what the accounting log says of the policy at each submission; nothing if it would not show.
+    """Yield decisions derived from the accounting log at each submission; none if soft walltimes would not show them.
 
     :param since: when the policy was switched on, epoch seconds.
     """
@@ -106,15 +106,15 @@ def _state(found: SubmissionDecisions, policy: SitePolicy) -> str:
 
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
-"""Days and jobs of each period without which nothing is said."""
+"""Minimum days and jobs of each period for a verdict."""
 BLOCKS = 7
-"""Least number of blocks of time in a period; a block is a week at most."""
+"""Minimum number of blocks in a period; a block is at most a week."""
 MIN_BLOCKS = 4
-"""Blocks with jobs without which a mean wait has no interval."""
+"""Minimum number of blocks with jobs for an interval."""
 MIN_SIMULATED = 0.9
-"""Least share of the jobs that can be simulated."""
-WARM_UP = 30 * DAY
-"""Time before the first period that is simulated as well."""
+"""Minimum share of jobs that can be simulated."""
+WARM_UP_S = 30 * DAY
+"""Warm-up simulated before the first period, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class BeforeAfter:
 
     @property
     def method(self) -> str:
-        """What recorded waits are compared with: periods, simulation, users, or simulation and users."""
+        """Comparison of recorded waits: periods, simulation, users, or simulation and users."""
         parts = (("simulation", self.recorded.simulated), ("users", self.control is not None))
         return " and ".join(name for name, used in parts if used) or "periods"
 
@@ -186,7 +186,7 @@ class BeforeAfter:
         return self._change(np.ones(len(self.treated), np.bool_), self.recorded.columns.wait)
 
     def relative(self, effect: Interval) -> Interval:
-        """Return an effect divided by the mean wait after the switch that there would be without the policy."""
+        """Return an effect relative to the counterfactual mean wait without the policy."""
         after = self.among(self.spans[1]) & self.treated
         if not after.any() or effect.mean is None:
             return Interval(None, None, None)
@@ -214,7 +214,7 @@ def before_after(
     :param promised: names the old setting and the machine to simulate.
     :param since: when the policy was switched on, epoch seconds.
     """
-    # Periods of the same length around the switch, in whole weeks where there is one.
+    # Periods of equal length around the switch, in whole weeks if possible.
     length = max(0, min(int(jobs.numbers("end").max()) + 1 - since, since - int(jobs.numbers("submitted").min())))
     length -= length % WEEK if length >= WEEK else 0
     spans = Span(since - length, since), Span(since, since + length)
@@ -248,7 +248,7 @@ def change_of_mean(before: BlockMean, after: BlockMean) -> Interval:
 def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     """Return the mean of the jobs' values, with its standard error by how much each block of time shifts the mean.
 
-    Jobs of one block wait for each other, so they are no independent sample.
+    Waits within a block are correlated, so the sample consists of blocks, not of jobs.
 
     :param block: the number of each job's block.
     """
@@ -263,7 +263,7 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
 
 def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:
     """Return the jobs with their waits beside those of a simulation of the old setting, where that is possible."""
-    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP))
+    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP_S))
     plain = make_columns(Workload(jobs))
     without = RecordedWaits(plain, plain.wait, simulated=False)
     fitting, _ = jobs_of(jobs).that_fit(promised.processors)

@@ -1,10 +1,10 @@
-"""What a site runs, and what it could switch on: policies of the simulator on a PBS that is set up for them."""
+"""Baselines and candidates of a simulation: the site's current policy, and policies that it could enable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.plan_file import Plan
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from softwalltime.predict.policy.presets import HALF, HOUR, PRESETS, PresetName
@@ -22,9 +22,9 @@ PREDICTORS = ("v1", "v3", "percentile", "calibrated")
 MEDIAN = "calibrated:statistic=median"
 """The median of ``calibrated``, for the order of the queue."""
 LOOK = 60
-"""Seconds between two looks of live values at the queue: a job keeps its place from the second look on."""
+"""Seconds between two polls of live values: a job keeps its place from the second poll on."""
 CHANCE = "chance: walltimes x 0.98"
-"""A policy that helps nobody: what it changes for single jobs is chance."""
+"""Placebo policy: its effects on single jobs are chance."""
 BASELINES = {
     TODAY: SchedulerPolicy(backfill="pbs"),
     "as delivered": SchedulerPolicy(backfill="pbs", strict_ordering=False),
@@ -39,8 +39,8 @@ _CHANGING: tuple[PresetName, ...] = ("safe", "balanced", "order")
 class Candidate:
     """A policy that a site can switch on.
 
-    ``preset``: its name in ``[policy]``, ``custom`` if it has none.  ``own``: chosen by the site's own log; it may
-    replace a common candidate, and decides about no verdict.
+    ``preset``: its name in ``[policy]``, or ``custom``.  ``own``: chosen by the site's own log; it may replace a
+    common candidate, but does not decide the verdict.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a site runs: its name in tables and sentences, and the scheduler with walltimes on PBS's cycle.
+    """The site's current policy: its name in tables and sentences, and the scheduler with walltimes on PBS's cycle.
 
     Candidates have its least soft walltime, and its order of the queue unless they have one of their own.
     """
@@ -72,7 +72,7 @@ class Baseline:
     name: str = TODAY
     policy: SchedulerPolicy = BASELINES[TODAY]
     remarks: tuple[str, ...] = ()
-    """What of the site's scheduler the policy does not hold."""
+    """Features of the site's scheduler that are not simulated."""
     plan: Plan | None = None
     """A plan whose policy is a candidate too."""
 
@@ -82,7 +82,7 @@ STRICT_ARRIVAL = Baseline()
 
 
 def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
-    """Return what every site can switch on: the presets, predictors under the guard, and the policy of a plan."""
+    """Return the candidates for every site: presets, predictors under the guard, and the policy of a plan."""
     presets = [
         Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, baseline, guard), name)
         for name in _CHANGING
@@ -130,7 +130,7 @@ def chance_policy(baseline: SchedulerPolicy) -> SchedulerPolicy:
 
 
 def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, SchedulerPolicy]:
-    """Return what sites run today and the presets, by name; the baseline comes first.
+    """Return the baselines and the presets by name, the baseline first.
 
     A preset has its guard; another policy is the preset while live values are off.  safe is today's policy then, and
     is left out.
@@ -169,6 +169,6 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
     )
 
 
-def usual_baseline(name: str = TODAY, minimum: int = MINIMUM) -> Baseline:
+def usual_baseline(name: str = TODAY, minimum: int = MIN_SOFT_WALLTIME_S) -> Baseline:
     """Return one of :data:`BASELINES`."""
     return Baseline(name, replace(BASELINES[name], minimum=minimum))

@@ -7,19 +7,19 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.simulation import USUAL, SettingWaits, SimulationFigures
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
 
-_NEARLY = 0.9
-"""Share of the most processors in use above which the usual number is not worth a word."""
-_LONGER = 0.1
-"""Relative growth of a wait that is worth a word."""
+_USUAL_SHARE = 0.9
+"""Share of the maximum processors in use above which the usual number is not mentioned."""
+_MIN_GROWTH = 0.1
+"""Minimum relative growth of a wait to be mentioned."""
 _NAMED = 3
-"""Classes of jobs that a sentence names."""
+"""Maximum classes of jobs named in a sentence."""
 _IN_SENTENCE = ("runtime", "size", "queue")
 _KINDS = (*_IN_SENTENCE, "user")
 _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user": "of user {}"}
 
 
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
-    """Say what makes the simulation doubtful, and who would wait longer under the chosen candidate."""
+    """Return limitations of the simulation, and the classes that would wait longer under the chosen candidate."""
     said = [] if chosen is None else _longer(simulated, chosen)
     said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
@@ -67,8 +67,8 @@ def _named(today: JobClass, waits: ClassWaits, kind: str, jobs: int) -> str:
 
 
 def _usually(simulated: SimulationFigures) -> str:
-    """Say how many processors were usually in use, where that is much less than the most."""
-    if simulated.usual is None or simulated.usual > _NEARLY * simulated.processors:
+    """Report the usual number of processors in use, if much less than the maximum."""
+    if simulated.usual is None or simulated.usual > _USUAL_SHARE * simulated.processors:
         return ""
     return f" ({percent(USUAL, 0)} of the time at most {simulated.usual:,} were in use)"
 
@@ -81,13 +81,13 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
     if classes and classes != longer_classes(simulated, chosen):
         said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
     wide = chosen.changes["wide_wait_p99"]
-    if wide.mean is not None and wide.mean > _LONGER:
+    if wide.mean is not None and wide.mean > _MIN_GROWTH:
         said.append(
             "The 99th percentile wait of jobs on at least half of the machine grows from "
             f"{duration(today.wide_wait_p99)} to {duration(new.wide_wait_p99)} ({_surely(wide)})."
         )
     longest = chosen.changes["wait_max"]
-    if longest.mean is not None and longest.mean > _LONGER:
+    if longest.mean is not None and longest.mean > _MIN_GROWTH:
         said.append(
             f"The longest wait grows from {duration(today.wait_max)} to {duration(new.wait_max)} ({_surely(longest)})."
         )
@@ -95,7 +95,7 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
 
 
 def beyond_chance(simulated: SimulationFigures, chosen: SettingWaits) -> str:
-    """Say how many jobs wait at least 1 h longer and less, beyond what walltimes x 0.98 alone do."""
+    """Report the shares of jobs that wait at least 1 h longer or less, beyond those of the placebo walltimes x 0.98."""
     longer, less = chosen.worse.mean or 0.0, chosen.better.mean or 0.0
     said = f"{percent(longer)} of the jobs wait at least 1 h longer than today, {percent(less)} at least 1 h less"
     if simulated.chance is None:

@@ -62,7 +62,7 @@ def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -
     submitted = workload.submitted
     start = workload.jobs.numbers("start")
     etime = workload.jobs.numbers("etime", 0)
-    # A held job, or one that waits for another, could not have run.
+    # Held and dependent jobs were not eligible.
     eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
     wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
     fields = ("project", "account", "group")

@@ -71,11 +71,11 @@ class Picture:
 
 @contextmanager
 def drawing(height: float, columns: int = 1) -> Iterator["Drawing"]:
-    """Create a figure in the report's style, ``height`` inches high, with so many axes side by side."""
+    """Create a figure in the report's style, ``height`` inches high, with ``columns`` axes side by side."""
     # matplotlib logs about its font cache on standard error.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # The browser draws the text; this font only measures it.
+        # The browser renders the text; this font is only used to measure it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
@@ -113,7 +113,7 @@ def make_embeddable(svg: str, name: str) -> str:
     body = _FONT.sub("", body)
     body = _NO_ROTATION.sub("", body)
     body = _PLACEHOLDER.sub(lambda match: f"var(--{_VARIABLES[match.group()]})", body)
-    # Line breaks in paths are a tenth of the size.
+    # Removing line breaks saves a tenth of the size.
     body = re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")
     opening = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img"'
     names = f'aria-labelledby="{name}-title {name}-alt"'

@@ -11,11 +11,11 @@ from softwalltime.measure.replay.accuracy_metrics import Errors, means_by_code
 from softwalltime.measure.simulation.simulated_jobs import Floats
 from softwalltime.reports.columns import Columns, Names
 
-LEAST_JOBS = 10
-"""A mean over fewer jobs says nothing about a user, a project or a queue."""
-NOTABLE = 60
+MIN_GROUP_JOBS = 10
+"""Minimum jobs of a user, project or queue for figures of its own."""
+NOTABLE_ERROR_S = 60
 """Seconds by which a mean absolute error must change to count as a gain or a loss."""
-MOST_UNDERESTIMATED = 0.5
+MAX_UNDERESTIMATED_SHARE = 0.5
 """Share of underestimated jobs above which no group improves."""
 
 
@@ -27,7 +27,7 @@ def underestimation_limit(underestimated: float, target: float) -> float:
     >>> [underestimation_limit(share, 0.05) for share in (0.01, 0.1, 0.4)]
     [0.1, 0.2, 0.5]
     """
-    return min(MOST_UNDERESTIMATED, 2 * max(underestimated, target))
+    return min(MAX_UNDERESTIMATED_SHARE, 2 * max(underestimated, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ class Group:
     def improves(self, most_underestimated: float) -> bool:
         """Whether the error falls notably, accuracy rises, and at most this share of the jobs is underestimated."""
         return (
-            self.gain >= NOTABLE
+            self.gain >= NOTABLE_ERROR_S
             and self.accuracy > self.walltime_accuracy
             and self.underestimated <= most_underestimated
         )
 
     @property
     def deteriorates(self) -> bool:
-        return self.gain <= -NOTABLE
+        return self.gain <= -NOTABLE_ERROR_S
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How many users have enough jobs, and the shares of them that improve and that deteriorate."""
+    """Number of users with enough jobs, and the shares that improve and deteriorate."""
 
     users: int
     better: float
@@ -101,11 +101,11 @@ def group_jobs(columns: Columns, errors: Errors, names: Names) -> list[Group]:
 
 
 def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
-    """Summarize the users with at least ``LEAST_JOBS`` jobs.
+    """Summarize the users with at least ``MIN_GROUP_JOBS`` jobs.
 
     :param most_underestimated: users with a greater share of underestimated jobs do not improve.
     """
-    enough = [user for user in users if user.jobs >= LEAST_JOBS]
+    enough = [user for user in users if user.jobs >= MIN_GROUP_JOBS]
     if not enough:
         return Shares(0, 0.0, 0.0, 0.0)
     better = sum(user.improves(most_underestimated) for user in enough)
@@ -115,17 +115,17 @@ def summarize_users(users: list[Group], most_underestimated: float) -> Shares:
 
 
 def most_deteriorated(users: list[Group]) -> list[Group]:
-    """The users whose error grows by at least ``NOTABLE``, the one that loses most first."""
+    """The users whose error grows by at least ``NOTABLE_ERROR_S``, the one that loses most first."""
     return sorted(
-        (user for user in users if user.jobs >= LEAST_JOBS and user.deteriorates),
+        (user for user in users if user.jobs >= MIN_GROUP_JOBS and user.deteriorates),
         key=lambda user: (user.gain, user.name),
     )
 
 
 MIN_POINT_JOBS = 20
-"""Jobs without which a week has no rate of underestimation."""
+"""Minimum jobs of a week for a rate of underestimation."""
 MAX_POINTS = 60
-"""Most points in the figure; with more weeks, one point is several weeks."""
+"""Maximum points in the figure; with more weeks, a point is several weeks."""
 
 
 class WeekRate(NamedTuple):

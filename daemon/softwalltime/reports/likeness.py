@@ -1,4 +1,4 @@
-"""Whether a simulation is of this machine: recorded waits beside simulated ones, and changes of the machine.
+"""Validate a simulation: compare simulated with recorded waits, and detect changes of the machine.
 
 Starts correlate whatever the scheduler does, because jobs are submitted over months: the rank correlation of the waits
 says more.
@@ -18,16 +18,16 @@ WEEK_S = 7 * DAY
 MIN_WEEKS = 4
 """Least number of weeks on each side."""
 BUSY = 0.95
-"""Share of a week in which more processors than its level are never in use: overlapping records are short."""
+"""Quantile of a week's use that is its level, to ignore short overlaps of records."""
 NEAR, SHARE, FACTOR = 0.05, 0.7, 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class MachineStep:
-    """The processors that are in use in a busy week before and after a change."""
+    """A change of the machine: processors in use in busy weeks before and after it."""
 
     since: int
-    """When the first week after the change begins, epoch seconds."""
+    """Begin of the first week after the change, epoch seconds."""
     before: int
     """Processors in use before it."""
     after: int
@@ -43,12 +43,12 @@ class MachineStep:
 def machine_step(jobs: Jobs) -> MachineStep | None:
     """Return the change of the machine in a log, by the processors in use week by week; ``None`` if there is none.
 
-    Full machines differ from week to week by little.  So there is a change where the weeks before it have one level and
-    those after it another one: on each side ``SHARE`` of the weeks are within ``NEAR`` of their median, and the medians
-    differ by ``FACTOR``.  Of several such weeks the one is taken around which most weeks are at their level.
+    The use of a full machine varies little between weeks.  A change has different levels on both sides: on each side
+    ``SHARE`` of the weeks are within ``NEAR`` of their median, and the medians differ by ``FACTOR``.  Of several such
+    weeks the one with most weeks at their level is returned.
     """
     begin, levels = _weekly_levels(jobs)
-    found: tuple[int, MachineStep] | None = None
+    best: tuple[int, MachineStep] | None = None
     for split in range(MIN_WEEKS, len(levels) - MIN_WEEKS + 1):
         sides = levels[:split], levels[split:]
         before, after = (max(1.0, float(np.median(side))) for side in sides)
@@ -56,14 +56,14 @@ def machine_step(jobs: Jobs) -> MachineStep | None:
         if min(float(side.mean()) for side in near) < SHARE or max(before, after) < FACTOR * min(before, after):
             continue
         # The later of two: the first week after the change is at its level.
-        if found is None or sum(int(side.sum()) for side in near) >= found[0]:
+        if best is None or sum(int(side.sum()) for side in near) >= best[0]:
             step = MachineStep(begin + split * WEEK_S, round(before), round(after))
-            found = sum(int(side.sum()) for side in near), step
-    return None if found is None else found[1]
+            best = sum(int(side.sum()) for side in near), step
+    return None if best is None else best[1]
 
 
 def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
-    """Return the first start, and of each whole week since then how many processors are in use when it is busy."""
+    """Return the first start, and for each whole week since then the processors in use when busy."""
     times, used = jobs.use()
     weeks = int(times[-1] - times[0]) // WEEK_S
     edges = times[0] + WEEK_S * np.arange(weeks + 1)
@@ -82,17 +82,17 @@ def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
 
 
 MAX_FACTOR = 1.5
-"""Greatest factor between recorded and simulated waits, in mean and in median."""
+"""Maximum factor between recorded and simulated waits, in mean and in median."""
 FLOOR_S = 600
-"""Waits below count as this: PBS's scheduler_iteration is 600 s, so shorter waits are those of its cycles."""
+"""Shorter waits count as this: PBS's scheduler_iteration is 600 s."""
 MIN_SCORED_SHARE = 0.5
-"""Least share of the processor time that jobs with a walltime must be."""
+"""Minimum share of the processor time of jobs with a walltime."""
 MONTH_S, LONG_S = 30 * DAY, 90 * DAY
-"""The held-out end of a log, and the length from which a log has one."""
+"""Length of the held-out end of a log, and minimum length of the log."""
 MIN_MONTH_JOBS = 100
-"""Jobs in the last month below which nothing is said of it."""
-PAUSE_S = 7 * DAY
-"""Length of a period without starts, though jobs waited, from which the machine was down."""
+"""Minimum jobs in the last month for separate figures."""
+MIN_PAUSE_S = 7 * DAY
+"""Minimum seconds without starts while jobs waited for the machine to count as down."""
 OPTIONS = (
     "--site FILE, written by softwalltime snapshot, gives what the scheduler runs, the machine's size and the "
     "walltimes of jobs that have none (or --baseline, --processors and --walltime-from, one by one); --since and "
@@ -117,23 +117,23 @@ class BothWaits:
     recorded: Level
     """As recorded."""
     simulated: Level
-    """As simulated with what the site runs."""
+    """Simulated with the site's current policy."""
 
     @property
     def alike(self) -> bool:
-        """Whether they differ by at most :data:`MAX_FACTOR` in mean and median."""
+        """Return whether they differ by at most :data:`MAX_FACTOR` in mean and median."""
         pairs = ((self.recorded.mean, self.simulated.mean), (self.recorded.median, self.simulated.median))
         return all(_factor(*pair) <= MAX_FACTOR for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """How well a simulation of what the site runs reproduces the log."""
+    """Agreement of a simulation of the site's current policy with the log."""
 
     whole: BothWaits
-    """Of all simulated jobs with a walltime and a recorded start."""
+    """Waits of all simulated jobs with a walltime and a recorded start."""
     month: BothWaits | None
-    """Of those submitted in the last 30 days; null: the log is too short."""
+    """Waits of those submitted in the last 30 days; null: the log is too short."""
     starts_rank: float | None
     """Rank correlation of simulated and recorded starts; null: too few jobs."""
     waits_rank: float | None
@@ -141,7 +141,7 @@ class Likeness:
     pause: tuple[int, int] | None
     """Period, in epoch seconds, in which jobs waited a week or more and none started; null: none."""
     step: MachineStep | None = None
-    """Change of the machine within the log; null: none was seen."""
+    """Change of the machine within the log; null: none detected."""
 
 
 def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
@@ -152,7 +152,7 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
         return None
     submitted = np.array(jobs.submitted, np.int64)
     start = simulate(jobs, processors, baseline).start
-    pause, simulated_pause = (_pause(submitted[known], each[known]) for each in (recorded, start))
+    pause, simulated_pause = (_pause(submitted[known], starts[known]) for starts in (recorded, start))
     if pause is not None and simulated_pause is not None:
         longer = pause[1] - pause[0] > MAX_FACTOR * (simulated_pause[1] - simulated_pause[0])
         pause = pause if longer else None
@@ -172,7 +172,7 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
 
 
 def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
-    """Return why nothing follows from the simulation, as sentences; empty if it is of this machine.
+    """Return why the simulation is not valid for this machine, as sentences; empty if it is.
 
     :param likeness: ``None`` if the log holds no starts.
     :param scored_share: share of the processor time that jobs with a walltime used.
@@ -207,7 +207,7 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
 
 
 def likeness_line(likeness: Likeness | None) -> str:
-    """Say how well the simulation reproduces the log; empty without recorded starts."""
+    """Describe the agreement of the simulation with the log; empty without recorded starts."""
     if likeness is None:
         return ""
     whole = likeness.whole
@@ -237,13 +237,13 @@ def _level(waits: Integers) -> Level:
 
 
 def _pause(submitted: Integers, start: Integers) -> tuple[int, int] | None:
-    """Return the longest period without starts in which a job waited for at least :data:`PAUSE_S`."""
+    """Return the longest period without starts in which a job waited for at least :data:`MIN_PAUSE_S`."""
     times = np.unique(start)
-    waiting = start - submitted >= PAUSE_S
+    waiting = start - submitted >= MIN_PAUSE_S
     # A job ends a pause if it waited through the last week of it.
     gaps = np.diff(times)
     ends = np.isin(times[1:], start[waiting])
-    lengths = np.where((gaps >= PAUSE_S) & ends, gaps, 0)
+    lengths = np.where((gaps >= MIN_PAUSE_S) & ends, gaps, 0)
     if not lengths.any():
         return None
     longest = int(lengths.argmax())

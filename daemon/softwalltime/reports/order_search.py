@@ -1,4 +1,4 @@
-"""The order of the queue for a site: a search of the family of powers on its own jobs, within limits of the tails.
+"""Search the queue orders by powers on a site's own jobs, with limits on the tails of the waits.
 
 1. On the earlier part of the log a coarse grid of orders is simulated, then the neighbours of the best one.
 2. An order is within the limits if it shortens waits and keeps promises as :mod:`.recommendation` demands, and neither
@@ -37,9 +37,9 @@ from softwalltime.reports.simulation import SettingWaits, SimulationFigures, Sim
 from softwalltime.reports.waits_by_class import members_of
 
 FINALISTS = 3
-"""Orders that are simulated on the middle part."""
-LEAST_USE = 0.01
-"""Share of the processor time from which a user's jobs are a class with a limit."""
+"""Number of orders simulated on the middle part."""
+MIN_USE_SHARE = 0.01
+"""Minimum share of the processor time for a user's jobs to be a class with a limit."""
 _LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
 """The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
 site's waits."""
@@ -50,8 +50,8 @@ _RATIOS = {0.25: "a quarter as much as", 0.5: "half as much as", 0.75: "three qu
 class OrderTrial:
     """An order on one part of the log.
 
-    ``growths``: the change of the 99th percentile of the wait by class.  ``exceeded``: the limits that are exceeded and
-    by what, by what they limit; ``excess``: by how much in all.
+    ``growths``: change of the 99th percentile of the wait by class.  ``exceeded``: growths above their limits, by
+    limited quantity; ``excess``: their sum.
     """
 
     order: PowerOrder
@@ -74,7 +74,7 @@ class OrderTrial:
 
 @dataclass(frozen=True, slots=True)
 class OrderSearch:
-    """What was tried on the earlier part, and what became of it later.
+    """Results of the search on the earlier part, and of validation on later parts.
 
     ``middle``: the finalists on the middle part.  ``last``: the chosen order on the last part, ``None`` for none.
     ``figures``: of the last part.
@@ -87,7 +87,7 @@ class OrderSearch:
 
     @property
     def front(self) -> tuple[OrderTrial, ...]:
-        """The orders that no other one beats in both gain and worst class on the earlier part, by worst class."""
+        """The Pareto front of gain and worst class on the earlier part, ordered by worst class."""
         found: list[OrderTrial] = []
         for trial in sorted(self.tried, key=lambda trial: (trial.worst[1].mean or 0.0, -trial.gain)):
             if not found or trial.gain > found[-1].gain:
@@ -131,7 +131,7 @@ def search_order(
     trials = tried(earlier, grid)
     best = _best(trials)
     known = {_key(trial) for trial in trials}
-    trials += tried(earlier, [each for each in _neighbours(*_key(best)) if each not in known])
+    trials += tried(earlier, [key for key in _neighbours(*_key(best)) if key not in known])
     within = sorted((trial for trial in trials if not trial.exceeded), key=lambda trial: -trial.gain)[:FINALISTS]
     second = tried(middle, [_key(trial) for trial in within]) if within else []
     chosen = _best(second) if second else None
@@ -196,7 +196,7 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
 
 
 def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrder, int | None]]:
-    """Yield the orders that differ from this one by half a step of the grid in one value."""
+    """Yield the neighbours of an order: one value differs by half a step of the grid."""
     for values in (
         {"length": order.length - 0.25}, {"length": order.length + 0.25},
         {"size": max(0.0, order.size - 0.25)}, {"size": order.size + 0.25},
@@ -216,7 +216,7 @@ def _key(trial: OrderTrial) -> tuple[PowerOrder, int | None]:
 
 
 def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
-    """Return the greatest gain within the limits, or else the order that exceeds them least."""
+    """Return the order with the greatest gain within the limits, else the one that exceeds them least."""
     return max(trials, key=lambda trial: (-trial.excess, trial.gain))
 
 
@@ -235,7 +235,7 @@ def _judged(
         held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
         held["longest wait"] = (waits.changes["wait_max"], limits.longest)
         held["promises"] = (waits.added, limits.broken)
-        over = {name: each for name, each in held.items() if exceeds(*each)}
+        over = {name: key for name, key in held.items() if exceeds(*key)}
         said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):
@@ -246,9 +246,9 @@ def _judged(
 
 
 def _heavy_users(recorded: SimulationInput) -> list[bool]:
-    """Return for each class of users, in order, whether it has :data:`LEAST_USE` of the processor time."""
+    """Return for each class of users, in order, whether it has :data:`MIN_USE_SHARE` of the processor time."""
     jobs = recorded.jobs
     use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
-    least = LEAST_USE * sum(use)
+    least = MIN_USE_SHARE * sum(use)
     members = members_of(jobs, recorded.processors)["user"]
     return [sum(use[index] for index in which) >= least for which in members.values()]

@@ -23,12 +23,12 @@ from softwalltime.reports.drawings import (
 from softwalltime.reports.report_figures import Report
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
-TOP = 10
+MAX_USERS = 10
 """Number of users in the table of deteriorations."""
-LARGEST = 25
+MAX_GROUPS = 25
 """Number of projects and queues in each table."""
 KINDS = {"runtime": "runtime", "size": "size", "queue": "queue", "user": "user", "month": "month of submission"}
-"""What makes the classes of jobs, in words."""
+"""Titles of the kinds of classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def render(report: Report, origin: Origin) -> str:
         origin=origin,
         version=__version__,
         pictures=pictures,
-        deteriorated=groups.most_deteriorated(whom.users)[:TOP] if whom else [],
-        least_group=groups.LEAST_JOBS,
+        deteriorated=groups.most_deteriorated(whom.users)[:MAX_USERS] if whom else [],
+        least_group=groups.MIN_GROUP_JOBS,
         projects=_with_enough_jobs(whom.projects) if whom else [],
         queues=_with_enough_jobs(whom.queues) if whom else [],
         simulated=isinstance(report.simulation, SimulationFigures),
@@ -71,13 +71,13 @@ def render(report: Report, origin: Origin) -> str:
         simulation_off=report.options.simulation is None,
         settings_shown=_settings(report),
         kinds=KINDS,
-        small_class=waits_by_class.SMALL,
-        largest_class=waits_by_class.LARGEST,
-        notable=waits_by_class.NOTABLE,
+        small_class=waits_by_class.MIN_CLASS_JOBS,
+        largest_class=waits_by_class.MAX_CLASSES,
+        notable=waits_by_class.NOTABLE_WAIT_S,
         guard=HOUR,
         least_users=MIN_USERS,
         population=_populations(report),
-        largest=LARGEST,
+        largest=MAX_GROUPS,
         rules=recommendation,
         undo=UNDO,
         limits=likeness,
@@ -87,7 +87,7 @@ def render(report: Report, origin: Origin) -> str:
 
 
 def _gains(report: Report) -> dict[str, object]:
-    """Return who waits less, and the hours of waiting that the jobs of a month of 30 days save."""
+    """Return the classes that wait less, and the hours of waiting saved in a month of 30 days."""
     simulated, chosen = report.simulation, report.recommendation.waits
     if not isinstance(simulated, SimulationFigures) or chosen is None:
         return {"gainers": []}
@@ -130,7 +130,7 @@ def _populations(report: Report) -> dict[str, str]:
 
 
 def _with_enough_jobs(all_groups: Sequence[groups.Group]) -> Sequence[groups.Group]:
-    return [group for group in all_groups if group.jobs >= groups.LEAST_JOBS]
+    return [group for group in all_groups if group.jobs >= groups.MIN_GROUP_JOBS]
 
 
 def _breakable(spec: str) -> Markup:
@@ -140,7 +140,7 @@ def _breakable(spec: str) -> Markup:
 def whole_options(text: str) -> Markup:
     option = Markup('<code class="option">{}</code>')
     parts = enumerate(re.split(r"(--[a-z-]+)", text))
-    # Every second part is an option.
+    # Odd parts are options.
     return Markup("").join(option.format(part) if number % 2 else _breakable(part) for number, part in parts)
 
 

@@ -1,4 +1,4 @@
-"""The plan file of a recommendation: its values for the settings and PBS, and what the simulation promises."""
+"""Create the plan file of a recommendation: values for settings and PBS, and the simulated effect."""
 
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from softwalltime.reports.recommendation import Recommendation, policy_values
 from softwalltime.reports.simulation import SimulationFigures
 
 _KINDS = ("runtime", "size", "queue")
-"""Classes that are recorded and whose names identify nobody."""
+"""Kinds of classes in the plan: recorded ones whose names identify nobody."""
 _DIGITS = 4
 
 

@@ -17,11 +17,11 @@ from softwalltime.core.errors import SourceError
 SHORTEST_KEY, LONGEST_KEY = 16, 1024
 """Bytes of a key."""
 _DIGITS = 10
-"""Hexadecimal digits of a pseudonym: 10,000 names collide in one report out of 20,000."""
+"""Hexadecimal digits of a pseudonym: with 10,000 names, one report in 20,000 has a collision."""
 
 
 class Pseudonyms:
-    """Replaces the names of users and projects; those of queues stay."""
+    """Replace the names of users and projects, but not of queues."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -64,6 +64,6 @@ def _create(file: Path) -> None:
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", encoding="ascii") as unfinished:
         unfinished.write(secrets.token_hex(32) + "\n")
         unfinished.flush()
-        # A link appears with the whole key, and never replaces a file.
+        # os.link is atomic and never replaces a file.
         with suppress(FileExistsError):
             os.link(unfinished.name, file)

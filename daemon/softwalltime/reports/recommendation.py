@@ -1,10 +1,10 @@
 """What to do about soft walltimes: switch a policy on, do not, or the simulation cannot tell.  One set of rules for
 ``report``, ``tune`` and ``policy compare``.
 
-1. The simulation cannot tell where there are fewer than ``LEAST_JOBS`` scored jobs or fewer than ``LEAST_DAYS`` days;
+1. The simulation cannot tell where there are fewer than ``MIN_JOBS`` scored jobs or fewer than ``MIN_DAYS`` days;
    where nothing was simulated; where it does not reproduce the recorded waits (:mod:`.likeness`); and with fewer than
    ``shaking.LEAST_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks.
-2. Jobs wait less than ``LEAST_WAIT`` on average today: there is nothing to gain.
+2. Jobs wait less than ``MIN_MEAN_WAIT_S`` on average today: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
    neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, the tails of the waits
    stay within their limits (:class:`WaitLimits`), and the interval of the share of promised starts that come later,
@@ -32,7 +32,7 @@ _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longe
 
 @dataclass(frozen=True, slots=True)
 class WaitLimits:
-    """The greatest growth of waits and broken promises against what the site runs, as shares."""
+    """Maximum growth of waits and broken promises against the baseline, as shares."""
 
     tail: float = 0.05
     """Of the 99th percentile of the wait of each class of jobs."""
@@ -59,9 +59,9 @@ def longer_tails(waits: SettingWaits, limits: WaitLimits) -> dict[str, tuple[Int
     return {name: each for name, each in held.items() if exceeds(*each)}
 
 
-LEAST_JOBS = 1000
-LEAST_DAYS = 14
-LEAST_WAIT = 60
+MIN_JOBS = 1000
+MIN_DAYS = 14
+MIN_MEAN_WAIT_S = 60
 
 
 class Verdict(Enum):
@@ -74,7 +74,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The verdict, and what it rests on.
+    """The verdict and its reasons.
 
     ``waits`` is the recommended candidate as simulated, ``None`` unless the verdict is ON.
     """
@@ -91,7 +91,7 @@ class Recommendation:
 
     @property
     def policy(self) -> str:
-        """The daemon's settings that do what is recommended, as TOML, in shadow mode first; empty if there is none."""
+        """Return the recommended settings of the daemon as TOML, with shadow mode first; empty if there are none."""
         if self.waits is None:
             return ""
         candidate = self.waits.setting
@@ -108,16 +108,16 @@ def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
 
 
 def too_early(jobs: int, days: float) -> Recommendation | None:
-    """Say that the log is too short; ``None`` if there are enough jobs.
+    """Return the verdict for a log that is too short; ``None`` if it is long enough.
 
     :param days: from the first one's submission to the last one's.
     """
-    if jobs >= LEAST_JOBS and days >= LEAST_DAYS:
+    if jobs >= MIN_JOBS and days >= MIN_DAYS:
         return None
     count = f"{plural(jobs, 'scored job')} in {plural(round(days), 'day') if days >= 1 else 'less than 1 day'}"
     return cannot_tell(
         f"only {count}" if jobs else "no job can be scored",
-        f"At least {LEAST_JOBS:,} jobs that ran and had a walltime, over at least {LEAST_DAYS} days, are needed. "
+        f"At least {MIN_JOBS:,} jobs that ran and had a walltime, over at least {MIN_DAYS} days, are needed. "
         "Give more logs; --walltime-from gives walltimes of jobs that have none.",
     )
 
@@ -129,7 +129,7 @@ def unsimulated(skipped: SimulationSkipped) -> Recommendation:
 
 
 def cannot_tell(why: str, *reasons: str) -> Recommendation:
-    """Return the verdict that nothing follows from the log.
+    """Return the verdict UNKNOWN.
 
     :param why: in a few words, without a full stop.
     """
@@ -137,13 +137,13 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
 
 
 def recommend_on(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Apply the rules to a log of any length."""
+    """Return the verdict for a log of any length."""
     days = (simulated.until - simulated.since) / DAY
     return too_early(simulated.jobs - simulated.unscored, days) or recommend(simulated, target)
 
 
 def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Apply the rules to a log that is long enough.
+    """Return the verdict for a log that is long enough.
 
     :param target: greatest share of promised starts that may come later because of the candidate.
     """
@@ -151,14 +151,14 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
     if unable is not None:
         return unable
     reasons = population(simulated)
-    common = [one for one in simulated.settings if not one.setting.own]
+    common = [candidate for candidate in simulated.settings if not candidate.setting.own]
     chosen = _choose(_qualifying(common, target))
     if chosen is None:
         return _against(simulated, reasons, target)
     everything = _qualifying(list(simulated.settings), target)
     chosen = _choose(everything) or chosen
     reasons += effects(chosen, target)
-    would = _shortest([one for one in everything if not one.setting.keeps_order])
+    would = _shortest([candidate for candidate in everything if not candidate.setting.keeps_order])
     if would is not None and _mean(would) < _mean(chosen):
         reasons.append(_would(would))
     cautions = simulation_cautions(simulated, chosen)
@@ -166,7 +166,7 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
 
 
 def undecidable(simulated: SimulationFigures) -> Recommendation | None:
-    """Return the verdict that follows whatever the candidates do; ``None`` if they decide.
+    """Return a verdict that does not depend on the candidates; ``None`` if they decide.
 
     The simulation is not like this machine, there are too few users, or there is nothing to gain.
     """
@@ -183,7 +183,7 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
     if simulated.shake != "week":
         return cannot_tell("the log has too few users", FEW_USERS, *reasons)
     today = simulated.baseline.wait_mean or 0.0
-    if today < LEAST_WAIT:
+    if today < MIN_MEAN_WAIT_S:
         return Recommendation(
             Verdict.OFF,
             f"Do not switch soft walltimes on: jobs wait {duration(today)} on average, so there is nothing to shorten.",
@@ -194,23 +194,23 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
 
 
 def shortens(waits: SettingWaits) -> bool:
-    """Whether waits get shorter beyond the interval, and nothing measured of all jobs gets worse beyond its own."""
+    """Return whether waits get significantly shorter, and no metric of all jobs gets significantly worse."""
     changes = waits.changes
     return _below(changes["wait_mean"]) and not any(_above(changes[name]) for name in ("wait_p95", "bsld10_mean"))
 
 
 def keeps_promises(waits: SettingWaits, target: float) -> bool:
-    """Whether at most the target share of the promises is broken by the candidate, by the interval's upper end."""
+    """Return whether the upper end of the interval of additional broken promises is within the target."""
     return _upper(waits.added) <= target
 
 
 def _qualifying(settings: list[SettingWaits], target: float) -> list[SettingWaits]:
-    shorter = [one for one in settings if shortens(one) and keeps_promises(one, target)]
-    return [one for one in shorter if not longer_tails(one, WaitLimits())]
+    shorter = [candidate for candidate in settings if shortens(candidate) and keeps_promises(candidate, target)]
+    return [candidate for candidate in shorter if not longer_tails(candidate, WaitLimits())]
 
 
 def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "soft walltimes") -> str:
-    """Say for a manager what would happen.
+    """Describe the effect for a manager.
 
     :param what: what is switched on, if it is no preset.
     """
@@ -226,20 +226,20 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
 
 
 def _against(simulated: SimulationFigures, reasons: list[str], target: float) -> Recommendation:
-    common = [one for one in simulated.settings if not one.setting.own]
+    common = [candidate for candidate in simulated.settings if not candidate.setting.own]
     return Recommendation(
         Verdict.OFF,
         f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
         f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
-        (*reasons, *(_fails(one, target) for one in common)),
+        (*reasons, *(_fails(candidate, target) for candidate in common)),
         simulation_cautions(simulated, None),
     )
 
 
 def _choose(qualifying: list[SettingWaits]) -> SettingWaits | None:
-    keeping = [one for one in qualifying if one.setting.keeps_order]
+    keeping = [candidate for candidate in qualifying if candidate.setting.keeps_order]
     best = _shortest(keeping) or _shortest(qualifying)
-    half = next((one for one in keeping if one.setting.policy.waiting == HALF), None)
+    half = next((candidate for candidate in keeping if candidate.setting.policy.waiting == HALF), None)
     if best is None or half is None:
         return best
     learnt = interval([mine - other for mine, other in zip(best.waits, half.waits, strict=True)])
@@ -294,7 +294,7 @@ def population(simulated: SimulationFigures) -> list[str]:
 
 
 def effects(chosen: SettingWaits, target: float) -> list[str]:
-    """Say what a candidate does to waits and promised starts, a sentence each."""
+    """Describe the effects of a candidate on waits and promised starts, one sentence each."""
     changes = chosen.changes
     waits = (
         f"With {chosen.setting.name} the mean wait is {duration(chosen.metrics.wait_mean)}, a change of "

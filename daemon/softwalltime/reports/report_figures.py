@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from softwalltime.core.formatting import DAY
-from softwalltime.measure.replay.accuracy_metrics import WARM_UP, Errors, Scores, score
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Errors, Scores, score
 from softwalltime.measure.replay.fast_replay import drive, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import BASELINE, make
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Rename, make_columns
@@ -43,7 +43,7 @@ from softwalltime.reports.simulation import (
 from softwalltime.reports.simulation_document import Advice
 
 MIN_COMPARED_JOBS = 2
-"""Scored jobs after the warm-up without which no predictor stands for the others."""
+"""Minimum scored jobs after the warm-up for a predictor to represent the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ReportOptions:
 
     specs: tuple[str, ...]
     target: float = 0.05
-    minimum: int = MINIMUM
+    minimum: int = MIN_SOFT_WALLTIME_S
     simulation: SimulationOptions | None = None
 
 
@@ -115,7 +115,7 @@ def make_report(
     table = make_columns(workload, rename)
     replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
     soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
-    warmed_up = {spec: score(workload, values, WARM_UP) for spec, values in soft.items() if spec != BASELINE}
+    warmed_up = {spec: score(workload, values, WARM_UP_SHARE) for spec, values in soft.items() if spec != BASELINE}
     tried = {spec: scores for spec, scores in warmed_up.items() if scores.jobs >= MIN_COMPARED_JOBS}
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
@@ -152,7 +152,9 @@ def make_report(
         until=int(table.submitted.max()),
         project_field=table.project_field,
         walltimes=analyze_walltimes(table),
-        scores={spec: (score(workload, values), score(workload, values, WARM_UP)) for spec, values in soft.items()},
+        scores={
+            spec: (score(workload, values), score(workload, values, WARM_UP_SHARE)) for spec, values in soft.items()
+        },
         accuracy_by_cpu_hours={
             spec: float(np.average(of_spec.accuracy, weights=table.cpu_seconds[scored]))
             for spec, of_spec in judged.items()
@@ -210,16 +212,16 @@ _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
 
 @dataclass(frozen=True, slots=True)
 class SettingDocument:
-    """What a setting did to waits in the simulation."""
+    """Simulated effect of a setting on waits."""
 
     keeps_order: bool
-    """Whether the order of the queue stays as it is."""
+    """Whether the order of the queue is unchanged."""
     metrics: Metrics
     """Means over the shaken workloads."""
     relative_changes: dict[str, Interval]
     """Difference to today's schedule, divided by today's metric, by metric."""
     broken_promises: Interval
-    """Share of the promised starts that came later."""
+    """Share of the promised starts that were late."""
     wait_longer: Interval
     """Share of the jobs that waited at least an hour longer than today."""
     wait_shorter: Interval
@@ -244,7 +246,7 @@ class ReportDocument:
     advice: Advice
     """What is recommended."""
     policy: str
-    """Settings of the daemon that do what is recommended, as TOML, in shadow mode first; empty: none are."""
+    """Recommended settings of the daemon as TOML, with shadow mode first; empty: none."""
     target: float
     """Greatest share of promised starts that a recommended setting may break."""
     jobs: int
@@ -268,7 +270,7 @@ class ReportDocument:
     processors: int | None
     """Size of the simulated machine."""
     processors_estimated: bool
-    """Whether that is the most in use at one time."""
+    """Whether the size is estimated as the maximum in use at one time."""
     simulated_jobs: int
     """Number of simulated jobs."""
     seeds: tuple[int, ...]
@@ -276,7 +278,7 @@ class ReportDocument:
     likeness: Likeness | None
     """Recorded waits beside simulated ones; null: not simulated, or starts are not recorded."""
     today: Metrics | None
-    """Means over the workloads with what the site runs."""
+    """Means over the workloads with the site's current policy."""
     settings: dict[str, SettingDocument]
     """Each simulated setting, by name."""
 
@@ -313,16 +315,16 @@ class ReportDocument:
     def rows(self) -> Iterator[dict[str, Any]]:
         if self.today is not None:
             yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
-        for name, one in self.settings.items():
+        for name, setting in self.settings.items():
             row: dict[str, Any] = {
                 "setting": name,
                 "recommended": name == self.advice.name,
-                "keeps_order": one.keeps_order,
+                "keeps_order": setting.keeps_order,
             }
-            row |= asdict(one.metrics)
+            row |= asdict(setting.metrics)
             for key in _SHARES:
-                row |= getattr(one, key).columns(key)
-            for metric, change in one.relative_changes.items():
+                row |= getattr(setting, key).columns(key)
+            for metric, change in setting.relative_changes.items():
                 row |= change.columns(f"change_{metric}")
             yield row
 

@@ -1,4 +1,4 @@
-"""What settings would have done to waits: simulated on the site's own jobs, compared over shaken workloads.
+"""Simulate settings on the site's own jobs, and compare their waits over shaken workloads.
 
 A single schedule depends on chance, so every change is a mean over pairs of schedules
 of the same shaken workload, with a 95% confidence interval.
@@ -29,7 +29,7 @@ from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
     KINDS,
-    LARGEST,
+    MAX_CLASSES,
     ClassWaits,
     JobClass,
     classes_today,
@@ -39,11 +39,11 @@ from softwalltime.reports.waits_by_class import (
 
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
-"""The newest jobs that are simulated, unless the user asks for another number."""
+"""Default number of jobs to simulate, the newest ones."""
 MAX_POLICIES = 12
 """Maximum number of policies to simulate for a report: the candidates, a plan's too, the baseline and chance."""
 USUAL = 0.99
-"""Share of the time in which use is usual: records that overlap by mistake exceed it for a short time."""
+"""Share of the time that determines the usual use: wrong overlapping records exceed it only briefly."""
 TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
 """99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
@@ -67,7 +67,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class SimulationSkipped:
-    """The reason why nothing was simulated, as a sentence without its full stop."""
+    """Reason why nothing was simulated, without its full stop."""
 
     reason: str
 
@@ -78,8 +78,8 @@ class SimulationInput:
 
     ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the
     most processors in use during ``USUAL`` of the time, where the size is estimated.  ``scored_share``: share of the
-    processor time of all jobs, also those refused, that the jobs with a walltime are.  ``teaching``: how jobs must have
-    ended to teach predictors.
+    processor time of all jobs, refused ones included, that jobs with a walltime used.  ``teaching``: end states of the
+    jobs to learn.
     """
 
     jobs: Jobs
@@ -94,7 +94,7 @@ class SimulationInput:
 
 @dataclass(frozen=True, slots=True)
 class SettingWaits:
-    """What a setting did to waits.
+    """Effect of a setting on waits.
 
     ``metrics`` are means over the workloads; ``changes`` are relative to the baseline, by metric; ``broken``,
     ``worse`` and ``better`` are shares: of promised starts that came later, of jobs that waited at least 1 h more or
@@ -120,8 +120,8 @@ class SimulationFigures:
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
     (:mod:`softwalltime.measure.simulation.shaking`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
-    ``unscored`` jobs have no walltime and only hold processors.  ``chance`` is what a policy that helps nobody does.
-    ``scheduler`` is what the site runs, ``remarks``: what of it is not simulated.
+    ``unscored`` jobs have no walltime and only hold processors.  ``chance``: result of the placebo policy.
+    ``scheduler``: the site's current policy; ``remarks``: its features that are not simulated.
     """
 
     order: str
@@ -178,14 +178,14 @@ def simulate_candidates(
     recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
     show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
 ) -> tuple[Results, SimulationFigures]:  # fmt: skip
-    """Simulate candidates beside what the site runs; return all results, and how the candidates compare.
+    """Simulate candidates and the baseline; return all results, and the comparison.
 
     :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     policies = policies_of(candidates, options.baseline.policy)
     plan = SimulationPlan(
-        experiment_of(recorded, policies[0]), {one.name: one for one in policies}, options.seeds, recorded.jobs,
+        experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
@@ -193,21 +193,21 @@ def simulate_candidates(
 
 
 def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
-    """Return what must be simulated to compare candidates, each policy once and the baseline first."""
+    """Return the policies to simulate, each once and the baseline first."""
     return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
 
 
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
     """Return the settings of the simulations that :func:`compare_candidates` needs."""
     shake = suitable_shake(recorded.jobs)
-    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=LARGEST)
+    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=MAX_CLASSES)
 
 
 def compare_candidates(
     recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
     found: Mapping[tuple[SchedulerPolicy, int], SimulationResult], rename: Rename = lambda kind, name: name,
 ) -> SimulationFigures:  # fmt: skip
-    """Compare simulated candidates with what the site runs, and that with the log.
+    """Compare simulated candidates with the baseline, and the baseline with the log.
 
     :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
     """
@@ -215,18 +215,18 @@ def compare_candidates(
     site = options.baseline.policy
     today = [found[site, seed] for seed in options.seeds]
     members = members_of(jobs, processors)
-    classes_of_today = [one.classes for one in today]
+    classes_of_today = [run.classes for run in today]
 
     def compared(candidate: Candidate) -> SettingWaits:
         results = [found[candidate.policy, seed] for seed in options.seeds]
-        waits = compare(candidate, [one.metrics for one in results], [one.metrics for one in today])
-        classes = compare_classes(members, [one.classes for one in results], classes_of_today, rename)
+        waits = compare(candidate, [run.metrics for run in results], [run.metrics for run in today])
+        classes = compare_classes(members, [run.classes for run in results], classes_of_today, rename)
         return replace(waits, classes=classes)
 
     return SimulationFigures(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
-        _means([one.metrics for one in today]), tuple(map(compared, candidates)),
+        _means([run.metrics for run in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
         suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
         options.baseline.remarks, site,
@@ -240,14 +240,14 @@ def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[M
         setting,
         _means(metrics),
         {name: changes[name] for name in _COMPARED},
-        interval([one.broken or 0.0 for one in metrics]),
+        interval([run.broken or 0.0 for run in metrics]),
         interval([(one.broken or 0.0) - (other.broken or 0.0) for one, other in zip(metrics, baseline, strict=True)]),
-        interval([one.worse_1h or 0.0 for one in metrics]),
-        interval([one.better_1h or 0.0 for one in metrics]),
-        tuple(one.wait_mean or 0.0 for one in metrics),
+        interval([run.worse_1h or 0.0 for run in metrics]),
+        interval([run.better_1h or 0.0 for run in metrics]),
+        tuple(run.wait_mean or 0.0 for run in metrics),
     )
 
 
 def _means(metrics: Sequence[Metrics]) -> Metrics:
-    # A speed differs from run to run, and the same jobs must give the same report.
+    # Omit the speed: equal jobs must give equal reports.
     return replace(means(metrics), jobs_per_second=None)

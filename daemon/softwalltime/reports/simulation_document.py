@@ -31,7 +31,7 @@ class Advice:
     reasons: tuple[str, ...]
     """Reasons of the verdict, one sentence for each."""
     cautions: tuple[str, ...]
-    """What to consider before following it, a sentence each."""
+    """Cautions, one sentence for each."""
 
     @classmethod
     def of(cls, found: Recommendation) -> "Advice":
@@ -55,7 +55,7 @@ class SimulationDocument:
     jobs: int
     """Number of simulated jobs."""
     scored: int
-    """Number of them with a walltime: the metrics are of these."""
+    """Number of scored jobs, which have a walltime: the basis of the metrics."""
     scored_processor_time: float
     """Share of the processor time that the scored jobs used, by recorded runtimes."""
     refused: int
@@ -79,7 +79,7 @@ class SimulationDocument:
     selection: str | None = None
     """Which jobs were selected; null: all."""
     caution: str | None = None
-    """Why no verdict follows from the intervals; null: nothing speaks against it."""
+    """Why the intervals allow no verdict; null: they do."""
     advice: Advice | None = None
     """With policy compare: what to do; null: nothing was to be recommended."""
 
@@ -124,7 +124,7 @@ def _classes(plan: SimulationPlan, results: Results, kind: str) -> dict[str, dic
     for name, policy in plan.policies.items():
         classes = [results[policy, seed].classes[kind] for seed in plan.seeds]
         labels = dict.fromkeys(label for by_label in classes for label in by_label)
-        found[name] = {label: means([one[label] for one in classes if label in one]) for label in labels}
+        found[name] = {label: means([metrics[label] for metrics in classes if label in metrics]) for label in labels}
     return found
 
 
@@ -167,7 +167,7 @@ _INTERVAL = 14
 
 
 def unscored_line(jobs: Jobs) -> str:
-    """Say how much of the processor time the scored jobs are; empty if all jobs are scored."""
+    """Report the scored jobs' share of the processor time; empty if all jobs are scored."""
     scored = int(jobs.scored.sum())
     if scored == len(jobs):
         return ""
@@ -180,7 +180,7 @@ def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> Te
 
 
 def changes_table(relative: Changes, differences: Changes) -> TextTable:
-    """One line for each policy but the first: how much its figures differ from the first one's."""
+    """Return a row for each policy but the first: differences of its metrics from the first one's."""
     rows: list[list[Cell | str]] = [
         [
             Cell(printable(name), "strong"),
@@ -198,7 +198,7 @@ def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]
 
 
 def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
-    """One line for each policy: the longest waits of classes of jobs, of the first policy as they are."""
+    """Return a row for each policy: tails of the waits by class; the first policy's in absolute values."""
     first: list[Cell | str] = [Cell(printable(baseline), "strong")]
     first += [duration(getattr(today, metric)) for metric in _TAILS]
     rows: list[list[Cell | str]] = [

@@ -1,4 +1,4 @@
-"""Predictors tried on the two parts of a log, as a document: the output of ``softwalltime tune``."""
+"""Results of predictors on the two parts of a log: the output of ``softwalltime tune``."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -34,15 +34,15 @@ class TuneDocument:
     trials: dict[str, Trial]
     """The figures by predictor: of the earlier part, then of the later one."""
     weights: SiteWeights | None
-    """The weights that were trained; null: none."""
+    """Trained weights; null: none."""
     front: tuple[str, ...]
-    """Predictors that no other one beats in both accuracy and underestimated jobs on the earlier part."""
+    """Pareto front of accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen
     """The predictors that were chosen by the earlier part."""
     policies: dict[str, Metrics]
     """Metrics of the simulated settings."""
     advice: Advice
-    """What is recommended."""
+    """The recommendation."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for spec, trial in self.trials.items():

@@ -1,4 +1,4 @@
-"""Advice for users: a shorter walltime that would have been enough, and how much earlier jobs would have started."""
+"""Advice for users: sufficient shorter walltimes, and how much earlier their jobs would have started."""
 
 import textwrap
 from collections import Counter
@@ -17,8 +17,8 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shaking import shaken, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
-MOST_NAMES = 3
-"""Job names by which a user recognises the jobs with one walltime."""
+MAX_NAMES = 3
+"""Maximum job names to show for a walltime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RequestAdvice:
     killed: float
     """Share of the newer half of the jobs that ran longer than a suggestion made from the older half."""
     saved: float
-    """Processor-seconds that would not have been requested."""
+    """Processor-seconds requested in excess of the suggestion."""
     names: tuple[str, ...] = ()
     """The most frequent job names, at most three."""
 
@@ -54,35 +54,35 @@ class UserAdvice:
     jobs: int
     """Number of jobs."""
     requests: tuple[RequestAdvice, ...]
-    """The requested walltimes, the one with most to save first."""
+    """The requested walltimes, the one with the greatest saving first."""
     earlier: Interval | None = None
     """Median seconds by which the jobs would have started earlier; null: not simulated."""
     message: str = ""
-    """What to tell the user."""
+    """Message for the user."""
 
     @property
     def suggestions(self) -> tuple[RequestAdvice, ...]:
-        return tuple(one for one in self.requests if one.suggested is not None)
+        return tuple(entry for entry in self.requests if entry.suggested is not None)
 
 
 def advise_users(jobs: Jobs) -> dict[str, UserAdvice]:
     groups: dict[str, dict[int, list[int]]] = {}
     names = list(jobs.completed.values("job_name"))
     for index, (user, walltime) in enumerate(jobs.completed.rows("user", "walltime")):
-        # Nothing shorter can be advised to who requests no walltime.
+        # Jobs without a requested walltime get no advice.
         if walltime:
             groups.setdefault(user, {}).setdefault(walltime, []).append(index)
     runtime = np.minimum(jobs.runtime, jobs.walltime).astype(np.int64)
     size = np.array(jobs.processors, np.float64)
-    found = {}
+    advice_by_user = {}
     for user, requests in groups.items():
         advice = [
             _advise(walltime, runtime[which], size[which], Counter(names[index] for index in which))
             for walltime, which in requests.items()
         ]
-        ordered = tuple(sorted(advice, key=lambda one: (-one.saved, -one.jobs, one.walltime)))
-        found[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
-    return found
+        ordered = tuple(sorted(advice, key=lambda entry: (-entry.saved, -entry.jobs, entry.walltime)))
+        advice_by_user[user] = UserAdvice(user, sum(map(len, requests.values())), ordered)
+    return advice_by_user
 
 
 def measure_earlier_starts(
@@ -98,7 +98,7 @@ def measure_earlier_starts(
     """
     changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
     policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)
-    medians: dict[str, list[float]] = {one.user: [] for one in advice}
+    medians: dict[str, list[float]] = {entry.user: [] for entry in advice}
     for seed in seeds:
         before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)
         gain = (
@@ -106,18 +106,18 @@ def measure_earlier_starts(
         )
         shorter = np.array(after.walltime) < np.array(before.walltime)
         users = np.array([user for (user,) in before.completed.rows("user")])
-        for user, found in medians.items():
+        for user, advice_by_user in medians.items():
             mine = gain[shorter & (users == user)]
             if len(mine):
-                found.append(float(np.median(mine)))
-    return {user: interval(found) for user, found in medians.items()}
+                advice_by_user.append(float(np.median(mine)))
+    return {user: interval(advice_by_user) for user, advice_by_user in medians.items()}
 
 
 def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
     jobs = len(runtime)
     used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
-    frequent = tuple(name for name, _ in names.most_common(MOST_NAMES + 1) if name)[:MOST_NAMES]
+    frequent = tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES]
     shorter = shorter_walltime(walltime, runtime.tolist())
     saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
     return RequestAdvice(
@@ -127,9 +127,9 @@ def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[s
 
 def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:
     suggested: Mapping[tuple[str, int], int] = {
-        (one.user, request.walltime): request.suggested
-        for one in advice
-        for request in one.suggestions
+        (entry.user, request.walltime): request.suggested
+        for entry in advice
+        for request in entry.suggestions
         if request.suggested is not None
     }
     walltimes = np.array(jobs.walltime, np.int64)
@@ -145,10 +145,10 @@ MERGED = (
     "earlier_high_s", "job_names", "message",
 )  # fmt: skip
 """Columns of the mail-merge file."""
-LONGEST_NAME = 40
-"""Characters of a job name that are printed."""
+MAX_NAME_CHARS = 40
+"""Maximum printed characters of a job name."""
 MIN_PRINTED_SHARE = 0.01
-"""Least share of the walltime that is printed as a number."""
+"""Minimum share of the walltime that is printed as a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,25 +177,25 @@ class AdviseDocument:
 
 
 def with_messages(advice: Sequence[UserAdvice]) -> tuple[UserAdvice, ...]:
-    """Return the advice of users who all follow it in the simulation, with what to tell each of them."""
-    return tuple(replace(one, message=_message(one, len(advice))) for one in advice)
+    """Return the advice with a message for each user; in the simulation all users follow it."""
+    return tuple(replace(entry, message=_message(entry, len(advice))) for entry in advice)
 
 
 def merged(advice: Sequence[UserAdvice]) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the mail-merge file, the user with the most processor-seconds to save first."""
-    for one in sorted(advice, key=lambda one: -one.requests[0].saved):
-        first, earlier = one.requests[0], one.earlier
+    for entry in sorted(advice, key=lambda entry: -entry.requests[0].saved):
+        first, earlier = entry.requests[0], entry.earlier
         suggested = first.suggested or first.walltime
         seconds = (earlier.mean, earlier.low, earlier.high) if earlier is not None else (None, None, None)
         yield (
-            printable(one.user), one.jobs, first.walltime, f"{first.used:.3f}", suggested,
+            printable(entry.user), entry.jobs, first.walltime, f"{first.used:.3f}", suggested,
             formatting.walltime(first.walltime), formatting.walltime(suggested),
-            *(None if value is None else round(value) for value in seconds), _names(first), one.message,
+            *(None if value is None else round(value) for value in seconds), _names(first), entry.message,
         )  # fmt: skip
 
 
 def _message(advice: UserAdvice, followers: int = 1) -> str:
-    """Return what to tell the user, in sentences.
+    """Return the message for a user.
 
     :param followers: the number of users who follow their advice in the simulation.
     """
@@ -215,20 +215,20 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
         elif earlier.mean == 0 and not earlier.low:
             lines.append("In the simulation these jobs would not have started earlier in the median.")
         else:
-            # An interval around 0 would say nothing to a user.
+            # Omit a gain whose interval includes 0.
             lines.append("The simulation does not show that these jobs would have started earlier.")
     return " ".join(lines)
 
 
-def _suggestion(one: RequestAdvice) -> str:
-    used = percent(one.used, 0) if one.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
-    names = _names(one)
+def _suggestion(entry: RequestAdvice) -> str:
+    used = percent(entry.used, 0) if entry.used >= MIN_PRINTED_SHARE else f"less than {percent(MIN_PRINTED_SHARE, 0)}"
+    names = _names(entry)
     for_jobs = f" (jobs {names})" if names else ""
     return (
-        f"You request {formatting.walltime(one.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
-        f"{duration(one.longest)}: request {formatting.walltime(one.suggested or one.walltime)}."
+        f"You request {formatting.walltime(entry.walltime)}{for_jobs} and use {used}; 99% of these jobs ended within "
+        f"{duration(entry.longest)}: request {formatting.walltime(entry.suggested or entry.walltime)}."
     )
 
 
-def _names(one: RequestAdvice) -> str:
-    return ", ".join(textwrap.shorten(printable(name), LONGEST_NAME, placeholder="...") for name in one.names)
+def _names(entry: RequestAdvice) -> str:
+    return ", ".join(textwrap.shorten(printable(name), MAX_NAME_CHARS, placeholder="...") for name in entry.names)

@@ -1,4 +1,4 @@
-"""Is the promise of a plan kept?  The figures of :mod:`.before_after`, and one verdict: keep, adjust, undo, unknown.
+"""Verify a plan's promise with the figures of :mod:`.before_after`: verdict keep, adjust, undo or unknown.
 
 1. It cannot be told yet with fewer than ``LEAST_JOBS`` jobs or ``LEAST_DAYS`` days before or after the switch, nor
    where the load changed by more than ``MAX_LOAD_CHANGE``, unless a simulation or other users show what that does.
@@ -30,7 +30,7 @@ from softwalltime.reports.before_after import (
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.waits_by_class import NOTABLE, SMALL
+from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE_WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class ClassDocument:
     """The recorded mean waits of a class of jobs, in seconds."""
 
     kind: str
-    """What makes the class: runtime, size or queue."""
+    """Kind of the class: runtime, size or queue."""
     name: str
     """Name of the class."""
     jobs: int
@@ -70,9 +70,9 @@ class ClassDocument:
     promised: float | None
     """Relative change that the plan promises; null: none."""
     longer: bool
-    """Whether the mean wait is longer beyond chance."""
+    """Whether the mean wait is significantly longer."""
     announced: bool
-    """Whether the plan says that this class waits longer."""
+    """Whether the plan predicts a longer wait for this class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class VerifyDocument:
     """Whether the promise of a plan is kept."""
 
     verdict: str
-    """keep, adjust, undo, or unknown: it cannot be told yet."""
+    """keep, adjust, undo, or unknown: not enough data yet."""
     sentence: str
     """The verdict in a sentence."""
     reasons: tuple[str, ...]
-    """What it rests on, a sentence each."""
+    """Reasons of the verdict, one sentence for each."""
     command: str
     """The next command; empty: none."""
     since: int
-    """When the policy was switched on, epoch seconds."""
+    """Time at which the policy was switched on, epoch seconds."""
     method: str
-    """What recorded waits are compared with: periods, simulation, users, or simulation and users."""
+    """Comparison of recorded waits: periods, simulation, users, or simulation and users."""
     before: PeriodDocument | None
     """The period before the switch; null: no jobs."""
     after: PeriodDocument | None
@@ -100,7 +100,7 @@ class VerifyDocument:
     effect: Interval
     """Effect of the policy on the mean wait in seconds."""
     relative: Interval
-    """The effect, divided by the mean wait that there would be without the policy."""
+    """The effect, divided by the estimated mean wait without the policy."""
     promised: Interval
     """Relative change of the mean wait that the plan promises."""
     share: float
@@ -110,15 +110,15 @@ class VerifyDocument:
     promised_starts: int
     """Recorded starts of jobs with a promised start since the switch."""
     broken: float | None
-    """Share of these that came later; null: none is recorded."""
+    """Share of these that were late; null: none is recorded."""
     promised_broken: float
-    """Share of the promised starts that come later in the simulation of the plan."""
+    """Share of late promised starts in the plan's simulation."""
     interruptions: tuple[str, ...] = ()
-    """Days since the switch on which the policy was off or another one was set, a sentence each."""
+    """Days since the switch with the policy off or another policy, one sentence for each."""
 
 
 MAX_LOAD_CHANGE = 0.1
-"""Relative change of the load beyond which the means of two periods say nothing about the policy."""
+"""Maximum relative change of the load between two periods that are compared directly."""
 CLASS_FACTOR = 1.5
 """Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
 REPORT_AGAIN = "softwalltime report store --write PLAN"
@@ -135,23 +135,23 @@ def verify(
     :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """
     interrupted = interruptions(plan, share, recorded_decisions(jobs, plan, since) if decisions is None else decisions)
-    found = before_after(jobs, plan.promised, since, share, interrupted)
-    lost = sum(one.until - one.since for one in interrupted if one.since < found.spans[1].until)
+    waits = before_after(jobs, plan.promised, since, share, interrupted)
+    lost = sum(group.until - group.since for group in interrupted if group.since < waits.spans[1].until)
     before, after = (
-        _period(found.recorded.columns, span, found.among(span), without)
-        for span, without in zip(found.spans, (0, lost), strict=True)
+        _period(waits.recorded.columns, span, waits.among(span), without)
+        for span, without in zip(waits.spans, (0, lost), strict=True)
     )
-    effect, promised = found.effect(), plan.promised.change
+    effect, promised = waits.effect(), plan.promised.change
     figures = VerifyDocument(
-        verdict="unknown", sentence="", reasons=(), command="", since=since, method=found.method,
-        before=before, after=after, recorded=found.recorded_change(), effect=effect, relative=found.relative(effect),
+        verdict="unknown", sentence="", reasons=(), command="", since=since, method=waits.method,
+        before=before, after=after, recorded=waits.recorded_change(), effect=effect, relative=waits.relative(effect),
         promised=Interval(promised.mean, promised.low, promised.high), share=share,
-        classes=tuple(_classes(found, plan)), promised_starts=promises[0],
+        classes=tuple(_classes(waits, plan)), promised_starts=promises[0],
         broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
         interruptions=tuple(map(str, interrupted)),
     )  # fmt: skip
     verdict, sentence, command = _verdict(figures, lost)
-    reasons = (*_reasons(figures), *filter(None, [found.recorded.doubt]))
+    reasons = (*_reasons(figures), *filter(None, [waits.recorded.doubt]))
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
@@ -164,9 +164,9 @@ def _period(columns: Columns, span: Span, among: Booleans, lost: int) -> PeriodD
     return PeriodDocument(span.since, span.until, jobs, jobs / days, hours / days, float(columns.wait[among].mean()))
 
 
-def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
+def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
     """Yield the classes of the plan that have enough jobs before and after."""
-    columns = found.recorded.columns
+    columns = waits.recorded.columns
     labels = {
         "runtime": [runtime_class(seconds) for seconds in columns.runtime.tolist()],
         "size": [size_class(size, plan.promised.processors) for size in columns.ncpus.tolist()],
@@ -176,14 +176,14 @@ def _classes(found: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
         which = np.array([label == promised.name for label in labels.get(promised.kind, ())], np.bool_)
         if not which.any():
             continue
-        before, after = (columns.wait[found.among(span) & found.treated & which] for span in found.spans)
-        if min(len(before), len(after)) >= SMALL:
-            yield _class(promised, len(after), float(before.mean()), float(after.mean()), found.effect(which))
+        before, after = (columns.wait[waits.among(span) & waits.treated & which] for span in waits.spans)
+        if min(len(before), len(after)) >= MIN_CLASS_JOBS:
+            yield _class(promised, len(after), float(before.mean()), float(after.mean()), waits.effect(which))
 
 
 def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
     mean, low = effect.mean, effect.low
-    longer = mean is not None and low is not None and mean >= NOTABLE and mean - CLASS_FACTOR * (mean - low) > 0
+    longer = mean is not None and low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
     return ClassDocument(
         promised.kind, promised.name, jobs, before, after, effect,
         None if promised.change is None else promised.change.mean, longer, promised.longer,
@@ -207,7 +207,7 @@ def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
     size = f"{duration(abs(effect.mean))} {'less' if effect.mean < 0 else 'longer'}"
     if longer:
         return "undo", f"Undo: jobs wait {size} than without the policy, beyond chance ({relative}).", UNDO
-    losers = [f"{one.kind} {one.name}" for one in of.classes if one.longer and not one.announced]
+    losers = [f"{group.kind} {group.name}" for group in of.classes if group.longer and not group.announced]
     if shorter and losers:
         said = f"jobs wait {size} than without the policy ({relative}), but those of {', '.join(losers)} wait longer"
         return "adjust", f"Adjust: {said}, which the plan did not say.", REPORT_AGAIN
@@ -225,7 +225,7 @@ def _unknown(sentence: str) -> tuple[str, str, str]:
 
 
 def _too_few(before: PeriodDocument | None, after: PeriodDocument | None, lost: int) -> str:
-    """Return which period is too short, and what is needed; empty: none is."""
+    """Return which period is too short, and the required length; empty: none."""
     under = "since the switch under the policy" if lost else "since the switch"
     for name, period, without in ((under, after, lost), ("before the switch", before, 0)):
         jobs = 0 if period is None else period.jobs
@@ -271,11 +271,11 @@ def _reasons(of: VerifyDocument) -> Sequence[str]:
             "They compete for the same machine, so a part of the difference may be what they lose."
         )
     said.append(f"Promised: {change(of.promised)}; measured: {change(of.relative)} (95% intervals).")
-    for one in (one for one in of.classes if one.longer):
-        announced = "as the plan says" if one.announced else "which the plan did not say"
+    for group in filter(lambda group: group.longer, of.classes):
+        announced = "as the plan says" if group.announced else "which the plan did not say"
         said.append(
-            f"Jobs of {one.kind} {one.name} wait longer beyond chance, {announced}: mean wait {duration(one.before)} "
-            f"before, {duration(one.after)} since."
+            f"Jobs of {group.kind} {group.name} wait longer beyond chance, {announced}: mean wait "
+            f"{duration(group.before)} before, {duration(group.after)} since."
         )
     if of.broken is not None:
         said.append(

@@ -1,4 +1,4 @@
-"""Who waits longer and who shorter: the waits of classes of jobs under each simulated setting."""
+"""Waits of classes of jobs under each simulated setting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 
 KINDS = CLASSES
-"""What makes the classes."""
-LARGEST = 10
-"""Users and queues that are a class of their own; the others are one class together."""
-SMALL = 50
-"""Jobs below which a class is small: a few jobs that happen to start elsewhere decide about its mean wait."""
-NOTABLE = 60
+"""Kinds of classes."""
+MAX_CLASSES = 10
+"""Maximum users and queues with a class of their own; the others form one class."""
+MIN_CLASS_JOBS = 50
+"""Minimum jobs of a class; in smaller ones a few jobs determine the mean wait."""
+NOTABLE_WAIT_S = 60
 """Seconds by which a mean wait must change to count as longer or shorter."""
 
 _RENAMED = ("user", "queue")
 
 Members = Mapping[str, Mapping[str, Integers]]
-"""Indexes of jobs by what makes the class, then by the class's name."""
+"""Indexes of jobs by kind of class, then by class."""
 ByClass = Mapping[str, Mapping[str, Metrics]]
-"""Metrics by what makes the class, then by the class's name."""
+"""Metrics by kind of class, then by class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class JobClass:
 
     @property
     def small(self) -> bool:
-        return self.jobs < SMALL
+        return self.jobs < MIN_CLASS_JOBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +64,29 @@ class ClassWaits:
 
     @property
     def longer(self) -> bool:
-        """Whether the mean wait grows notably, beyond the 95% interval of its change."""
-        return (self.difference.mean or 0) >= NOTABLE and self.change.low is not None and self.change.low > 0
+        """Whether the mean wait grows notably and significantly (95%)."""
+        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.low is not None and self.change.low > 0
 
     @property
     def shorter(self) -> bool:
-        """Whether the mean wait falls notably, beyond the 95% interval of its change."""
-        return (self.difference.mean or 0) <= -NOTABLE and self.change.high is not None and self.change.high < 0
+        """Whether the mean wait falls notably and significantly (95%)."""
+        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.high is not None and self.change.high < 0
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    return {kind: classes(jobs, kind, processors, LARGEST) for kind in KINDS}
+    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in KINDS}
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
     """The classes with their waits in today's setting."""
-    found = {}
-    for kind, each in members.items():
-        today = {name: means([one[kind][name] for one in baseline if name in one[kind]]) for name in each}
-        found[kind] = tuple(
-            JobClass(_shown(kind, name, rename), len(each[name]), waits.wait_mean, waits.wait_p95)
+    classes = {}
+    for kind, jobs in members.items():
+        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in jobs}
+        classes[kind] = tuple(
+            JobClass(_shown(kind, name, rename), len(jobs[name]), waits.wait_mean, waits.wait_p95)
             for name, waits in today.items()
         )
-    return found
+    return classes
 
 
 def compare_classes(
@@ -98,7 +98,7 @@ def compare_classes(
         kind: tuple(
             _compared(
                 _shown(kind, name, rename),
-                # Shaken by weeks, the first and the last month may lose all their jobs.
+                # Shaking by weeks may remove all jobs from the first and last month.
                 [(mine[kind][name], other[kind][name]) for mine, other in both if name in other[kind]],
             )
             for name in each
@@ -116,8 +116,8 @@ def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits
         mean.wait_p95,
         relative["wait_mean"],
         differences(new, today)["wait_mean"],
-        interval([one.worse_1h or 0.0 for one in new]),
-        interval([one.better_1h or 0.0 for one in new]),
+        interval([metrics.worse_1h or 0.0 for metrics in new]),
+        interval([metrics.better_1h or 0.0 for metrics in new]),
         relative["wait_p99"],
     )
 

@@ -1,4 +1,4 @@
-"""A thread of the daemon that can be started, and told to end."""
+"""Base class of the daemon's threads: start and stop."""
 
 from abc import ABC, abstractmethod
 from threading import Thread
@@ -14,7 +14,7 @@ class BackgroundThread(ABC):
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Let the thread end after what it is doing; return whether that was within ``timeout`` seconds."""
+        """Ask the thread to stop after its current step; return whether it stopped within ``timeout`` seconds."""
         self._tell(timeout)
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -25,4 +25,4 @@ class BackgroundThread(ABC):
 
     @abstractmethod
     def _tell(self, timeout: float) -> None:
-        """Tell the thread to end, which has so many seconds for it."""
+        """Signal the thread to stop; it has ``timeout`` seconds."""

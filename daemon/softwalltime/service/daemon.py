@@ -1,4 +1,4 @@
-"""The daemon: answers the hook from memory, and learns beside it.
+"""The daemon: answer the hook from memory, and learn in other threads.
 
 The socket is served before the history is loaded and whether or not PostgreSQL can be reached: a hook always gets a
 response at once, with "none" where nothing is known yet.
@@ -32,30 +32,30 @@ from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.socket_server import SocketServer
 from softwalltime.service.status import NOT_FOLLOWED, OK, DecisionCount, Status
-from softwalltime.service.worker import STATEMENT_TIMEOUT, Worker
+from softwalltime.service.worker import STATEMENT_TIMEOUT_S, Worker
 from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.opening import open_store
 
 ROOT = 0
-SWITCH = 0.00002
-"""Seconds that another thread may keep the interpreter while the answering thread waits for it.
+SWITCH_INTERVAL_S = 0.00002
+"""Interpreter switch interval in seconds (``sys.setswitchinterval``).
 
-numpy and libpq give the interpreter back for moments, after each of which Python counts these seconds anew: with 0.0005
-the answering thread waited for up to 50 ms.
+The interval starts again whenever numpy or libpq releases and retakes the interpreter: with 0.0005 the answering
+thread waited for up to 50 ms.
 """
-LEAVING = 10.0
-"""Seconds that the daemon waits at its end for predictions to be stored."""
-LEAVING_WORKER = 3.0
-"""Seconds that the daemon waits then for its worker, which loses nothing if it does not end."""
-SLOW_STATEMENT = 5.0
-"""Seconds that PostgreSQL may take for a statement before the status says that it does not answer."""
+RECORDER_STOP_TIMEOUT_S = 10.0
+"""Seconds that the daemon waits at shutdown for the recorder to store the queued predictions."""
+WORKER_STOP_TIMEOUT_S = 3.0
+"""Seconds that the daemon waits at shutdown for the worker; a killed worker loses no data."""
+SLOW_STATEMENT_S = 5.0
+"""Seconds after which the status reports that a running statement is not answered."""
 MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
-LOADING = 2000, 10, 20
-"""Thresholds while a history is loaded: few collections of young objects, each of some milliseconds at most; one of all
-objects only where numba compiles, which leaves much garbage."""
+LOADING_GC_THRESHOLDS = 2000, 10, 20
+"""Garbage collection thresholds while a history is loaded: few collections of young objects, each of some milliseconds
+at most. A full collection runs only where numba compiles, which leaves much garbage."""
 
 
 def serve(settings: Settings, reload: Callable[[], Settings], version: str = "") -> None:
@@ -90,7 +90,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
 
     handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with short_collections() as loaded:
             daemon.start()
@@ -100,7 +100,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
                 daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
-        # First: the hook would wait for answers while predictions are being stored.
+        # Close the socket first: otherwise the hook waits for responses while predictions are being stored.
         daemon.server.close()
         daemon.stop()
     finally:
@@ -111,7 +111,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
 
 
 class PredictionDaemon:
-    """The parts of the daemon, connected: socket server, request handler, worker and recorder.
+    """Connect the daemon's parts: socket server, request handler, worker and recorder.
 
     :param clock: the time, epoch seconds.
     :param monotonic: a clock for intervals, seconds.
@@ -131,7 +131,7 @@ class PredictionDaemon:
         predictions = PredictionService(policy, settings.teaching, clock)
         self.handler = RequestHandler(predictions, lambda: self.status().to_json())
         self.follower = Follower(settings.accounting, settings.server, monotonic) if settings.accounting else None
-        self.monitor = StatementMonitor(STATEMENT_TIMEOUT)
+        self.monitor = StatementMonitor(STATEMENT_TIMEOUT_S)
         open_engine = partial(open_store, settings, monitor=self.monitor)
         promises = PromiseStore(settings.server)
         self.recorder = DecisionRecorder(self.handler.decisions, settings.socket, open_engine, self.monitor, promises)
@@ -161,25 +161,25 @@ class PredictionDaemon:
         self.starts.start()
 
     def stop(self) -> None:
-        """End the threads, after the waiting predictions were stored."""
-        if not self.live.stop(LEAVING_WORKER):
+        """Stop the threads after the queued predictions are stored."""
+        if not self.live.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while PBS was asked")
-        self.starts.stop(LEAVING_WORKER)
-        self.recorder.stop(LEAVING)
+        self.starts.stop(WORKER_STOP_TIMEOUT_S)
+        self.recorder.stop(RECORDER_STOP_TIMEOUT_S)
         if lost := len(self.handler.decisions):
             state = self._store_state()
             reason = "the store does not answer" if state == OK else state
             log.warning("%d predictions could not be recorded: %s", lost, reason)
         self._next_dropped = float("-inf")
         self.log_dropped()
-        if not self.worker.stop(LEAVING_WORKER):
+        if not self.worker.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
     def status(self) -> Status:
         """Return state and counters; safe from any thread."""
         predictions, follower, handler, worker = self.handler.predictions, self.follower, self.handler, self.worker
         tally = follower.tally if follower else Tally()
-        # Copies in one step, because the answering thread adds to both.
+        # dict() copies in one step; the answering thread adds to both.
         requests, decisions = dict(handler.counts), dict(handler.metrics.decisions)
         return Status(
             version=self._version,
@@ -226,10 +226,10 @@ class PredictionDaemon:
         )
 
     def _store_state(self) -> str:
-        """Return ``ok``, or what is wrong with the store; a statement that waits counts after some seconds."""
+        """Return ``ok`` or the store's problem, such as a statement that runs longer than :data:`SLOW_STATEMENT_S`."""
         if self.worker.problem:
             return self.worker.problem
-        if (waiting := self.monitor.waiting()) > SLOW_STATEMENT:
+        if (waiting := self.monitor.waiting()) > SLOW_STATEMENT_S:
             return f"PostgreSQL has not answered for {waiting:.0f} s"
         return self.recorder.problem or OK
 
@@ -265,7 +265,7 @@ class PredictionDaemon:
             endpoint.close()
 
     def reload(self, load: Callable[[], Settings]) -> None:
-        """Replace policy and teaching; keep the old ones and log the reason where the new ones are wrong."""
+        """Reload policy and training settings; if they are invalid, keep the old ones and log the error."""
         try:
             settings = load()
             policy, live = read_policy(settings.policy, settings.live)
@@ -275,7 +275,7 @@ class PredictionDaemon:
             self._refused = str(error)
             log.error("the configuration is wrong, the old policy stays: %s", error)
             return
-        # Nothing in a settings file may end a running daemon; a predictor of another package may fail in any way.
+        # No settings file may stop a running daemon, and a predictor of another package may raise any exception.
         except Exception as error:
             self._refused = f"an unexpected error, see the log: {type(error).__name__}: {error}"
             log.exception("the configuration cannot be used, the old policy stays")
@@ -289,7 +289,7 @@ class PredictionDaemon:
 
 
 def log_ineffective(settings: Settings, policy: SitePolicy, live: LiveOptions) -> None:
-    """Log the values of ``[policy]`` that the preset overrides, and which parts of the policy need live values."""
+    """Log the values of ``[policy]`` that the preset overrides, and the parts of the policy that need ``[live]``."""
     if keys := unused(settings.policy):
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
     if text := without_live(policy, live):
@@ -302,10 +302,10 @@ def allowed_users() -> set[int]:
 
 @contextmanager
 def short_collections() -> Iterator[Callable[[], None]]:
-    """Leave the objects that exist out of collections, and let few collections look at those that a history adds.
+    """Freeze existing objects (``gc.freeze``) and collect rarely while a history is loaded.
 
-    What is yielded is to be called once the history is loaded: its objects are left out too, and the thresholds are
-    the usual ones again.  Reference counting still frees what is left out, but for cycles.
+    Call the yielded function after the history is loaded: it freezes the new objects and restores the thresholds.
+    Frozen objects are still freed by reference counting, unless they form cycles.
     """
     before = gc.get_threshold()
 
@@ -314,7 +314,7 @@ def short_collections() -> Iterator[Callable[[], None]]:
         gc.set_threshold(*before)
 
     gc.freeze()
-    gc.set_threshold(*LOADING)
+    gc.set_threshold(*LOADING_GC_THRESHOLDS)
     try:
         yield loaded
     finally:

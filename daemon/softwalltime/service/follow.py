@@ -1,4 +1,4 @@
-"""Follow the accounting logs of one PBS server by polling, and store what is new.
+"""Follow the accounting logs of one PBS server by polling, and store new records.
 
 Polling needs only names, sizes, modification times and inodes, which every file system has, NFS included.  Each changed
 file (new, late, gzipped, truncated, replaced or copied back) is passed to
@@ -27,29 +27,29 @@ from softwalltime.service.reading import KnownPositions
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.learning_jobs import set_teaching
 
-INTERVAL = 0.5
+POLL_INTERVAL_S = 0.5
 """Seconds between two polls."""
-LONGEST_PAUSE = 30.0
+MAX_RETRY_PAUSE_S = 30.0
 """Maximum seconds between two attempts while the store or the folder cannot be reached."""
-MANY = 10_000
+VACUUM_MIN_JOBS = 10_000
 """New jobs in one poll after which VACUUM ANALYZE is run."""
-RETRY = 60.0
+RETRY_INTERVAL_S = 60.0
 """Seconds until a log that could not be read is tried again though it has not changed."""
-SUMS = 3600.0
+SUMMARY_INTERVAL_S = 3600.0
 """Seconds between two log lines with the number of stored jobs."""
 UNKNOWN_AFTER = 10.0
-"""Seconds since the last poll after which the lag is counted from it."""
+"""Seconds after the last poll beyond which the lag is measured from that poll."""
 
 log = logging.getLogger(__name__)
 
-HELD = 4
-"""Number of logs to keep open: the newest, and those that were written last."""
+MAX_OPEN_LOGS = 4
+"""Number of logs to keep open: those that were written last."""
 LogState = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode of a log."""
 
 
 class _OpenLog:
-    """A file that stays open for the lifetime of this object, and its state when it was opened."""
+    """An open log, and its state when it was opened; closed when the object is deleted."""
 
     def __init__(self, path: Path, state: LogState) -> None:
         self.path = path
@@ -75,13 +75,13 @@ class _OpenLog:
 
 
 class OpenLogs:
-    """The logs kept open, by inode."""
+    """Logs that are kept open, by inode."""
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int], _OpenLog] = {}
 
     def hold(self, path: Path, state: LogState) -> None:
-        """Keep a log open if it is still the same regular file; close the first ones beyond :data:`HELD`.
+        """Keep a log open if it is still the same regular file; close the first ones beyond :data:`MAX_OPEN_LOGS`.
 
         :param state: the state in which it was read.
         """
@@ -97,11 +97,11 @@ class OpenLogs:
         key = status.st_dev, status.st_ino
         self._held.pop(key, None)
         self._held[key] = held
-        while len(self._held) > HELD:
+        while len(self._held) > MAX_OPEN_LOGS:
             del self._held[next(iter(self._held))]
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
-        """Return the logs by their paths now, with the state in which they were read and their status now."""
+        """Return the open logs by current path: state when read, and current file status."""
         logs = [(held.state, held.now()) for held in self._held.values()]
         return {now[0]: (state, now[1]) for state, now in logs if now is not None}
 
@@ -129,7 +129,7 @@ class Follower:
         self._behind_since: float | None = None
         self._measured: float | None = None
         self._unlogged: Counter[str] = Counter()
-        """Jobs and lines since the sums were logged last."""
+        """Counts of jobs and lines since the last hourly log message."""
         self._next_sums = -math.inf
 
     @property
@@ -177,7 +177,7 @@ class Follower:
     def poll(self, engine: Engine) -> int:
         """Store the new records; return the number of new jobs.
 
-        An unreadable log is reported once, and tried again when it changes or after :data:`RETRY` seconds.
+        An unreadable log is reported once, and tried again when it changes or after :data:`RETRY_INTERVAL_S` seconds.
 
         :raises SourceError: if the folder cannot be read.
         :raises StoreError: if the store fails; earlier commits stay, and the next poll continues from there.
@@ -193,32 +193,34 @@ class Follower:
         try:
             stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
         finally:
-            # Even if the store fails half-way: what was committed is not read again.
+            # Count committed blocks even if the store fails half-way: they are not read again.
             self._count(tally)
         self._log_unreadable(tally.broken, changed)
         self._known = known
         # At the first poll all logs have changed, but only the newest are likely to be written.
-        for path, state in list(changed.items())[-HELD:]:
+        for path, state in list(changed.items())[-MAX_OPEN_LOGS:]:
             self._held.hold(path, state)
         self._seen |= changed
-        self._retries |= {error.path: self._clock() + RETRY for error in tally.broken if error.path is not None}
+        self._retries |= {
+            error.path: self._clock() + RETRY_INTERVAL_S for error in tally.broken if error.path is not None
+        }
         # Bytes written during this poll are a new lag.
         self._behind_since = None
         self.measure()
         self._log_stored({"jobs": stored, "lines": tally.lines, "malformed": tally.malformed})
-        if stored > MANY:
+        if stored > VACUUM_MIN_JOBS:
             vacuum_analyze(engine)
         return stored
 
     def _log_stored(self, counts: Mapping[str, int]) -> None:
-        """Log what a poll has stored: each poll for debugging, and the sums once an hour, from the first poll on."""
+        """Log the stored rows: of each poll at debug level, and their sums at the first poll and once an hour."""
         if counts.get("jobs"):
             log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
         self._unlogged.update(counts)
         if self._unlogged["jobs"] and self._clock() >= self._next_sums:
             log.info("stored", extra={**self._unlogged, "behind_bytes": self.behind_bytes})
             self._unlogged.clear()
-            self._next_sums = self._clock() + SUMS
+            self._next_sums = self._clock() + SUMMARY_INTERVAL_S
 
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)
@@ -248,12 +250,12 @@ def follow(
     teaching: Collection[State],
     stopping: Event | None = None,
 ) -> None:
-    """Follow until ``stopping`` is set; retry while the store or the folder cannot be used.
+    """Poll until ``stopping`` is set; retry while the store or the folder cannot be used.
 
     :param teaching: states of the jobs from which the predictors in SQL learn.
     """
     stopping = stopping or Event()
-    pause = INTERVAL
+    pause = POLL_INTERVAL_S
     problem = ""
     while not stopping.is_set():
         try:
@@ -267,12 +269,11 @@ def follow(
                     except SourceError as error:
                         now_wrong = str(error)
                     _log_change(problem, now_wrong)
-                    pause, problem = INTERVAL, now_wrong
-                    stopping.wait(INTERVAL)
+                    pause, problem = POLL_INTERVAL_S, now_wrong
+                    stopping.wait(POLL_INTERVAL_S)
         except SoftwalltimeError as error:
             _log_change(problem, str(error))
             problem = str(error)
-        # Any error is logged, and the attempt repeated.
         except Exception:
             log.exception("unexpected error; trying again")
             problem = "an unexpected error"
@@ -281,7 +282,7 @@ def follow(
         with suppress(SourceError):
             follower.measure()
         stopping.wait(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def _log_change(before: str, now: str) -> None:

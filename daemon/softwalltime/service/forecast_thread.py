@@ -1,4 +1,4 @@
-"""The thread that keeps the process that forecasts starts running, and takes in what it reports."""
+"""The thread that supervises the forecast process and receives its reports."""
 
 import logging
 import os
@@ -19,19 +19,19 @@ from softwalltime.core.validation import validate
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.status import StartsStatus
 
-LONGEST_PAUSE = 600.0
-"""Seconds between two starts of a process that ends, at most."""
-SILENCE = 1800.0
-"""Seconds after which a process that reports nothing is replaced, at least: learning a long history takes long."""
-INTERVALS = 5
-"""The same, in intervals between two forecasts."""
+MAX_RESTART_PAUSE_S = 600.0
+"""Maximum seconds between two starts of a process that keeps exiting."""
+MIN_REPORT_TIMEOUT_S = 1800.0
+"""Minimum seconds without a report after which the process is replaced: learning a long history takes long."""
+REPORT_TIMEOUT_INTERVALS = 5
+"""Minimum number of forecast intervals without a report after which the process is replaced."""
 COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 
 log = logging.getLogger(__name__)
 
 
 class StartOptions(BaseModel):
-    """Whether and how often the daemon forecasts starts, and where it shows them; the descriptions are for users."""
+    """Settings of ``[starts]``; their descriptions are printed to users."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -59,7 +59,7 @@ class StartOptions(BaseModel):
 
 
 def start_options(values: Mapping[str, object]) -> StartOptions:
-    """The options of the table ``[starts]``.
+    """Return the validated options of the table ``[starts]``.
 
     :raises UsageError: names the key and what is wrong with its value.
     """
@@ -67,9 +67,9 @@ def start_options(values: Mapping[str, object]) -> StartOptions:
 
 
 class ForecastThread(BackgroundThread):
-    """Forecasts starts in a process of its own while the daemon runs; does nothing in mode off.
+    """Run the forecast process while the daemon runs; do nothing in mode off.
 
-    :param settings: are given to the process.
+    :param settings: passed to the process.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -86,7 +86,7 @@ class ForecastThread(BackgroundThread):
         self._end_process()
 
     def change(self, settings: Settings) -> None:
-        """Go on with other settings; with the same ones the process stays.
+        """Restart the process with these settings if they differ from the current ones.
 
         :raises UsageError: if the options are wrong.
         """
@@ -118,7 +118,6 @@ class ForecastThread(BackgroundThread):
                 continue
             try:
                 reports = self._watch(options)
-            # The daemon continues to answer, whatever the error is.
             except Exception as error:
                 log.exception("starts: unexpected error; trying again")
                 self._report(replace(self._status, mode="on", problem=f"unexpected error: {error}"))
@@ -126,12 +125,12 @@ class ForecastThread(BackgroundThread):
             if self._changed.is_set():
                 pause = 1.0
                 continue
-            pause = 1.0 if reports else min(2 * pause, LONGEST_PAUSE)
+            pause = 1.0 if reports else min(2 * pause, MAX_RESTART_PAUSE_S)
             self._changed.wait(pause)
 
     def _watch(self, options: StartOptions) -> int:
-        """Start the process and take in what it reports, until it ends; return how many reports came."""
-        # Its libraries must not use the processors of others with threads of their own.
+        """Start the process and read its reports until it exits; return the number of reports."""
+        # Numerical libraries must not start threads on other processors.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         reports = 0
         with subprocess.Popen(  # noqa: S603 - our own module
@@ -145,7 +144,9 @@ class ForecastThread(BackgroundThread):
                     process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
                 waiting = b""
                 while not self._changed.is_set():
-                    part = _read(process.stdout.fileno(), max(SILENCE, INTERVALS * options.every))
+                    part = _read(
+                        process.stdout.fileno(), max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
+                    )
                     if not part:
                         break
                     *lines, waiting = (waiting + part).split(b"\n")
@@ -166,7 +167,6 @@ class ForecastThread(BackgroundThread):
         elif self._status.problem and not status.problem:
             log.info("starts: forecast again")
         if status.problem:
-            # The last forecast is still the newest.
             status = replace(self._status, mode=status.mode, problem=status.problem)
         else:
             before = self._status
@@ -175,7 +175,7 @@ class ForecastThread(BackgroundThread):
 
 
 def _read(descriptor: int, seconds: float) -> bytes:
-    """Return what comes within so many seconds; nothing at the end, or if nothing came."""
+    """Return the bytes that arrive within ``seconds``; empty at end of file or after the timeout."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         if select.select([descriptor], [], [], left)[0]:

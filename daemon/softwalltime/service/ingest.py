@@ -1,7 +1,7 @@
-"""Ingest accounting logs into the store: each completed job once, for any earlier reading.
+"""Ingest accounting logs into the store: each completed job once, however often its log is read.
 
 Several processes may ingest the same logs at once: jobs have a natural key, and a position moves only if it is still
-where its reader found it.  A process that was overtaken continues from the other one's position.
+where its reader started.  A process that was overtaken continues from the other one's position.
 """
 
 import time
@@ -31,11 +31,11 @@ from softwalltime.store.current import alter_current, delete_completed, delete_c
 from softwalltime.store.learning_jobs import last_id
 from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
 
-BATCH = 10_000
+MAX_BATCH_ROWS = 10_000
 """Approximate number of jobs or malformed lines in one transaction."""
-LINES = 50_000
+MAX_BATCH_LINES = 50_000
 """Approximate number of lines of any kind in one transaction."""
-PAUSE = 0.2
+OVERTAKEN_PAUSE_S = 0.2
 """Seconds to wait after another process has read the same logs, before continuing from its position."""
 
 
@@ -70,7 +70,8 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        return self.tally.lines >= LINES or len(self.malformed) + sum(jobs.count for jobs in self.jobs) >= BATCH
+        rows = len(self.malformed) + sum(jobs.count for jobs in self.jobs)
+        return rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
 
     def commit(self, engine: Engine) -> int:
         """Store all rows and positions or none; return the number of new jobs.
@@ -103,7 +104,7 @@ class _Transaction:
         requeue_current(connection, now.requeued)
         alter_current(connection, now.altered)
         for record, error in now.malformed:
-            # The record was counted under its type before.
+            # The parser has counted the record under its type.
             self.tally.other[record.kind[1:2].decode()] -= 1
             malformed = Malformed.of(error, record.path, record.offset, record.number, record.line)
             self.tally.keep(malformed)
@@ -140,7 +141,7 @@ def _store(
 def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
     """Commit a transaction in a thread while the next one is filled.
 
-    No thread pool: Python waits for its threads at exit, and PostgreSQL may hang for ever.
+    No thread pool: Python waits for its threads at exit, and PostgreSQL may hang forever.
     """
     result: Future[int] = Future()
 
@@ -188,7 +189,7 @@ def ingest_logs(
                     _store(parsed, engine, server, tally, once, known)
             except OvertakenError:
                 known.clear()
-                time.sleep(PAUSE)
+                time.sleep(OVERTAKEN_PAUSE_S)
                 continue
         tally.add(of_files)
         stored = tally.stored - stored

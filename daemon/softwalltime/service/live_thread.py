@@ -1,4 +1,4 @@
-"""The thread of live values: read PBS's queue periodically, less often while PBS does not answer."""
+"""The thread of live values: poll PBS's queue, less often while PBS does not answer."""
 
 import logging
 import time
@@ -18,22 +18,22 @@ from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.status import LiveStatus
 
-LONGEST_PAUSE = 600.0
-"""Seconds between two attempts while PBS refuses or cannot be reached, at most."""
-RESTORING = 30.0
-"""Seconds that the first look waits for the store, which has the promises that the daemon saw before its restart."""
+MAX_RETRY_PAUSE_S = 600.0
+"""Maximum seconds between two attempts while PBS refuses or cannot be reached."""
+RESTORE_TIMEOUT_S = 30.0
+"""Seconds that the first poll waits for the store to restore the promises of the previous daemon process."""
 
 log = logging.getLogger(__name__)
 
 
 class LiveThread(BackgroundThread):
-    """Keeps soft walltimes current while the daemon runs; does nothing in mode off.
+    """Update soft walltimes in PBS while the daemon runs; do nothing in mode off.
 
     :param predictions: returns the prediction service in use.
-    :param record: takes in a decision to be stored.
+    :param record: queues a decision for the store.
     :param connect: opens a connection to a server by name, through the agent at this socket.
     :param clock: the time, epoch seconds.
-    :param store: where promises are remembered across restarts; default: nowhere.
+    :param store: keeps promises across restarts; default: none.
     """
 
     def __init__(
@@ -92,12 +92,11 @@ class LiveThread(BackgroundThread):
             connection = self._connect(options.server, options.agent)
             try:
                 self._work(options, connection)
-            # The daemon continues to answer, whatever the error is.
             except Exception:
                 log.exception("live values: unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"
                 self._guard_off()
-                self._changed.wait(LONGEST_PAUSE)
+                self._changed.wait(MAX_RETRY_PAUSE_S)
             finally:
                 connection.close()
 
@@ -114,9 +113,9 @@ class LiveThread(BackgroundThread):
                 if self.problem != str(error):
                     log.error("live values: %s; trying again", error)
                 self.problem = str(error)
-                # Without a view of the queue nobody can say whether the top job is late.
+                # Without the queue it is unknown whether the top job is late.
                 self._guard_off()
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
             else:
                 if self.problem:
                     log.info("live values: PBS answers again")
@@ -124,7 +123,7 @@ class LiveThread(BackgroundThread):
             self._changed.wait(max(0.0, pause - (time.monotonic() - begin)))
 
     def _wait_for_the_store(self) -> None:
-        deadline = time.monotonic() + RESTORING
+        deadline = time.monotonic() + RESTORE_TIMEOUT_S
         while not self.promises.store.restored.is_set() and time.monotonic() < deadline:
             if self._changed.wait(0.1):
                 return

@@ -1,6 +1,6 @@
-"""Read PBS's queue once: predict again, alter the jobs whose value has changed, and record each decision.
+"""One poll of PBS's queue: predict again, alter the jobs whose value has changed, and record each decision.
 
-In mode shadow the same is recorded and nothing altered.
+Mode shadow records the same decisions and alters nothing.
 """
 
 import logging
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from softwalltime.service.snapshot_source import SnapshotSource
 
 PREDICTIONS_IN_A_ROW = 10
-PAUSE = 0.002
-"""Seconds after so many predictions in which the thread that answers the hook works undisturbed."""
+PREDICTION_PAUSE_S = 0.002
+"""Seconds to pause after so many predictions, for the thread that answers the hook."""
 EVENT_WAITING, EVENT_RUNNING = "live", "live_run"
-"""What a decision about a waiting and about a running job is recorded as."""
+"""Event names in the stored decisions about waiting and running jobs."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class LiveCounts:
-    """What was done since the start of the daemon.
+    """Counters since the start of the daemon.
 
-    ``jobs``: those that waited and ran at the last look.  ``postponed``: changes beyond the budget of the last look.
+    ``jobs``: waiting and running jobs at the last poll.  ``postponed``: changes beyond the budget of the last poll.
     """
 
     looks: int = 0
@@ -50,12 +50,12 @@ class LiveCounts:
 
 
 class LiveValues:
-    """Keeps the soft walltimes of one server's jobs current.
+    """Update the soft walltimes of one server's jobs.
 
     :param predictions: returns the prediction service in use.
-    :param record: takes in a decision to be stored.
-    :param counts: counts what is done.
-    :param promises: remembers promised starts, for guard and kept places.
+    :param record: queues a decision for the store.
+    :param counts: counters to update.
+    :param promises: tracks promised starts, for guard and kept places.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class LiveValues:
         self._counts = counts
         self._promises = promises
         self._shadowed: dict[str, int] = {}
-        """What would have been set for jobs in mode shadow, so that each value is recorded once."""
+        """Values recorded for jobs in mode shadow, so that each value is recorded once."""
         self._refused: dict[str, tuple[int | None, int | None]] = {}
-        """The values that PBS has refused for a job; it is not asked for the same ones again."""
+        """Values that PBS has refused, by job; the same values are not sent again."""
         self._altered: dict[str, ServerJob] = {}
-        """Jobs that were altered, as they should be since."""
+        """Altered jobs with their new values."""
 
     def look(self, now: int, *, stopping: Callable[[], bool] = lambda: False) -> None:
         """Read the queue and alter jobs once, as of ``now`` (epoch seconds).
 
-        :param stopping: asked before each alter; true ends the look.
+        :param stopping: checked before each alter; true ends the poll.
         :raises IflError: if PBS cannot be reached, or nothing may be altered.
         """
         jobs = self._server_jobs.look(now)
@@ -95,7 +95,7 @@ class LiveValues:
         promises, policy = self._promises, predictions.policy
         cycle = longest_cycle(self._connection.objects("schedulers"))
         promises.look(jobs, now, self._options, policy, cycle, partial(self._planned_starts, now))
-        # In mode shadow the guard does not change what the hook is answered.
+        # In mode shadow the guard does not change the responses to the hook.
         acts = self._options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
         if not predictions.ready:
@@ -126,16 +126,16 @@ class LiveValues:
             from softwalltime.measure.forecast.queue_model import planned_starts
             from softwalltime.service.snapshot_source import SnapshotSource
         except ImportError:
-            # Without numpy; the status says so (live.options.inert).
+            # numpy is not installed; the status reports it (live_options.inert).
             return {}
         self._snapshots = self._snapshots or SnapshotSource(self._connection)
         return planned_starts(self._snapshots.take(now), arrivals, jobs)
 
     def _is_foreign(self, job: ServerJob) -> bool:
-        """Return whether another user replaced the daemon's soft walltime, or the hook kept a manager's value.
+        """Return whether the job's soft walltime was set by another user after the daemon's alter, or by a manager.
 
-        Alters of the walltime and starts change it too, so a value counts for the same walltime and state only.  Who
-        takes a soft walltime away gives the job back.
+        The soft walltime also changes when the walltime is altered and when the job starts, so only values for the same
+        walltime and state are compared.  Removing the soft walltime returns the job to the daemon.
         """
         altered = self._altered.get(job.job_id)
         if altered is None:
@@ -169,7 +169,7 @@ class LiveValues:
         except IflError as error:
             if error.code in NO_JOB:
                 return
-            # Everything else is about PBS or our account, and not about this job.
+            # Other errors concern PBS or the agent's account, not this job.
             if error.code not in REFUSED:
                 raise
             self._counts.refused += 1
@@ -188,14 +188,14 @@ def _same_terms(job: ServerJob, other: ServerJob) -> bool:
 
 
 def _revising(predictions: PredictionService, now: int) -> Revise:
-    """Return a function that decides anew, and pauses at times for the thread that answers the hook."""
+    """Return a function that decides again, and pauses periodically for the thread that answers the hook."""
     made = 0
 
     def revise(submission: Submission, has: int | None, elapsed: int | None) -> Decision:
         nonlocal made
         made += 1
         if made % PREDICTIONS_IN_A_ROW == 0:
-            time.sleep(PAUSE)
+            time.sleep(PREDICTION_PAUSE_S)
         return predictions.revise(submission, has, elapsed, now)
 
     return revise
@@ -203,7 +203,7 @@ def _revising(predictions: PredictionService, now: int) -> Revise:
 
 def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecord:
     job, decision = change.job, change.decision
-    # The last decision before the start is scored: a kept place is no prediction, and the soft walltime stays with it.
+    # The last decision before the start is scored; with a kept place, that is the unchanged soft walltime.
     seconds = job.soft_walltime if change.seconds is None else change.seconds
     ordering = decision.ordering_seconds if change.ordering == PROMISED else change.ordering
     return DecisionRecord(

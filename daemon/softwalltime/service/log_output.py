@@ -35,7 +35,7 @@ class _Formatter(logging.Formatter):
             }  # fmt: skip
             return json.dumps(document | ({"exception": trace} if trace else {}), default=str)
         shown = "".join(f" {name}={value}" for name, value in fields.items())
-        # An accounting log may contain anything.
+        # Escape control characters: an accounting log may contain any bytes.
         line = f"{record.levelname} {record.getMessage()}{shown}"
-        line = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+        line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
         return f"{line}\n{trace}" if trace else line

@@ -1,10 +1,9 @@
 """Prometheus metrics of the daemon, on an optional TCP port.
 
-Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads delay the
-hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter back within a tenth of
-one (see ``daemon.SWITCH``).  A page is therefore rendered once a second at most, and connections are
-accepted at a limited rate: a client that scrapes without pause gets the same page, slowly.  A file for node_exporter
-would need no port, but stays unchanged when the daemon is dead.
+Separate threads serve them from the daemon's status.  Python runs one thread at a time, so these threads could delay
+the hook: rendering takes some tenths of a millisecond, and the answering thread gets the interpreter within a tenth of
+one (``daemon.SWITCH_INTERVAL_S``).  A page is therefore rendered at most once a second, and the rate of connections is
+limited.  A textfile for node_exporter would need no port, but would stay unchanged when the daemon is dead.
 
 No metric has labels by user, project or job: the monitoring views have figures by user.
 """
@@ -34,12 +33,12 @@ from softwalltime.store.quality import WaitOfSize
 
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
-FRESH = 1.0
+PAGE_MAX_AGE_S = 1.0
 """Seconds for which a rendered page is reused."""
-BURST = 32
+CONNECTION_BURST = 32
 """Connections that are accepted without a pause."""
-PAUSE = 0.05
-"""Seconds between two connections after ``BURST`` of them: 20 a second."""
+CONNECTION_INTERVAL_S = 0.05
+"""Seconds between two connections after ``CONNECTION_BURST`` of them: 20 a second."""
 
 COUNTERS = {
     "refused_users": ("softwalltime_refused_connections", "Connections of users that may not connect"),
@@ -102,7 +101,7 @@ START_QUALITY = {
     "within50": ("softwalltime_starts_week_within50_ratio", "Share of the starts within the 50% range"),
     "within90": ("softwalltime_starts_week_within90_ratio", "Share of the starts within the 90% range"),
 }
-"""How good the forecasts of each queue were."""
+"""Accuracy of past forecasts, by queue."""
 
 WAITS = {
     "week_wait_jobs": "Scored jobs of this size that ended in the last seven days",
@@ -110,7 +109,7 @@ WAITS = {
     "weeks_before_wait_jobs": "Scored jobs of this size that ended in the eight weeks before",
     "weeks_before_wait_seconds": "Their mean wait from eligible to start",
 }
-"""Waits by size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
+"""Waits by job size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +159,7 @@ class MetricsEndpoint(Collector):
         """Return the page, at most a second old."""
         with self._rendering:
             now = self._clock()
-            if now - self._rendered > FRESH:
+            if now - self._rendered > PAGE_MAX_AGE_S:
                 self._page, self._rendered = generate_latest(self._registry), now
             return self._page
 
@@ -282,7 +281,7 @@ def _histogram(name: str, description: str, times: Histogram) -> HistogramMetric
 
 
 class _MetricsServer(ThreadingHTTPServer):
-    """A thread for each connection, so that silent clients do not delay others; few connections a second."""
+    """HTTP server with a thread for each connection and a limited rate of connections."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -297,7 +296,7 @@ class _MetricsServer(ThreadingHTTPServer):
         self.page = page
         self._clock = clock
         self._sleep = sleep
-        self._credit = float(BURST)
+        self._credit = float(CONNECTION_BURST)
         """Connections that may be served before the next pause."""
         self._credited = clock()
         self._deadlines: dict[socket.socket, float] = {}
@@ -313,14 +312,14 @@ class _MetricsServer(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start the thread of a connection; pause first where clients connect faster than ``PAUSE`` allows."""
+        """Start the thread of a connection; pause first if clients exceed the rate limit."""
         now = self._clock()
-        self._credit = min(BURST, self._credit + (now - self._credited) / PAUSE)
+        self._credit = min(CONNECTION_BURST, self._credit + (now - self._credited) / CONNECTION_INTERVAL_S)
         self._credited = now
         if self._credit >= 1:
             self._credit -= 1
         else:
-            self._sleep(PAUSE)
+            self._sleep(CONNECTION_INTERVAL_S)
             self._credited = self._clock()
         with self._lock:
             self._deadlines[request] = time.monotonic() + TIMEOUT

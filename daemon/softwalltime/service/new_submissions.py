@@ -1,8 +1,8 @@
-"""Find the job ids of submissions about which the hook asked at queuejob, where PBS has given none yet.
+"""Find the job ids of submissions that the hook sent at queuejob, before PBS assigned an id.
 
-The Q record of the same submission has it.  It is written within a second, for the same user, with the same job name
-and walltime; several such jobs were queued in the order in which the hook asked.  At a job's start the hook says the
-same again with its id, which replaces what was found here.
+The submission's Q record has the id.  It is written within a second, with the same user, job name and walltime; several
+such jobs are matched in the order of the hook's requests.  At job start the hook sends the job again with its id, which
+replaces the match.
 """
 
 import time
@@ -17,14 +17,14 @@ from softwalltime.store.completed_jobs import add_scripts
 from softwalltime.store.current import read_unknown
 
 MAX_WAITING_SUBMISSIONS = 10_000
-"""Submissions that wait for their ids."""
-PATIENCE = 30.0
-"""Seconds after which a submission's Q record is not expected any more: PBS refused it, or it has ended."""
-_APART = (0, -1, 1)
-"""Seconds between the hook's time and ``ctime``, the likeliest first."""
+"""Maximum number of submissions without job id."""
+RECORD_TIMEOUT_S = 30.0
+"""Seconds to wait for a submission's Q record; after that PBS has refused the job, or it has ended."""
+_CTIME_OFFSETS_S = (0, -1, 1)
+"""Possible seconds between the hook's time and ``ctime``, the most likely first."""
 
 MAX_SUBMISSIONS = 20_000
-"""Submissions that are remembered."""
+"""Maximum number of submissions whose scripts are kept."""
 
 
 class NewSubmissions:
@@ -42,18 +42,18 @@ class NewSubmissions:
                 self._waiting.append((now, replace(of, submitted=decision.at)))
 
     def resolve(self, engine: Engine) -> int:
-        """Store the scripts of submissions whose ids are known by now; return how many.
+        """Store the scripts of submissions whose ids are now known; return their number.
 
-        :raises StoreError: if PostgreSQL fails; they are looked for again.
+        :raises StoreError: if PostgreSQL fails; the next call tries again.
         """
-        oldest = self._monotonic() - PATIENCE
+        oldest = self._monotonic() - RECORD_TIMEOUT_S
         while self._waiting and self._waiting[0][0] < oldest:
             self._waiting.popleft()
         if not self._waiting:
             return 0
         waiting = list(self._waiting)
         with engine.begin() as connection:
-            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_APART)))
+            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_CTIME_OFFSETS_S)))
             resolved: list[Submission] = []
             left = []
             for at, of in waiting:
@@ -68,18 +68,18 @@ class NewSubmissions:
 
 
 class _Queued:
-    """Jobs with a known Q record, indexed by fields of the requests: a burst of similar jobs needs no search."""
+    """Jobs with a Q record, indexed by the fields of a request, so that bursts of similar jobs need no search."""
 
     def __init__(self, jobs: Sequence[CurrentJob]) -> None:
         self._jobs: defaultdict[tuple[str, str, int], list[Submission]] = defaultdict(list)
-        # Reversed: the first job is taken from the end.
+        # Reversed: take() pops the first job from the end of the list.
         for job in reversed(jobs):
             of = job.submission
             self._jobs[of.user, of.job_name, of.submitted].append(of)
 
     def take(self, asked: Submission) -> Submission | None:
-        """Remove and return the job that was asked about, of several the nearest in time, then the first."""
-        for apart in _APART:
+        """Remove and return the job that matches a request: the nearest in time, then the first."""
+        for apart in _CTIME_OFFSETS_S:
             jobs = self._jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
             for place in range(len(jobs) - 1, -1, -1):
                 if asked.walltime in (None, jobs[place].walltime):
@@ -88,7 +88,7 @@ class _Queued:
 
 
 class RecentScripts:
-    """Scripts of the last submissions by job id and submission time; one thread notes, another one completes."""
+    """Scripts of recent submissions by job id and submission time; one thread adds, another one reads."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int], str] = OrderedDict()
@@ -100,7 +100,7 @@ class RecentScripts:
                 self._known.popitem(last=False)
 
     def complete(self, job: CompletedJob) -> CompletedJob:
-        """Return a stored job with the script that the store lacks, if it is kept."""
+        """Return a stored job with its script, if it is known and the store lacks it."""
         of = job.submission
         script = of.script or self._known.get((whole_array(of.job_id), of.submitted), "")
         return job if script == of.script else replace(job, submission=replace(of, script=script))

@@ -1,4 +1,4 @@
-"""The predictors of a policy in memory, and the decisions about jobs.
+"""Predict and decide with a policy and its predictors, in memory.
 
 One thread may call ``learn`` while another one calls ``decide``.
 """
@@ -28,10 +28,10 @@ Key = tuple[str, str]
 
 
 class JobEvents:
-    """Events from changes of the waiting and running jobs that predictors have observed, by job id and server.
+    """Convert changes of waiting and running jobs to events for the predictors.
 
-    They result from the accounting log's records Q, S, a, D and E, whichever process has read them.  No event is
-    observed twice after a restart.  A job that was submitted and ended between two reads is observed at its end.
+    The changes come from the accounting log's records Q, S, a, D and E, whichever process has read them.  After a
+    restart no event is repeated.  A job that was submitted and ended between two reads is observed at its end.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class JobEvents:
 
     @property
     def jobs(self) -> Mapping[Key, tuple[Submission, int | None]]:
-        """Submission and start of the jobs that predictors know to wait or run; start ``None``: it waits."""
+        """Submission and start of the waiting and running jobs that predictors know; start ``None``: waiting."""
         return self._known
 
     def load(self, current: Iterable[CurrentJob], now: int) -> list[Event]:
-        """Return the events that lead to these jobs, all that wait or run; for ``now`` see :meth:`change`."""
+        """Return the events for all waiting and running jobs, as at start-up; for ``now`` see :meth:`change`."""
         jobs: dict[Key, CurrentJob | None] = {(job.submission.job_id, job.server): job for job in current}
         return self.change({**dict.fromkeys(self._known.keys() - jobs.keys()), **jobs}, now)
 
@@ -81,7 +81,7 @@ class JobEvents:
         if known is not None and known[0].submitted <= submission.submitted:
             del self._known[key]
         else:
-            # A job that was submitted later has the same id, as after a new installation of the server.
+            # A later job has the same id, for example after a reinstallation of the server.
             known = None
         events: list[Event] = []
         if known is None:
@@ -96,12 +96,12 @@ class JobEvents:
 class PredictionService:
     """A policy and its predictors behind one lock: a request waits for one job at most.
 
-    A change of policy makes a new one, which is taught the history before it takes the old one's place.
+    A change of policy creates a new service, which learns the history and then replaces the old one.
 
-    A job that ended in the future is learnt when its time has come, by the clock or by that of a question: what is
-    predicted then rests on what was known then, and a record with a wrong clock does no harm.
+    A job with an end time in the future is learnt at that time, by the clock or by the time of a request: predictions
+    never use later jobs, and a record with a wrong clock does no harm.
 
-    :param teaching: how jobs must have ended to be learnt.
+    :param teaching: end states of the jobs to learn.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class PredictionService:
         """Jobs that were taught."""
         self._clock = clock
         self._scripts: dict[str, str] = {}
-        """Scripts of jobs that wait or run, by job id: only the hook's questions say them."""
+        """Scripts of waiting and running jobs by job id: only the hook's requests contain them."""
         self._lock = Lock()
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
         self._being_copied: frozenset[str] = frozenset()
-        """Predictors that must not change now, because they are being copied; they catch up later."""
+        """Predictors that are being copied and must not change; they catch up later."""
         self._missed: list[CompletedJob | Event] | None = None
-        """Jobs taught and events observed since the copy for the current fit; ``None`` without a fit."""
+        """Jobs learnt and events observed since the copy for the current fit; ``None`` without a fit."""
 
     def fresh(self) -> "PredictionService":
         """Return a service with the same policy that has learnt nothing yet."""
@@ -152,7 +152,7 @@ class PredictionService:
                     self._teach(job)
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Show these events to the predictors that observe; a request waits for one event at most."""
+        """Pass these events to the predictors that observe; a request waits for one event at most."""
         for event in events:
             submission = event.job.submission if isinstance(event, Ended) else event.submission
             if isinstance(event, Ended | Deleted):
@@ -171,9 +171,9 @@ class PredictionService:
             return self.driver.predict(spec, submission, now, elapsed)
 
     def fit(self, now: int) -> None:
-        """Fit copies of the predictors that are to be fitted, and put them in the place of the originals.
+        """Fit copies of the predictors that need fitting, then replace the originals.
 
-        No answer waits for it but for the moment in which one job is learnt.  One call at a time, in any thread.
+        A request waits for at most one job to be learnt.  One call at a time, in any thread.
         """
         originals = {spec: predictor for spec, predictor in self.driver.predictors.items() if predictor.fits}
         if not originals:
@@ -183,7 +183,7 @@ class PredictionService:
             self._being_copied = frozenset(originals)
         try:
             try:
-                # Nothing changes the originals during the copy, so they can answer.
+                # The originals are not changed during the copy, so they can answer.
                 copies = self.driver.copies()
             finally:
                 self._catch_up(missed, PredictorDriver(originals, self.errors))
@@ -204,10 +204,10 @@ class PredictionService:
         return now, self._decide(KINDS[request.event], submission, request.soft_walltime, now, 0)
 
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
-        """Decide anew about a job that waits or runs.
+        """Decide again about a waiting or running job.
 
-        :param has: the soft walltime that it has, seconds; ``None`` for none.
-        :param elapsed: seconds that it has run; ``None`` while it waits.
+        :param has: current soft walltime, seconds; ``None``: none.
+        :param elapsed: seconds since its start; ``None`` while it waits.
         :param now: epoch seconds.
         """
         kind = Kind.ALTERED if elapsed is None else Kind.STARTED
@@ -240,7 +240,7 @@ class PredictionService:
         _show_to(what, driver)
 
     def _catch_up(self, missed: list[CompletedJob | Event], driver: PredictorDriver) -> None:
-        """Let predictors learn the jobs that they missed, one at a time; then put them in use."""
+        """Let fitted copies learn the jobs that they missed, one at a time; then put them into use."""
         done = 0
         while True:
             with self._lock:

@@ -26,15 +26,15 @@ from softwalltime.store.promises import (
 )
 
 MAX_WAITING_LOOKS = 10_000
-"""Looks whose changes wait for the store at most; then the oldest are dropped."""
-SEARCH = 10.0
+"""Maximum number of polls whose changes are queued for the store; beyond it the oldest are dropped."""
+SEARCH_INTERVAL_S = 10.0
 """Seconds between two searches for the starts of the same jobs."""
 
 log = logging.getLogger(__name__)
 
 
 class PromiseStore:
-    """State of the live thread that survives a restart of the daemon.
+    """State of the live thread that is kept across restarts of the daemon.
 
     :param server: name of the PBS server; empty: the host part of the job ids.
     """
@@ -44,32 +44,32 @@ class PromiseStore:
         self.restored = Event()
         """Set once the store has been read."""
         self.promises: list[Promise] = []
-        """The promises that were open."""
+        """Open promises of the previous process."""
         self.latest: list[LatestStart] = []
-        """The latest starts of jobs that waited."""
+        """Latest starts of jobs that waited."""
         self.late_jobs: dict[str, str] = {}
-        """The late job of each server as it was recorded last."""
+        """Last recorded late job, by server."""
         self.gone: frozenset[str] = frozenset()
-        """Jobs whose starts the log may have; set by the live thread."""
+        """Jobs that left the queue, whose starts may be in the log; set by the live thread."""
         self._changes: deque[tuple[list[Promise], GuardState | None, Mapping[str, LatestStart | None]]] = deque(
             maxlen=MAX_WAITING_LOOKS
         )
         self._found: deque[tuple[str, int]] = deque()
         self._told: frozenset[str] = frozenset()
-        """Gone jobs whose starts were found already."""
+        """Gone jobs whose starts are already known."""
         self._searched: frozenset[str] = frozenset()
         self._next_search = 0.0
 
     def add(self, promises: list[Promise], state: GuardState | None, latest: Mapping[str, LatestStart | None]) -> None:
-        """Queue the changes that one reading of PBS's queue has shown.
+        """Queue the changes of one poll of PBS's queue.
 
-        :param latest: changed latest starts by job id; ``None`` of a job that waits no more.
+        :param latest: changed latest starts by job id; ``None``: the job no longer waits.
         """
         if promises or state is not None or latest:
             self._changes.append((promises, state, latest))
 
     def take_found(self) -> list[tuple[str, int]]:
-        """Return the starts that were found in the log since: job id and epoch seconds."""
+        """Remove and return the starts found in the log: job id and epoch seconds."""
         starts = []
         while self._found:
             starts.append(self._found.popleft())
@@ -82,7 +82,7 @@ class PromiseStore:
     def exchange(self, engine: Engine) -> None:
         """Read the state of the previous process, store queued changes, find the starts of jobs that left the queue.
 
-        :raises StoreError: if PostgreSQL fails; the changes still wait then.
+        :raises StoreError: if PostgreSQL fails; the changes stay queued.
         """
         if not self.restored.is_set():
             with engine.connect() as connection:
@@ -106,9 +106,9 @@ class PromiseStore:
             if self._changes and self._changes[0] is change:
                 self._changes.popleft()
         wanted = self.gone - self._told
-        # A deleted job is looked for until it is given up.
+        # A deleted job has no start: search at intervals, until the live thread gives it up.
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
-            self._searched, self._next_search = wanted, monotonic() + SEARCH
+            self._searched, self._next_search = wanted, monotonic() + SEARCH_INTERVAL_S
             with engine.connect() as connection:
                 starts = starts_of(connection, self.server, wanted)
             self._found.extend(starts)

@@ -1,4 +1,4 @@
-"""Guard and latest starts: compare them with PBS's queue, and adapt the values of waiting jobs."""
+"""Compare promised and latest starts with PBS's queue, and switch the guard."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from softwalltime.service.live.watch import ServerJob
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.promises import GuardState, host_of
 
-_LARGE = 2**31
+_MAX_NCPUS = 2**31
 """More processors than the store can count."""
 
 Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
@@ -28,14 +28,14 @@ def _no_plan(_arrivals: Mapping[str, int], _jobs: Collection[str]) -> Mapping[st
 class PromiseWatch:
     """Track promised and latest starts, and switch the guard.
 
-    :param store: where it is remembered across restarts.
+    :param store: keeps the state across restarts.
     """
 
     def __init__(self, store: PromiseStore) -> None:
         self.late_job = ""
         """The late job for which the guard is on; empty: it is off."""
         self.counts: dict[str, int] = dict.fromkeys(Outcome, 0)
-        """Promises since the start of the daemon by what became of them, and those that are open now."""
+        """Promises by outcome since the start of the daemon, and open promises."""
         self.store = store
         self._ledger = PromiseLedger()
         self._places = KeptPlaces()
@@ -46,7 +46,7 @@ class PromiseWatch:
         """The waiting jobs to which PBS gives an estimated start."""
         self._server = store.server
         self._recorded: str | None = None
-        """The late job as it was recorded last; ``None`` until the store has been read."""
+        """Last recorded late job; ``None`` until the store has been read."""
 
     def look(
         self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int,
@@ -79,9 +79,9 @@ class PromiseWatch:
 
     @property
     def kept(self) -> Collection[str]:
-        """The ids of the waiting jobs that come first.
+        """Return the ids of the waiting jobs to run first.
 
-        PBS has promised them, as they are, a start, or their latest start is near.
+        PBS has promised them a start with their current attributes, or their latest start is near.
         """
         return self._places.among(self._ledger.waiting.keys()).union(self._raised)
 
@@ -92,7 +92,7 @@ class PromiseWatch:
 
     def _set_latest(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, plan: Plan) -> None:
         slack = options.slack
-        # An array would bring all its subjobs to the front.
+        # Arrays are excluded: the value would move all their subjobs to the front.
         waiting = [job for job in jobs if slack is not None and not job.runs and "[" not in job.job_id]
         wanted = self._latest.look({job.job_id: terms_of(job.submission) if job.waits else HELD for job in waiting})
         if wanted and slack is not None:
@@ -121,7 +121,7 @@ class PromiseWatch:
     def _near_top_job(self) -> str:
         """Return the most urgent job near its latest start that PBS plans; empty: none.
 
-        One that cannot start, whatever is backfilled, must not keep the guard on.
+        A job that cannot start anyway must not keep the guard on.
         """
         return next((job_id for job_id in self._raised if job_id in self._planned), "")
 
@@ -134,7 +134,7 @@ class PromiseWatch:
 
 
 def _queued(job: ServerJob) -> QueuedJob:
-    # An array of which a part has started has had its promised start.
+    # The promise of an array is met when its first subjob starts.
     of = job.submission
-    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _LARGE else None
+    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
     return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus)

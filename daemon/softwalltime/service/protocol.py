@@ -16,20 +16,20 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
 VERSION = 1
-LONGEST = 65536
-"""Bytes of a line with its line end, at most."""
+MAX_LINE_BYTES = 65536
+"""Maximum bytes of a line, line end included."""
 OPERATIONS = ("predict", "explain", "status", "ping")
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 _HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
-LONGEST_TEXT = 600
-"""Characters of a job's text: PBS allows 255 or less for most, and a row of a PostgreSQL index has 2,704 bytes."""
+MAX_TEXT_CHARS = 600
+"""Maximum characters of a text field: PBS allows 255 for most, and a PostgreSQL index row holds 2,704 bytes."""
 _UNBOUNDED = frozenset(("select", "place"))
-"""Texts that may be as long as the line: a selection of many chunks is, and no index holds them."""
+"""Text fields without that limit: a selection can have many chunks, and no index contains them."""
 _SUBMITTED = FIELDS[:OF_SUBMISSION]
 _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEXT)
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
-_LARGEST = 10**12
+_MAX_NUMBER = 10**12
 DIGEST_BYTES = 8
 _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
@@ -44,8 +44,8 @@ _OPTIONS_WITH_VALUE = "aACcejJklMmNopPqrRSuvW"
 def script_digest(user: str, path: str) -> str:
     """Return the digest of the path of a user's script, or of an executable with its first argument.
 
-    It shows that two jobs of a user execute the same, and not what; it is different for each user.  Whoever guesses
-    user and path can compute it.
+    Equal digests show that two jobs of a user run the same program, without its name.  The digest includes the user.
+    Anyone who guesses user and path can compute it.
     """
     content = f"{user}\0{path}".encode("utf-8", "surrogatepass")
     return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
@@ -56,13 +56,13 @@ class ProtocolError(SoftwalltimeError):
 
 
 class JobValueError(ProtocolError):
-    """A value of the job is outside the limits, which only its user can have caused; the message names both."""
+    """A value that the user requested is outside the limits; the message names value and limits."""
 
 
 class Request(NamedTuple):
     """A request: operation, event, time (epoch seconds) and job.
 
-    ``now`` is 0 where the client leaves the time to the daemon; ``job`` is ``None`` for status and ping;
+    ``now`` is 0 if the daemon is to use its own clock; ``job`` is ``None`` for status and ping;
     ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
     :class:`softwalltime.core.jobs.DecisionRecord`; ``keep``: the client will send another request on this connection.
     """
@@ -83,8 +83,8 @@ def read_request(line: bytes) -> Request:
     :raises JobValueError: if a value of the job is outside the limits.
     :raises ProtocolError: names the field that is wrong.
     """
-    if len(line) >= LONGEST:
-        raise ProtocolError(f"the request is longer than {LONGEST} bytes")
+    if len(line) >= MAX_LINE_BYTES:
+        raise ProtocolError(f"the request is longer than {MAX_LINE_BYTES} bytes")
     try:
         document = _DECODE(line.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -129,7 +129,7 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     if path and isinstance(path, str):
         script = script_digest(user, path)
     interactive = job.get("interactive")
-    # The frozen class takes four times as long, and pbs_server waits.
+    # The constructor of the frozen class takes four times as long, and pbs_server waits.
     submission = submission_of(
         job_id,
         user,
@@ -154,8 +154,8 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     return submission, soft_walltime
 
 
-# One loop each, not a call per field: between two requests other programs use the processor's caches, and then the
-# amount of code to fetch counts.
+# One loop instead of a call per field: other programs evict the processor's caches between requests, so less code is
+# faster.
 def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
     values = []
     for name in names:
@@ -164,8 +164,8 @@ def _texts(fields: dict[str, Any], names: Sequence[str]) -> list[str]:
             value = ""
         elif not isinstance(value, str):
             raise ProtocolError(f"{name}: a string is expected")
-        elif len(value) > LONGEST_TEXT and name not in _UNBOUNDED:
-            raise _job_value_error(fields, f"{name}: longer than {LONGEST_TEXT} characters")
+        elif len(value) > MAX_TEXT_CHARS and name not in _UNBOUNDED:
+            raise _job_value_error(fields, f"{name}: longer than {MAX_TEXT_CHARS} characters")
         values.append(value)
     return values
 
@@ -176,14 +176,14 @@ def _numbers(fields: dict[str, Any], names: Sequence[str]) -> list[int | None]:
         value = fields.get(name)
         if value is not None and (type(value) is not int or value < 0):
             raise ProtocolError(f"{name}: a whole number from 0 is expected")
-        if value is not None and value >= _LARGEST:
-            raise _job_value_error(fields, f"{name}: {value} is not below {_LARGEST}")
+        if value is not None and value >= _MAX_NUMBER:
+            raise _job_value_error(fields, f"{name}: {value} is not below {_MAX_NUMBER}")
         values.append(value)
     return values
 
 
 def _walltimes(job: dict[str, Any]) -> list[int | None]:
-    """Return the walltimes, limited: a refused request would leave a job with the value of its earlier walltime."""
+    """Return the walltimes, capped instead of refused: otherwise the job would keep the value for its old walltime."""
     values = []
     for name in _WALLTIMES:
         value = job.get(name)
@@ -199,7 +199,7 @@ def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
     if "user" not in fields:
         return ProtocolError(message)
     job = f"job {fields.get('job_id') or '(new)'} of user {fields['user']}"
-    return JobValueError(f"{message}; {job}"[:LONGEST_TEXT])
+    return JobValueError(f"{message}; {job}"[:MAX_TEXT_CHARS])
 
 
 def _size(job: dict[str, Any], name: str) -> int | None:
@@ -233,7 +233,7 @@ def answer_error(message: str) -> bytes:
 
 
 def answer(fields: Mapping[str, Any]) -> bytes:
-    """Return one line of JSON in ASCII, whatever the texts contain."""
+    """Return one line of JSON in ASCII."""
     return _ENCODE({"v": VERSION, **fields}).encode("ascii") + b"\n"
 
 
@@ -254,12 +254,12 @@ def executed_path(job: Mapping[str, Any]) -> str:
     script = _operand(_arguments(command)).removeprefix("./")
     if not script or script.startswith("/"):
         return script
-    # After qalter -v the request's variables hide those of the submission: another path would be another script.
+    # After qalter -v the variables of the submission are unknown, so a relative path cannot be resolved.
     return f"{folder}/{script}" if folder else ""
 
 
 def _arguments(xml: str) -> list[str]:
-    """Return the complete arguments of a command line before the first part that is none; the hook may have cut it."""
+    """Return the complete arguments at the start of the XML; the hook may have truncated it."""
     arguments = []
     for part in xml.split(_END)[:-1]:
         if not part.startswith(_BEGIN):
@@ -272,7 +272,7 @@ def _arguments(xml: str) -> list[str]:
 
 
 def _operand(arguments: Sequence[str]) -> str:
-    """Return the script in the arguments of qsub as it is given; ``""`` without one, as from standard input."""
+    """Return the script argument of qsub; ``""`` if the script is read from standard input."""
     following = iter(arguments)
     for argument in following:
         if not argument.startswith("-"):
@@ -312,7 +312,7 @@ def ask(path: Path, fields: dict[str, Any], timeout: float = 5.0) -> dict[str, A
             f"{path}: no daemon answers there: {error.strerror or error}; root: see systemctl status softwalltime"
         ) from error
     except ValueError as error:
-        # An empty response: the daemon closes the connection of a user that may not connect.
+        # Empty response: the daemon closed the connection because this user may not connect.
         raise NoAnswerError(f"{path}: the daemon talks to root and its own user only: run this as root") from error
     if "error" in answer:
         raise NoAnswerError(f"{path}: the daemon refuses: {answer['error']}")

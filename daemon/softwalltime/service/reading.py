@@ -1,8 +1,8 @@
-"""Read the new parts of accounting logs, block by block.
+"""Read new parts of accounting logs in blocks.
 
-A log is recognised by its first bytes, and reading continues at its stored position.  A log that arrives late, again or
-as a partial copy is read too: jobs that are not stored yet are stored.  Only the newest records show which jobs wait
-and run now, so each block carries whether the records after it were read before.
+A log is identified by its first bytes, and reading continues at its stored position.  A log that arrives late, again or
+as a partial copy is read too, and its missing jobs are stored.  Only the newest records show which jobs wait and run
+now, so each block has a flag whether later records were read before.
 """
 
 import gc
@@ -22,7 +22,7 @@ from threading import Event, Thread
 from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
-from softwalltime.accounting.daily_files import BLOCK, Block, PartialLine, log_day
+from softwalltime.accounting.daily_files import BLOCK_BYTES, Block, PartialLine, log_day
 from softwalltime.accounting.log_file import Contents, OpenFile, opened
 from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
@@ -34,33 +34,33 @@ from softwalltime.store.completed_jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, MalformedLine, Position, read_positions
 
-_LONGEST_HOST = 255
-_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _LONGEST_HOST, re.MULTILINE)
+_MAX_HOST_CHARS = 255
+_SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _MAX_HOST_CHARS, re.MULTILINE)
 
 MIN_PARALLEL_BYTES = 8 << 20
-"""Bytes of logs that must be parsed before further processes are started: starting them costs time too."""
+"""Minimum bytes to parse before parallel processes are started."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Where a block is in a log of some server, and what was read before.
+    """Position of a block in a server's log, and what was read before it.
 
-    ``consumed`` are the bytes of the file on disk that were read up to its end.
+    ``consumed``: bytes of the file on disk up to the end of the block.
     """
 
     named: bool
-    """Whether the server's name was given, and is not taken from the job ids."""
+    """Whether the server's name was given by the caller, and not taken from the job ids."""
     position: Position
     """Position of the log after this block."""
     since: Position | None
     """Stored position of the log before this block."""
     moves: bool
-    """Whether to move the stored position; false if it is beyond this block."""
+    """Whether to advance the stored position; false if it is beyond this block."""
     known: bool
-    """Whether this block was read before; then it does not change the jobs that wait and run now."""
+    """Whether this block was read before; then it does not update the current jobs."""
     late: int | None
-    """Epoch seconds if later records were read before, else ``None``: the block then says nothing about jobs that were
-    submitted at this time or later."""
+    """Epoch seconds if later records were read before, else ``None``: the block then does not update current jobs that
+    were submitted at this time or later."""
     consumed: int
 
 
@@ -90,10 +90,10 @@ class ProgressOnce:
 
 @dataclass(frozen=True, slots=True)
 class ReadStart:
-    """Position at which to start reading a log, and what is known about the log."""
+    """Position at which to start reading a log, and its stored positions."""
 
     position: Position | None
-    """End of the part that was read, under any name; ``None``: nothing was, or more than the file holds now."""
+    """End of the part that was read, under any name; ``None``: nothing was read, or the file is shorter now."""
     stored: Position | None
     """Position stored under this name, for this log or another one."""
     furthest: int
@@ -101,22 +101,22 @@ class ReadStart:
     late: bool
     """Whether a log of a later day was read before."""
     over: int
-    """End of the log's day in every time zone, epoch seconds; 0 if the name is no day."""
+    """End of the log's day in every time zone, epoch seconds; 0 if the name is not a date."""
 
 
 class KnownPositions:
     """Positions of the logs that were read before, queried once for each server.
 
-    May be reused until a reading fails.  If another process reads the same logs, moving a position fails.
+    Valid until a read fails.  If another process reads the same logs, advancing a position fails.
 
-    :param again: read logs from their start; once, even if the reading has to be repeated.
+    :param again: read logs from their start, once, even if the read is retried.
     """
 
     def __init__(self, engine: Engine, *, again: bool = False) -> None:
         self.engine = engine
         self.again = again
         self.read: dict[str, Position] = {}
-        """Positions that the current reading has reached."""
+        """Positions that the current read has reached."""
         self._servers: dict[str, _Positions] = {}
 
     def start_of(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
@@ -130,7 +130,7 @@ class KnownPositions:
         name = storable_text(str(path))
         positions = self._positions(server)
         stored = positions.by_path.get(name)
-        # The server of a log is unknown until the log holds a job.
+        # The server of a log without jobs is unknown.
         own = stored if stored or not server else self._positions("").by_path.get(name)
         same = positions.like(first)
         furthest = max((candidate.offset for candidate in same), default=0)
@@ -248,12 +248,12 @@ def _of_log(
 
 
 def _size(file: OpenFile) -> int:
-    """Return the size on disk of an open file, which may have been renamed."""
+    """Return the size on disk of an open file."""
     return os.fstat(file.on_disk.fileno()).st_size
 
 
 def _tail_matches(contents: Contents, position: Position) -> bool:
-    """Whether the last bytes that were read are unchanged; they differ in a log that was truncated and continued."""
+    """Return whether the last bytes read are unchanged; they differ if the log was truncated and continued."""
     contents.seek(position.offset - position.tail.length)
     return position.tail.matches(contents.read(position.tail.length))
 
@@ -317,7 +317,7 @@ def parsed_blocks(blocks: Iterable[tuple[Block, BlockPlace]]) -> Generator[Parse
             waiting.append((size, pool.submit(parse, block, place)))
             under_way += size
             del block
-            while len(waiting) > 1 and under_way > 2 * processes * BLOCK:
+            while len(waiting) > 1 and under_way > 2 * processes * BLOCK_BYTES:
                 size, result = waiting.popleft()
                 under_way -= size
                 yield result.result()
@@ -326,7 +326,7 @@ def parsed_blocks(blocks: Iterable[tuple[Block, BlockPlace]]) -> Generator[Parse
 
 
 def _start(pool: ProcessPoolExecutor, ready: Event) -> None:
-    """Start the pool, which takes as long as parsing many blocks."""
+    """Start the pool in the background; this takes as long as parsing many blocks."""
     # If it cannot be started, submitting a task raises the error; it may be closed already.
     with suppress(Exception):
         pool.submit(os.getpid).result()
@@ -341,7 +341,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    """End this process when its parent is killed; without this it waits for tasks for ever."""
+    """End this process when its parent is killed; otherwise it waits for tasks forever."""
     # Parsing creates many plain values and no cycles; garbage collection takes 6% of the time.
     gc.set_threshold(1_000_000)
 

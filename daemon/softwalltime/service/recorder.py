@@ -1,4 +1,4 @@
-"""Store the decisions, and promised starts, in a separate thread.
+"""Store decisions and promised starts in a separate thread.
 
 The worker's thread may load a long history or store a whole folder of logs for minutes.  Decisions are stored at the
 same time, so that neither SIGTERM nor a full queue loses them.  The recorder also probes PostgreSQL while a long
@@ -25,14 +25,14 @@ from softwalltime.store.connections import StatementMonitor, rejects_data
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
 
-BATCH = 1000
+MAX_BATCH_DECISIONS = 1000
 """Decisions in one transaction."""
 INTERVAL = 0.5
 """Seconds between two transactions."""
-RETRY = 2.0
+RETRY_INTERVAL_S = 2.0
 """Seconds until a transaction that failed is tried again."""
-LONG_WAIT = 3.0
-"""Seconds that a statement may run before PostgreSQL is probed."""
+PROBE_AFTER_S = 3.0
+"""Seconds after which PostgreSQL is probed while a statement runs."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class DecisionRecorder(BackgroundThread):
     :param queue: decisions, oldest first; another thread appends to it.
     :param source: path of the socket that the requests came from, for rows that cannot be stored.
     :param open_engine: opens the store; used at the end if the worker has not opened it.
-    :param monitor: of the statements on the engine.
+    :param monitor: monitors the engine's statements.
     :param promises: promised starts to be stored beside the decisions.
     """
 
@@ -70,7 +70,6 @@ class DecisionRecorder(BackgroundThread):
         super().__init__("recorder")
 
     def _tell(self, timeout: float) -> None:
-        # One more attempt to store what waits; it opens the store if the worker has not.
         self._stopping.set()
 
     @contextmanager
@@ -84,7 +83,6 @@ class DecisionRecorder(BackgroundThread):
     def _run(self) -> None:
         last = False
         while not last:
-            # One more attempt after the signal to stop.
             last = self._stopping.is_set()
             pause = INTERVAL
             try:
@@ -99,21 +97,20 @@ class DecisionRecorder(BackgroundThread):
             except SoftwalltimeError as error:
                 if self.problem != str(error):
                     log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
-                self.problem, pause = str(error), RETRY
-            # The daemon continues to answer, whatever the error is.
+                self.problem, pause = str(error), RETRY_INTERVAL_S
             except Exception:
                 log.exception("unexpected error while predictions were stored; trying again")
-                self.problem, pause = "an unexpected error, see the log", RETRY
+                self.problem, pause = "an unexpected error, see the log", RETRY_INTERVAL_S
             if not last:
                 self._stopping.wait(pause)
 
     def _record(self, engine: Engine) -> None:
-        """Store the decisions that wait now; a decision leaves the queue only when it is committed."""
+        """Store the queued decisions; a decision leaves the queue only when it is committed."""
         left = len(self._queue)
         while left > 0 and self._queue:
             # The other thread appends only.  It also drops from this end when the queue is full: then some decisions
             # are stored that would have been dropped.
-            batch = [self._queue[index] for index in range(min(BATCH, left, len(self._queue)))]
+            batch = [self._queue[index] for index in range(min(MAX_BATCH_DECISIONS, left, len(self._queue)))]
             self._store(engine, batch)
             for decision in batch:
                 if self._queue and self._queue[0] is decision:
@@ -127,7 +124,7 @@ class DecisionRecorder(BackgroundThread):
 
         :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
         """
-        if self._monitor.longest_wait() > LONG_WAIT:
+        if self._monitor.longest_wait() > PROBE_AFTER_S:
             with engine.connect() as connection:
                 connection.execute(text("SELECT 1"))
 

@@ -21,18 +21,18 @@ from softwalltime.service.protocol import (
 from softwalltime.service.status import RequestMetrics
 
 MAX_WAITING_DECISIONS = 100_000
-"""Decisions that wait for the store at most; then the oldest are dropped and counted."""
+"""Maximum number of decisions queued for the store; beyond it the oldest are dropped and counted."""
 
 
 class RequestHandler:
-    """Reads a request line, decides, returns the response line, and queues the decision to be stored."""
+    """Read a request line, decide, return the response line, and queue the decision for the store."""
 
     def __init__(self, predictions: PredictionService, status: Callable[[], Mapping[str, object]]) -> None:
         self.predictions = predictions
         self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_WAITING_DECISIONS)
         self.dropped = 0
         self.unusable = ""
-        """What was outside the limits in the last job that was refused for it."""
+        """Value outside the limits in the last job refused for that reason."""
         self.counts: Counter[str] = Counter()
         self.metrics = RequestMetrics()
         self.scripts = RecentScripts()
@@ -63,14 +63,13 @@ class RequestHandler:
         except ProtocolError as error:
             self._counted = "refused"
             return answer_error(str(error))
-        # A predictor of another package may fail in any way; the hook must get its response.
+        # A predictor of another package may raise any exception; the hook must get its response.
         except Exception as error:
             self._counted = "failed"
             return answer_error(f"{type(error).__name__}: {error}")
         if request.operation == "explain":
             return _explained(decision, basis)
         self._sent = request, at, decision, basis, int((perf_counter() - began) * 1e6)
-        # In shadow mode the value is only recorded.
         ordering = decision.ordering_seconds if decision.mode == "on" else None
         if decision.action == "set" and decision.soft_walltime is not None:
             return answer_set(decision.soft_walltime, basis, ordering)
@@ -80,9 +79,9 @@ class RequestHandler:
         return self._keep
 
     def note(self, delivered: bool = True) -> None:
-        """Count the last response and queue its decision; the hook does not wait for this.
+        """Count the last response and queue its decision, after the hook has its response.
 
-        :param delivered: whether the hook was still there when the response was sent.
+        :param delivered: whether the hook received the response.
         """
         counted, sent = self._counted, self._sent
         self._counted, self._sent = "", None
@@ -107,7 +106,7 @@ def _record(request: Request, at: int, decision: Decision, basis: str, took: int
     if request.job is None:
         raise ProtocolError("job: an object is expected")
     action = "late" if decision.action == "set" and not delivered else decision.action
-    # At queuejob the hook asks about jobs that have none yet, but PBS may still refuse what it sets.
+    # At queuejob the job has no soft walltime that PBS has accepted.
     had = None if request.event == "queuejob" else request.soft_walltime or 0
     return DecisionRecord(
         at, request.event, request.job, decision.mode, decision.spec, decision.predicted, decision.soft_walltime,

@@ -16,15 +16,15 @@ from softwalltime.service.live.ifl import Attributes
 from softwalltime.service.live.watch import OWNER, PENDING, Extra, JobWatcher
 
 STATE = ("job_state", "mtime", "estimated")
-"""Attributes that are read of every job at each look."""
+"""Attributes that are read of every job at each poll."""
 DETAILS = (
     *(name for name in NAMES if name != "Job_Owner"), "ctime", "etime", "Resource_List",
 )  # fmt: skip
-"""Attributes that are read of jobs that were modified since the last look."""
+"""Attributes that are read of jobs modified since the last poll."""
 EXTRAS = (
     OWNER,
     Extra(("stime", "exec_vnode"), lambda job: job.get("job_state", "") not in PENDING),
-    # A held or delayed job cannot start yet; PBS takes its etime away.
+    # PBS removes the etime of held and delayed jobs.
     Extra(
         ("qtime", "Hold_Types", "depend", "Execution_Time"),
         lambda job: "etime" not in job or job.get("job_state") in (HELD, DELAYED),
@@ -32,7 +32,7 @@ EXTRAS = (
 )
 """Attributes that few jobs need."""
 PRIORITY = "job_priority"
-"""The term of a job_sort_formula that makes a job's attribute Priority matter."""
+"""Term of a job_sort_formula that refers to the job attribute Priority."""
 ENDED = "FXM"
 RESERVATION_STATES = (
     "RESV_NONE", "RESV_UNCONFIRMED", "RESV_CONFIRMED", "RESV_WAIT", "RESV_TIME_TO_RUN", "RESV_RUNNING", "RESV_FINISHED",
@@ -61,7 +61,7 @@ class SnapshotSource:
 
     def __init__(self, connection: PbsConnection, config: Path | None = None) -> None:
         self.shown: dict[str, str] = {}
-        """What the resource for expected starts showed of each job when its details were read last."""
+        """Value of the expected-start resource by job, as of the last read of the job's details."""
         self._connection = connection
         self._config = config
         self._remarks: list[str] = []
@@ -80,7 +80,7 @@ class SnapshotSource:
         server = nested(attributes)
         if (names := attributes_for(attributes)) != self._names:
             self._names, self._jobs = names, self._watcher(*names)
-        # The server lists jobs by queue_rank, which thus need not be read.
+        # The server lists jobs in the order of queue_rank, so the attribute need not be read.
         jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
         there = {job.submission.job_id for job in jobs}
         self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}

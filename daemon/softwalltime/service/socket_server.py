@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.service.protocol import LONGEST
+from softwalltime.service.protocol import MAX_LINE_BYTES
 
 BACKLOG = 512
 """Connections that may wait to be accepted. A PBS server runs one hook at a time, so it never needs as many."""
@@ -29,12 +29,12 @@ IDLE_TIMEOUT = 60.0
 MAX_CONNECTIONS = 256
 """Open connections. A further one replaces the one whose last exchange is the oldest: the hook sends its request at
 once, and connects again if its kept connection was closed."""
-SETTLED = 0.002
-"""Seconds after a response until ``answered`` is called: before, pbs_server may use the same processor."""
-RECEIVED = 8192
-"""Bytes received at once: a request has about 800, and allocating memory for the longest takes time."""
-ROUND = 16
-"""Connections accepted, and connections served, before the loop checks for signals and the idle interval."""
+ANSWERED_DELAY_S = 0.002
+"""Delay in seconds before ``answered`` is called, so that it does not compete with pbs_server for the processor."""
+RECEIVE_BYTES = 8192
+"""Receive buffer in bytes: a request has about 800, and a buffer for the longest takes time to allocate."""
+MAX_ROUND_CONNECTIONS = 16
+"""Maximum connections accepted and served before the loop checks for signals and the idle interval."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -49,7 +49,7 @@ class _Connection:
     received: bytes = b""
     to_send: bytes = b""
     waiting: int = 0
-    """The epoll event that it is registered for, if any."""
+    """The epoll event for which it is registered, if any."""
     kept: bool = False
     """Whether it stays open after the response."""
 
@@ -59,8 +59,8 @@ class SocketServer:
 
     :param answer: maps a request line, without its line end, to the response line. It must not raise.
     :param users: user ids that may connect, by the peer credentials of the kernel.
-    :param answered: called after a response was sent, for work that no client waits for, with whether the client was
-        still there to receive it.
+    :param answered: called after a response, for work that need not delay the client; its argument is whether the
+        response was delivered.
     :param keeps: whether the last request asks to keep its connection open.
     """
 
@@ -79,9 +79,9 @@ class SocketServer:
         self._answered = answered
         self._keeps = keeps
         self._unnoted: bool | None = None
-        """Whether the last response was delivered, until ``answered`` was called for it."""
+        """Whether the last response was delivered; ``None`` after ``answered`` was called for it."""
         self._users = frozenset(users)
-        # epoll itself, not selectors: pbs_server waits for each microsecond, and selectors cost a tenth of them.
+        # epoll instead of selectors: selectors take a tenth of the exchange, and pbs_server waits.
         self._epoll = select.epoll()
         self._open: dict[int, _Connection] = {}
         """Connections that wait for their client, by file descriptor, the one with the oldest exchange first."""
@@ -107,7 +107,7 @@ class SocketServer:
         next_idle = monotonic() + interval
         listener, woken = self._listener.fileno(), self._woken.fileno()
         while self._running:
-            ready = self._epoll.poll(self._pause(next_idle), ROUND)
+            ready = self._epoll.poll(self._pause(next_idle), MAX_ROUND_CONNECTIONS)
             if not ready:
                 self._note()
             for descriptor, events in ready:
@@ -125,7 +125,7 @@ class SocketServer:
     def _pause(self, next_idle: float) -> float:
         """Return how long to wait for an event, in seconds."""
         pause = max(0.0, next_idle - monotonic())
-        return pause if self._unnoted is None else min(pause, SETTLED)
+        return pause if self._unnoted is None else min(pause, ANSWERED_DELAY_S)
 
     def _note(self) -> None:
         delivered, self._unnoted = self._unnoted, None
@@ -138,7 +138,7 @@ class SocketServer:
             return
         for connection in list(self._open.values()):
             self._close(connection)
-        # Before the listener is closed: from then on the path may be another daemon's.
+        # Unlink before closing the listener: afterwards another daemon may own the path.
         with suppress(OSError):
             self.path.unlink()
         self._epoll.close()
@@ -146,20 +146,20 @@ class SocketServer:
             descriptor.close()
 
     def _accept(self) -> None:
-        for _ in range(ROUND):
+        for _ in range(MAX_ROUND_CONNECTIONS):
             try:
                 descriptor, _address = self._listener._accept()  # type: ignore[attr-defined]  # accept() calls it too
             except OSError:
-                # Either no connection waits or no file descriptor is free; the next round tries again.
+                # No connection is pending, or no file descriptor is free; the next round tries again.
                 return
-            # The bare socket type: the class around it takes as long as the rest of the exchange.
+            # The C socket type: Python's socket class takes as long as the rest of the exchange.
             client = socket.SocketType(fileno=descriptor)
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             if _CREDENTIALS.unpack(credentials)[1] not in self._users:
                 self.refused += 1
                 client.close()
                 continue
-            # The request has usually arrived already, so that the exchange ends here.
+            # The request has usually arrived already.
             connection = _Connection(client, monotonic() + EXCHANGE_TIMEOUT)
             self._receive(connection)
 
@@ -175,7 +175,7 @@ class SocketServer:
 
     def _receive(self, connection: _Connection) -> None:
         try:
-            data = connection.client.recv(RECEIVED, socket.MSG_DONTWAIT)
+            data = connection.client.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             self._wait(connection, select.EPOLLIN)
             return
@@ -184,7 +184,7 @@ class SocketServer:
             return
         received = connection.received + data if connection.received else data
         line, end, rest = received.partition(b"\n")
-        if end or len(received) >= LONGEST:
+        if end or len(received) >= MAX_LINE_BYTES:
             self._note()
             self.answered += 1
             connection.received = b""
@@ -199,7 +199,7 @@ class SocketServer:
             self._close(connection)
 
     def _send(self, connection: _Connection) -> bool:
-        """Send what can be sent now; whether the client is still there."""
+        """Send what the socket accepts now; return whether the client is still connected."""
         try:
             sent = connection.client.send(connection.to_send, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
@@ -255,7 +255,7 @@ def _listen(path: Path) -> socket.socket:
     try:
         with _start_lock(path):
             _clear(path)
-            # 0600 from the first moment on.
+            # Create the socket with mode 0600, without a moment of wider permissions.
             before = os.umask(0o177)
             try:
                 listener.bind(str(path))
@@ -274,7 +274,7 @@ def _listen(path: Path) -> socket.socket:
 
 @contextmanager
 def _start_lock(path: Path) -> Iterator[None]:
-    """Let no other daemon start at ``path``: it could remove the new socket in place of a dead daemon's.
+    """Lock ``path`` against other daemons that start: one could remove the new socket as a stale one.
 
     The lock file stays, because a file that is removed may still be locked by another process.  Only its owner can
     open it, so no other user can hold the lock.

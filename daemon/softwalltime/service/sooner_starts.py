@@ -1,4 +1,4 @@
-"""For users: how much sooner waiting jobs would start with the walltime that is suggested to their owners."""
+"""Forecast how much sooner waiting jobs would start with the walltime suggested to their owners."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -6,33 +6,33 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
-from softwalltime.core.shorter_walltimes import LEAST_JOBS, shorter_walltime
+from softwalltime.core.shorter_walltimes import MIN_JOBS, shorter_walltime
 from softwalltime.measure.forecast.queue_model import ModelledQueue
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.measure.forecast.what_if import distributions_of, sooner_by
 from softwalltime.store.own_jobs_rows import read_requests
 
-SHARE = 0.1
-"""Share of the time between two forecasts that may be spent on this, at most."""
-VALID = 1800
-"""Seconds for which a result is kept while the job waits, and what is suggested."""
-WINDOW = 28 * 86400
-"""Seconds of past jobs from which a walltime is suggested, as for softwalltime me."""
+MAX_TIME_SHARE = 0.1
+"""Maximum share of the forecast interval to spend on this."""
+RESULT_MAX_AGE_S = 1800
+"""Seconds for which a result and the suggestions are reused."""
+HISTORY_WINDOW_S = 28 * 86400
+"""Seconds of history from which walltimes are suggested, as in softwalltime me."""
 
 
 class SoonerStart(NamedTuple):
-    """A walltime to request instead, and by how much sooner the job would start, both in seconds."""
+    """A suggested walltime, and how much sooner the job would start with it, both in seconds."""
 
     walltime: int
     sooner: int
 
 
 class SoonerStarts:
-    """Forecasts a few jobs at each step, in turn: of each user's jobs with one walltime the first in the queue.
+    """Forecast a few jobs at each step, in turn: the first job in the queue of each user and walltime.
 
-    :param server: of past jobs, in the store; empty: all.
-    :param running: what jobs are planned with once they run.
+    :param server: server of the past jobs in the store; empty: all.
+    :param running: value with which running jobs are planned: ``soft_walltime`` or ``walltime``.
     :param every: seconds between two steps.
     """
 
@@ -40,21 +40,21 @@ class SoonerStarts:
         self._engine = engine
         self._server = server
         self._running = running
-        self._seconds = SHARE * every
+        self._seconds = MAX_TIME_SHARE * every
         self._suggested: dict[tuple[str, int], int] = {}
         self._asked = 0
         self._known: dict[str, tuple[int, SoonerStart | None]] = {}
 
     def step(self, snapshot: ServerSnapshot, queue: ModelledQueue, model: RuntimeModel) -> dict[str, SoonerStart]:
-        """Return what is known of the jobs that wait, by job id."""
+        """Return the known results for waiting jobs, by job id."""
         now, begin = snapshot.taken, time.monotonic()
-        if now - self._asked >= VALID:
+        if now - self._asked >= RESULT_MAX_AGE_S:
             self._suggested, self._asked = self._suggestions(now), now
         wanted = dict(self._wanted(queue))
         self._known = {
             job_id: (since, found)
             for job_id, (since, found) in self._known.items()
-            if job_id in wanted and now - since < VALID
+            if job_id in wanted and now - since < RESULT_MAX_AGE_S
         }
         distributions: Mapping[str, RuntimeDistribution] = {}
         for job_id, walltime in wanted.items():
@@ -69,9 +69,9 @@ class SoonerStarts:
 
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
         with self._engine.connect() as connection:
-            past = list(read_requests(connection, now - WINDOW, LEAST_JOBS, self._server))
-        found = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
-        return {request: seconds for request, seconds in found.items() if seconds is not None}
+            past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self._server))
+        shorter = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
+        return {request: seconds for request, seconds in shorter.items() if seconds is not None}
 
     def _wanted(self, queue: ModelledQueue) -> Iterator[tuple[str, int]]:
         seen = set()

@@ -1,4 +1,4 @@
-"""Starts :mod:`.start_publisher`, or reports which package is missing for forecasts."""
+"""Entry point of the forecast process: start :mod:`.start_publisher`, or report a missing package."""
 
 import json
 import signal
@@ -11,11 +11,11 @@ from softwalltime.core.extras import what_to_install
 from softwalltime.service.status import StartsStatus
 
 OUT_OF_MEMORY = 800
-"""Added to what the kernel chooses a process by that it kills for memory, of 1000: this one, not the daemon."""
+"""``oom_score_adj``, at most 1000: when memory runs out the kernel kills this process, not the daemon."""
 
 
 def main() -> None:
-    # Control-C and systemd send signals to all processes of the daemon, which ends this one itself.
+    # Control-C and systemd signal all processes; the daemon ends this one itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

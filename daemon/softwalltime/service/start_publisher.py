@@ -1,8 +1,8 @@
-"""The process that forecasts starts for the daemon: looks at PBS, forecasts, stores, and shows jobs their starts.
+"""The forecast process: read PBS's state, forecast starts, store them, and show each job its expected start.
 
-The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with its settings to its
-input, and reads a line of JSON after each forecast.  It is a process of its own, of low priority, so that the thread
-that answers the hook does not notice; it ends with its input, however the daemon ends.
+The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with the settings to its
+input, and reads a line of JSON after each forecast.  A process of low priority does not delay the thread that answers
+the hook.  It exits when its input is closed, so it never outlives the daemon.
 """
 
 import json
@@ -28,10 +28,10 @@ from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
-from softwalltime.measure.forecast.past_errors import OF_JOB
+from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
-from softwalltime.measure.forecast.self_calibration import REMEMBERED, JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.predict.policy.site import WALLTIME, site_policy
 from softwalltime.predict.predictors.registry import make
@@ -60,17 +60,17 @@ from softwalltime.store.forecast_rows import (
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 
-LOWEST = 19
+NICENESS = 19
 """Niceness of the process."""
 MIN_RUNS = 20
-LONGEST_PAUSE = 600.0
-"""Seconds between two attempts while PBS or the store cannot be used, at most."""
-FRESH = 600
-"""Seconds since its submission up to which a job's first forecast counts as made then, at least."""
+MAX_RETRY_PAUSE_S = 600.0
+"""Maximum seconds between two attempts while PBS or the store cannot be used."""
+MIN_WINDOW_S = 600
+"""Minimum age in seconds up to which a job's first forecast counts as made at submission."""
 NEVER = 2**62
-"""In epoch seconds: when a held job may start is not known."""
+"""Earliest start of a held job, epoch seconds: unknown."""
 QUANTILES = (0.05, 0.5, 0.95)
-"""Of a predicted runtime, in the order of :class:`ExpectedRuntime`."""
+"""Quantiles of a predicted runtime, in the order of :class:`ExpectedRuntime`."""
 SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
@@ -82,10 +82,10 @@ UNKNOWN_RESOURCE = 15035
 
 
 class StartPublisher:
-    """Forecasts the starts of one server's jobs, again and again.
+    """Forecast the starts of one server's jobs periodically.
 
     :param engine: of the store.
-    :param running: what jobs are planned with once they run: ``soft_walltime`` or ``walltime``.
+    :param running: value with which running jobs are planned: ``soft_walltime`` or ``walltime``.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class StartPublisher:
         :raises StoreError: if the store cannot be used.
         """
         begin = time.monotonic()
-        # PBS first: while it is away, the history is not learnt for nothing.
+        # Read PBS first: if it does not answer, learning the history would be wasted.
         learning = self._learning or self._learn(now, self._server(self._source.take(now)))
         snapshot = self._source.take(now)
         with self._engine.connect() as connection:
@@ -136,8 +136,8 @@ class StartPublisher:
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
         with self._engine.begin() as connection:
-            kept = publish_starts(connection, server, stored, now, max(FRESH, 2 * self._options.every))
-        # The starts do not wait for what is known of other walltimes.
+            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self._options.every))
+        # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
         with self._engine.begin() as connection:
             publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
@@ -167,15 +167,15 @@ class StartPublisher:
             learning.history(read_history(connection, *wanted, now, teaching), now)
         self._calibration = SelfCalibration()
         with self._engine.connect() as connection:
-            self._calibration.learn(_judged(judged_starts(connection, server, REMEMBERED), server))
-            for start in open_starts(connection, server, OF_JOB):
+            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
+            for start in open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
 
     def _slow_down(self, seconds: float) -> None:
-        """Make fewer runs next time if this forecast took more than half of the interval, and more again later."""
+        """Reduce the number of runs if this forecast took more than half of the interval; increase it again later."""
         share = self._options.every / 2 / max(seconds, 0.001)
         wanted = int(self._runs * min(share, 2.0))
         self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
@@ -203,7 +203,7 @@ def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForeca
 
 def _stored(start: ExpectedStart) -> StoredStart:
     job = start.job.submission
-    # The tables have a range for each expected start: without one it is the start itself.
+    # The tables require a range: without one, both ends are the expected start.
     point = (start.expected, start.expected)
     low90, high90 = start.range90 or point
     low50, high50 = start.range50 or point
@@ -217,19 +217,19 @@ def _stored(start: ExpectedStart) -> StoredStart:
 def _runtimes(
     queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
 ) -> list[ExpectedRuntime]:
-    """Return the predicted runtimes of the jobs that run, and of those that wait and were forecast."""
-    found = []
+    """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
+    runtimes = []
     for index, job in enumerate(queue.live[: queue.model.running]):
         submission = job.submission
         predicted = model.distribution(submission, limit(submission), queue.model.now, queue.model.elapsed(index))
-        found.append((submission.job_id, predicted))
-    found += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
+        runtimes.append((submission.job_id, predicted))
+    runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
         ExpectedRuntime(
             job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES),
             *sooner.get(job_id, (None, None)),
         )
-        for job_id, predicted in found
+        for job_id, predicted in runtimes
         if predicted.known
     ]  # fmt: skip
 
@@ -249,10 +249,10 @@ def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -
 
 
 def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Callable[[float], None]) -> None:
-    """Forecast and publish for ever; what fails is reported and tried again.
+    """Forecast and publish forever; report failures and retry.
 
-    :param report: takes in what was done, or what is wrong.
-    :param wait: waits so many seconds.
+    :param report: receives the status after each attempt.
+    :param wait: sleeps for that many seconds.
     """
     options, live, policy = start_options(settings.starts), live_options(settings.live), site_policy(settings.policy)
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT
@@ -267,36 +267,35 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
                     try:
                         report(publisher.step(int(time.time())))
                     except IflError as error:
-                        # PBS is away or refuses: what was learnt from the store still holds.
+                        # PBS does not answer or refuses: keep what was learnt from the store.
                         connection.close()
                         report(StartsStatus("on", problem=str(error)))
-                        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+                        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
                         wait(pause / 2)
                         continue
                     pause = float(options.every)
                     wait(max(0.0, pause - (time.monotonic() - begin)))
         except SoftwalltimeError as error:
             report(StartsStatus("on", problem=str(error)))
-        # The daemon goes on, whatever the error is.
         except Exception as error:
             log.exception("starts: unexpected error; trying again")
             report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))
         finally:
             connection.close()
-        pause = min(2 * pause, max(LONGEST_PAUSE, options.every))
+        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
         wait(pause / 2)
 
 
 def main() -> None:
     set_up_logging("text")
     with suppress(OSError):
-        os.nice(LOWEST)
+        os.nice(NICENESS)
     settings: dict[str, Any] = json.loads(sys.stdin.readline())
 
     def end_with_input() -> None:
         for _ in _lines():
             pass
-        # Nothing is lost: the store has whole forecasts only.
+        # Exit at once: forecasts are stored in one transaction, so none is stored in part.
         os._exit(0)
 
     Thread(target=end_with_input, daemon=True).start()
@@ -323,18 +322,18 @@ def shown_text(expected: int, low: int, high: int) -> str:
 
 
 def shown_times(text: str) -> tuple[int, ...]:
-    """Return the three times of such a text, epoch seconds; none if it has none."""
+    """Return expected start, low and high of a resource's text, epoch seconds; empty if it has none."""
     parts = text.replace("(", " ").replace("..", " ").replace(")", " ").split()
     times = [converted(part, lambda each: int(time.mktime(time.strptime(each, _MINUTE)))) for part in parts]
     return tuple(moment for moment in times if moment is not None) if len(times) == 3 else ()
 
 
 class ShownStarts:
-    """Keeps the resource of one server's waiting jobs current.
+    """Update the expected-start resource of one server's waiting jobs.
 
-    :param least: least change of an expected start or an end of its range that is shown, seconds; also a fifth of the
-        time until then.
-    :param budget: most alters at a time.
+    :param least: minimum change in seconds of an expected start or range end to alter a job; also a fifth of the time
+        until then.
+    :param budget: maximum alters per call.
     """
 
     def __init__(self, connection: PbsConnection, least: int, budget: int) -> None:
@@ -344,11 +343,11 @@ class ShownStarts:
         self._refused: dict[str, str] = {}
 
     def show(self, starts: Sequence[ExpectedStart], has: Mapping[str, str]) -> tuple[int, int]:
-        """Show the starts that changed, the next ones first; return how many jobs were altered and refused.
+        """Alter the jobs whose starts changed, the earliest first; return the numbers of altered and refused jobs.
 
-        Subjobs are left out: PBS alters no single one.
+        Subjobs are omitted: PBS cannot alter a single one.
 
-        :param has: what the resource of each job shows already.
+        :param has: current value of the resource by job.
         :raises IflError: if nothing can be altered for now.
         """
         there = {start.job.submission.job_id for start in starts}
@@ -369,7 +368,7 @@ class ShownStarts:
                 if error.code == UNKNOWN_RESOURCE:
                     create = f"qmgr -c 'create resource {START_RESOURCE} type=string, flag=r'"
                     raise IflError(f"{error}: run {create}", error.code) from error
-                # Everything else is about PBS or our account, and not about this job.
+                # Other errors concern PBS or the agent's account, not this job.
                 if error.code not in REFUSED:
                     raise
                 refused += 1
@@ -380,7 +379,7 @@ class ShownStarts:
         return shown, refused
 
     def _text(self, start: ExpectedStart, has: str) -> str:
-        """Return the text to show; empty if the start has moved by less than the minimum change."""
+        """Return the text to show; empty if the start changed by less than the minimum."""
         if start.expected is None:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
         now = (start.expected, *(start.range90 or (start.expected, start.expected)))

@@ -86,23 +86,23 @@ class LiveStatus:
     late_job: str = ""
     """The late top job for which the guard is on; empty: it is off."""
     looks: int = 0
-    """Looks at the queue."""
+    """Polls of PBS's queue."""
     jobs: int = 0
-    """Jobs that waited and ran at the last look."""
+    """Waiting and running jobs at the last poll."""
     altered: int = 0
     """Alters made."""
     shadowed: int = 0
-    """Alters that were recorded only."""
+    """Alters that were only recorded, in mode shadow."""
     refused: int = 0
     """Alters that PBS refused."""
     postponed: int = 0
-    """Alters beyond the budget of the last look."""
+    """Alters postponed at the last poll, because they exceed the budget."""
     guard: int | None = None
     """Seconds that a top job may be late before the guard is on; ``None``: there is no guard."""
     promises: Mapping[str, int] = field(default_factory=dict)
     """Promised starts kept, late and withdrawn since the start, and open now, by these names."""
     unmet: str = ""
-    """What the policy names and live values must be on for; empty: nothing."""
+    """Parts of the policy that need live values, which are off; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +130,31 @@ class StartsStatus:
     problem: str = ""
     """Why there is no newer forecast; empty: there is."""
     taken: int = 0
-    """Of when it is, epoch seconds; 0: there was none since the start."""
+    """Time of the forecast, epoch seconds; 0: none since the start."""
     seconds: float = 0.0
-    """How long it took."""
+    """Duration of the forecast in seconds."""
     learnt: int = 0
     """Jobs from which runtimes were learnt."""
     runs: int = 0
-    """Runs for the ranges; fewer than set if forecasts take too long."""
+    """Simulation runs for the ranges; fewer than set if forecasts take too long."""
     waiting: int = 0
     """Waiting jobs."""
     forecast: int = 0
     """Of these, jobs with an expected start."""
     shown: int = 0
-    """Jobs that were altered to show it."""
+    """Jobs altered to show their expected starts."""
     refused: int = 0
     """Alters that PBS refused."""
     remarks: tuple[str, ...] = ()
-    """What of the server the forecast does not hold."""
+    """Features of the server that the forecast does not model."""
     judged: int = 0
-    """Jobs whose judged forecasts correct the present ones; too few correct nothing."""
+    """Jobs whose past forecasts are used to calibrate the current ones; too few calibrate nothing."""
     range_factor: float = 1.0
-    """Mean width of the 90% ranges, divided by what it was before any correction."""
+    """Mean width of the 90% ranges, divided by their width before calibration."""
     queues: tuple[QueueStarts, ...] = ()
     """Expected waits by queue."""
     quality: tuple[StartQuality, ...] = ()
-    """How good the forecasts of the last seven days were, by queue."""
+    """Accuracy of the forecasts of the last seven days, by queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,26 +167,26 @@ class Status:
     version: str
     """Version of the daemon."""
     pid: int
-    """Its process."""
+    """Process id of the daemon."""
     started: int
-    """Epoch seconds."""
+    """Start time of the daemon, epoch seconds."""
     uptime: int
-    """Seconds, by the monotonic clock."""
+    """Seconds since its start, by the monotonic clock."""
 
     policy: Mapping[str, Any]
     """:class:`softwalltime.predict.policy.site.SitePolicy` as JSON."""
     settings: str
     """``ok``, or why the settings were refused at the last reload."""
     ready: bool
-    """Whether the history was loaded, so that predictions are made."""
+    """Whether the history is loaded and predictions are made."""
     learnt: int
     """Jobs that the predictors of this policy have learnt."""
     history: int = 0
     """Number of learnt jobs in the history that was loaded last."""
     loaded: int = 0
-    """When it was loaded, epoch seconds; 0: not yet."""
+    """Time at which it was loaded, epoch seconds; 0: not yet."""
     from_the_future: int
-    """Jobs that are learnt later, because they ended later than now by their records."""
+    """Jobs whose recorded end is in the future; they are learnt at that time."""
 
     store: str
     """``ok``, or why the store cannot be used."""
@@ -195,7 +195,7 @@ class Status:
     recorded: int
     """Predictions stored."""
     to_record: int
-    """Predictions that wait to be stored."""
+    """Predictions queued for the store."""
     dropped: int
     """Predictions that were never stored, because too many waited."""
     unstorable: int = 0
@@ -203,16 +203,16 @@ class Status:
     pruned: int
     """Rows deleted by retention."""
     refreshed: int
-    """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
+    """Time of the last refresh of the monitoring figures, epoch seconds; 0: none since the start."""
     week: tuple[Quality, ...]
-    """Quality of each predictor in the week before that."""
+    """Quality of each predictor in the week before the refresh."""
     waits: tuple[WaitOfSize, ...] = ()
-    """Waits by size in that week and in the eight weeks before it."""
+    """Waits by job size in the week before the refresh and in the eight weeks before that."""
 
     accounting: str
     """``ok``, ``not followed``, or why the accounting log cannot be read."""
     logs_read: bool = True
-    """Whether the logs were read to their end once since the start."""
+    """Whether the logs have been read to their end since the start."""
     stored: int
     """Completed jobs stored from the log."""
     lines: int
@@ -220,22 +220,22 @@ class Status:
     malformed: int
     """Lines of the log that could not be read."""
     interrupted: int
-    """Runs that were stopped for the job to be run again."""
+    """Runs that were stopped and requeued."""
     disagreeing: int
-    """Jobs whose runtime is not end - start."""
+    """Jobs whose recorded runtime differs from end - start."""
     behind_bytes: int
     """Bytes of the log that are not stored yet."""
     behind_seconds: float
-    """For how long there have been such bytes."""
+    """Seconds for which there have been such bytes."""
 
     answered: int
     """Requests answered."""
     requests: Mapping[str, int]
     """Requests by operation, and decisions by event and action."""
     unusable: str = ""
-    """What was outside the limits in the last job that got no prediction for it; empty: none."""
+    """Value outside the limits in the last job refused for that reason; empty: none."""
     refused_users: int
-    """Connections of users that may not connect."""
+    """Refused connections of users that may not connect."""
     decisions: tuple[DecisionCount, ...]
     """Decisions by event, mode and action."""
     timeouts: int
@@ -258,7 +258,7 @@ class Status:
 
     @property
     def working(self) -> bool:
-        """Whether it predicts, stores, and runs with the settings of its file."""
+        """Return whether it predicts, stores, and uses the settings of its file."""
         return self.ready and self.store == OK and self.settings == OK
 
     def to_json(self) -> dict[str, Any]:

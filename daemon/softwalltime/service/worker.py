@@ -1,8 +1,8 @@
-"""The daemon's background thread: loads the history, follows the accounting log, learns, and maintains the store.
+"""The worker thread: load the history, follow the accounting log, learn, and maintain the store.
 
-The thread may wait for PostgreSQL; the thread that answers requests waits for this one only while one job is learnt.
-PostgreSQL is the record: jobs are learnt from it once they are committed, in the order of commits, so a daemon that
-was killed at any moment knows the same again.
+The thread may block on PostgreSQL; the thread that answers requests waits for it only while one job is learnt.  Jobs
+are learnt from PostgreSQL after their commit, in the order of commits, so a daemon that was killed at any moment learns
+the same jobs again.
 
 Intervals are measured with the monotonic clock, because the host's clock may be set at any moment.
 """
@@ -21,7 +21,7 @@ from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.events import Event as JobEvent
 from softwalltime.predict.predictors.base import History
 from softwalltime.service.background import BackgroundThread
-from softwalltime.service.follow import INTERVAL, LONGEST_PAUSE, Follower
+from softwalltime.service.follow import MAX_RETRY_PAUSE_S, POLL_INTERVAL_S, Follower
 from softwalltime.service.prediction_service import JobEvents, PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -34,18 +34,18 @@ from softwalltime.store.retention import RefusalReason, RetentionRun
 
 HOUR = 3600
 DAY = 86400
-FIRST_REFRESH = 60.0
-"""Seconds from the start to the first refresh of the monitoring figures, at most."""
+MAX_FIRST_REFRESH_S = 60.0
+"""Maximum seconds from the start to the first refresh of the monitoring figures."""
 REFRESH_RETRY = 600.0
-"""Seconds until a refresh that failed is tried again, at most."""
-REFRESHING = 0.3
-"""Seconds of a refresh at a time; the log is read and new jobs are learnt in between."""
-STATEMENT_TIMEOUT = 60.0
-"""Seconds that PostgreSQL may take for a statement before its connection is closed."""
-LONG_STATEMENT_TIMEOUT = 1800.0
-"""The same for a query of the whole history, and for a step of a refresh."""
-CLOCK_JUMP = 3600.0
-"""Seconds by which the host's clock must have been set for the history to be loaded anew."""
+"""Maximum seconds until a failed refresh is tried again."""
+REFRESH_STEP_S = 0.3
+"""Seconds per step of a refresh; the log is read and new jobs are learnt between steps."""
+STATEMENT_TIMEOUT_S = 60.0
+"""Statement timeout in seconds, after which the connection is closed."""
+LONG_STATEMENT_TIMEOUT_S = 1800.0
+"""Statement timeout in seconds for queries of the whole history, and for a step of a refresh."""
+MIN_CLOCK_JUMP_S = 3600.0
+"""Minimum jump of the host's clock in seconds after which the history is loaded again."""
 NOT_REACHED = "not reached yet"
 
 T = TypeVar("T")
@@ -54,17 +54,17 @@ log = logging.getLogger(__name__)
 
 
 class _StoppingError(Exception):
-    """The history is not loaded to its end, because the daemon stops."""
+    """The daemon stops while the history is being loaded."""
 
 
 class Worker(BackgroundThread):
     """The background thread of the daemon.
 
-    :param open_engine: opens the store; called again and again while it fails.
+    :param open_engine: opens the store; called again after a failure.
     :param follower: of the accounting log; ``None`` where another process ingests.
-    :param recorder: gets the store for as long as it can be used.
-    :param monitor: of the statements on the engine.
-    :param keep_days: days to keep rows; 0: for ever.
+    :param recorder: gets the store while it is usable.
+    :param monitor: monitors the engine's statements.
+    :param keep_days: retention in days; 0: forever.
     :param clock: the time, epoch seconds.
     :param refresh_every: seconds between refreshes of the monitoring figures.
     :param monotonic: a clock for intervals, seconds.
@@ -85,17 +85,17 @@ class Worker(BackgroundThread):
         self.history = 0
         """Jobs of the history that was loaded last."""
         self.loaded = 0
-        """When it was loaded, epoch seconds; 0: not yet."""
+        """Time at which the history was loaded, epoch seconds; 0: not yet."""
         self.logs_read = False
-        """Whether the logs were read to their end once."""
+        """Whether the logs have been read to their end since the start."""
         self.pruned = 0
         self.retention_problem = ""
         self.refreshed = 0
-        """When the monitoring figures were refreshed last, epoch seconds; 0: not since the start."""
+        """Time of the last refresh of the monitoring figures, epoch seconds; 0: none since the start."""
         self.week: list[Quality] = []
         """Quality of each predictor in the week before the last refresh."""
         self.waits: list[WaitOfSize] = []
-        """Waits by size in that week and before."""
+        """Waits by job size in that week and before."""
         self.problem = NOT_REACHED
         self.source_problem = ""
         self._handler = handler
@@ -106,21 +106,21 @@ class Worker(BackgroundThread):
         self._clock = clock
         self._monotonic = monotonic
         self._epoch = clock() - monotonic()
-        """The time at which the monotonic clock was 0, by the clock when it was last read."""
+        """Difference between the clock and the monotonic clock, to detect jumps."""
         self._last_id = 0
         self._keep_days = keep_days
         self._pruning: RetentionRun | None = None
-        # Not at once: a daemon in a restart loop deletes nothing.
+        # Prune first after a day: a daemon in a restart loop deletes nothing.
         self._pruning_began = monotonic()
         self._next_pruning = monotonic() + HOUR
         self._refreshing: Iterator[int] | None = None
         self._refresh_every = refresh_every
-        self._next_refresh = monotonic() + min(FIRST_REFRESH, refresh_every)
+        self._next_refresh = monotonic() + min(MAX_FIRST_REFRESH_S, refresh_every)
         self._refresh_began = 0
         self._next: PredictionService | None = None
         self._job_events = JobEvents()
         self._last_change: int | None = None
-        """The last change of the current jobs that was observed; ``None``: the jobs were not read yet."""
+        """Number of the last observed change of the current jobs; ``None``: the jobs were not read yet."""
         self._next_fit = monotonic()
         self._fitting: Thread | None = None
         self._stopping = Event()
@@ -146,21 +146,20 @@ class Worker(BackgroundThread):
                 if self.problem != str(error):
                     log.error("the store cannot be used, predictions continue from memory: %s", error)
                 self.problem = str(error)
-            # The daemon continues to answer and tries again, whatever the error is.
             except Exception:
                 log.exception("unexpected error; trying again")
                 self.problem = "an unexpected error, see the log"
             if self._follower is not None:
-                # The lag is known even while the store cannot be reached.
+                # Measure the lag even while the store cannot be reached.
                 with suppress(SourceError):
                     self._follower.measure()
             if not self._stopping.wait(pause):
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
     def _work(self, engine: Engine) -> None:
         if self.problem == NOT_REACHED:
             self.problem = ""
-        # A step that began with another engine cannot continue; it begins again.
+        # A refresh that began with another engine starts again.
         self._refreshing = None
         if self._pruning is not None:
             self._pruning, self._next_pruning = None, self._monotonic()
@@ -181,7 +180,7 @@ class Worker(BackgroundThread):
             self._prune(engine)
             self._refresh(engine)
             self._recovered()
-            self._stopping.wait(INTERVAL)
+            self._stopping.wait(POLL_INTERVAL_S)
 
     def _recovered(self) -> None:
         if self.problem:
@@ -189,10 +188,10 @@ class Worker(BackgroundThread):
             self.problem = ""
 
     def _check_clock(self) -> None:
-        """Load the history again if the clock was set: which jobs count depends on the time."""
+        """Load the history again if the clock was set, because the selection of jobs depends on the time."""
         epoch = self._clock() - self._monotonic()
         ahead = epoch - self._epoch
-        if abs(ahead) > CLOCK_JUMP:
+        if abs(ahead) > MIN_CLOCK_JUMP_S:
             log.warning(
                 "the clock of this host was set %s by %.0f s; the history is loaded anew",
                 "forward" if ahead > 0 else "back", abs(ahead),
@@ -202,18 +201,18 @@ class Worker(BackgroundThread):
         self._epoch = epoch
 
     def _load(self, engine: Engine, wanted: PredictionService) -> None:
-        """Teach a prediction service of this policy the history that its predictors need, and let it answer.
+        """Create a prediction service with this policy, let it learn its predictors' history, and put it into use.
 
-        :raises _StoppingError: if the daemon is to stop before the end.
+        :raises _StoppingError: if the daemon stops first.
         """
         begin = self._monotonic()
-        # A fresh one for each attempt: the store may fail half-way, and no job must be learnt twice.
+        # Start with an empty service at each attempt: the store may fail half-way, and no job must be learnt twice.
         predictions = wanted.fresh()
         now = int(self._clock())
         with engine.begin() as connection:
             set_teaching(connection, predictions.teaching)
         with (
-            self._monitor.patient(LONG_STATEMENT_TIMEOUT),
+            self._monitor.patient(LONG_STATEMENT_TIMEOUT_S),
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
@@ -222,7 +221,7 @@ class Worker(BackgroundThread):
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.driver.fit_seconds is not None:
-            # This copy does not answer yet.
+            # Not in a thread: this service does not answer yet.
             _fit(predictions, now)
             self._next_fit = self._monotonic() + predictions.driver.fit_seconds
         self._job_events, self._last_change = JobEvents(), None
@@ -251,7 +250,7 @@ class Worker(BackgroundThread):
     def _learn(self, engine: Engine) -> None:
         """Learn the jobs that any process has stored since; pass queue events to the predictors that observe."""
         predictions = self._handler.predictions
-        # One snapshot: a job that completes in between must not appear as deleted.
+        # One snapshot for both queries: a job that completes between them must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             for number, stored in read_new(connection, self._last_id):
                 job = self._handler.scripts.complete(stored)
@@ -263,7 +262,7 @@ class Worker(BackgroundThread):
                 predictions.observe(self._changes(connection))
 
     def _changes(self, connection: Connection) -> list[JobEvent]:
-        """Return what happened to waiting and running jobs since the last call, by any process that reads logs."""
+        """Return events of waiting and running jobs since the last call, from all processes that read logs."""
         now = int(self._clock())
         changes = None if self._last_change is None else read_changes(connection, self._last_change)
         if changes is None:
@@ -281,7 +280,7 @@ class Worker(BackgroundThread):
         if seconds is None or fitting or self._monotonic() < self._next_fit:
             return
         self._next_fit = self._monotonic() + seconds
-        # Not waited for at the end: what is fitted is not stored.
+        # A daemon thread: fitted predictors are not stored, so shutdown need not wait for it.
         self._fitting = Thread(target=_fit, args=[predictions, int(self._clock())], name="fit", daemon=True)
         self._fitting.start()
 
@@ -301,7 +300,7 @@ class Worker(BackgroundThread):
             log.error("%s", problem)
         self.retention_problem = problem
         if any(refusal.reason is RefusalReason.CLOCK for refusal in refused):
-            # The clock may be set right before the next day.
+            # The clock may be wrong: check again in an hour.
             self._next_pruning = self._pruning_began + HOUR
         if not table:
             self._pruning = None
@@ -311,9 +310,9 @@ class Worker(BackgroundThread):
         """Continue refreshing the monitoring figures for a moment, if they are due."""
         if self._monotonic() < self._next_refresh:
             return
-        until = self._monotonic() + REFRESHING
+        until = self._monotonic() + REFRESH_STEP_S
         try:
-            with self._monitor.patient(LONG_STATEMENT_TIMEOUT):
+            with self._monitor.patient(LONG_STATEMENT_TIMEOUT_S):
                 if self._refreshing is None:
                     self._refresh_began = int(self._clock())
                     self._refreshing = refresh(engine, self._refresh_began)
@@ -324,7 +323,7 @@ class Worker(BackgroundThread):
                     self.week, self.waits = recent_quality(connection), recent_waits(connection)
             self.refreshed = self._refresh_began
             pause = self._refresh_every
-        # No job depends on the figures, so an error must not delay what jobs depend on.
+        # The figures are for monitoring only, so an error must not delay learning.
         except Exception as error:
             log.error("the monitoring figures cannot be refreshed; trying again later: %s", error)
             pause = min(REFRESH_RETRY, self._refresh_every)
@@ -340,9 +339,9 @@ def _fit(predictions: PredictionService, now: int) -> None:
 
 
 def together(connection: Connection, histories: Collection[History], now: int) -> tuple[int | None, int | None]:
-    """Return how many last jobs of each user, and since when all jobs (epoch seconds), satisfy all of them.
+    """Return the union of the histories: number of last jobs of each user, and start of the period with all jobs.
 
-    ``None`` twice: all jobs; ``None`` for the time: none by time.
+    The start is in epoch seconds; ``None``: no such period.  Both ``None``: all jobs.
     """
     per_user, since = 0, now
     for history in histories:

@@ -27,7 +27,7 @@ from softwalltime.core.errors import StoreError
 from softwalltime.core.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Submission, Values, job_of, whole_array
 from softwalltime.core.states import state_of
 from softwalltime.store.connections import driver_connection, lock
-from softwalltime.store.encoding import LONGEST_NAME, NULL, CopyTexts, storable_text
+from softwalltime.store.encoding import MAX_NAME_CHARS, NULL, CopyTexts, storable_text
 from softwalltime.store.queries import query
 from softwalltime.store.tables import (
     NEVER_STARTED,
@@ -43,28 +43,28 @@ script = func.coalesce(job_scripts.c.script, "").label("script")
 
 
 def of_jobs(jobs: Table) -> ColumnElement[bool]:
-    """The condition of the outer join with a table of jobs."""
+    """Return the condition of the outer join of scripts with a table of jobs."""
     job_id = jobs.columns.job_id
     array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
     return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
 
 
 def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
-    """Store the scripts of those submissions that have one and an id of at most ``LONGEST_NAME`` characters."""
+    """Store the scripts of those submissions that have one and an id of at most ``MAX_NAME_CHARS`` characters."""
     scripts = {
         (of.submitted, job_id): storable_text(of.script)
         for of in submissions
-        if of.script and 0 < len(job_id := storable_text(whole_array(of.job_id))) <= LONGEST_NAME
+        if of.script and 0 < len(job_id := storable_text(whole_array(of.job_id))) <= MAX_NAME_CHARS
     }
     if scripts:
-        # In one order, so that two writers of the same jobs do not wait for each other.
+        # Sorted, so that two writers of the same jobs do not deadlock.
         keys = sorted(scripts)
         values = {"ctime": [key[0] for key in keys], "job_id": [key[1] for key in keys]}
         connection.execute(query("add_scripts"), {**values, "script": [scripts[key] for key in keys]})
 
 
 _CHUNK = 100
-"""Jobs fetched at once: psycopg converts them in one step, in which the daemon answers nobody."""
+"""Jobs fetched at once: psycopg converts them without releasing the interpreter, which delays the hook."""
 
 _numbers = count(1)
 
@@ -74,18 +74,18 @@ job_columns = tuple(script if field.name == "script" else _columns[field.column]
 jobs_read = completed_jobs.outerjoin(job_scripts, of_jobs(completed_jobs))
 """Completed jobs with their scripts."""
 submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name != "script")
-"""Columns of a job's submission, in the order of its fields, but for the script; current_jobs has the same ones."""
-# Columns that are written; the state follows from the others and is never read.
+"""Columns of a job's submission without the script, in the order of its fields; current_jobs has them too."""
+# Columns that are written; the state is derived from the others and never read back.
 _WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name != "script"), _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
 _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
-# Places among the values of a job.
+# Indices in the values of a job.
 _PLACES = [field.column for field in FIELDS]
 _SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
 
-# Staging table of one call, from which known jobs are left out.
+# Temporary staging table, from which only unknown jobs are inserted.
 _incoming = Table(
     "softwalltime_incoming",
     MetaData(),
@@ -95,7 +95,7 @@ _incoming = Table(
 
 
 class UnstorableJobError(StoreError):
-    """A job has a value that PostgreSQL cannot store; ``job`` is the job, ``field`` the column."""
+    """PostgreSQL cannot store column ``field`` of ``job``."""
 
     def __init__(self, job: CompletedJob, field: str) -> None:
         super().__init__(
@@ -111,7 +111,7 @@ class UnstorableJobError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class PreparedJobs:
-    """Jobs in COPY's text format, cheap to pass to another process; the conversion is most of the work."""
+    """Jobs in COPY's text format, cheap to pass between processes."""
 
     count: int
     text: str
@@ -128,7 +128,7 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     texts = CopyTexts(NULL)
     first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
     text = "".join([_line(job, texts) for job in jobs])
-    if max(map(len, texts)) > LONGEST_NAME:
+    if max(map(len, texts)) > MAX_NAME_CHARS:
         _refuse_long_names(jobs)
     return PreparedJobs(len(jobs), text, first)
 
@@ -137,7 +137,7 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
     """Store those jobs that are not known yet, in the order given; return how many were stored.
 
     Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
-    is kept.  Best given some thousands at a time.  Other writers wait until the caller's transaction ends.
+    is kept.  Call it with some thousands of jobs.  Other writers wait until the caller's transaction ends.
 
     :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
     """
@@ -161,9 +161,9 @@ def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
 
 
 def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query, fetched some at a time; the transaction must stay open until the end."""
+    """Yield the rows of a query through a server-side cursor; the transaction must stay open until the end."""
     query = wanted.compile(dialect=connection.dialect)
-    # psycopg's own cursor: SQLAlchemy's stays open when the connection is lost.
+    # psycopg's cursor: SQLAlchemy's stays open when the connection is lost.
     with driver_connection(connection) as driver, driver.cursor(f"softwalltime_{next(_numbers)}") as cursor:
         cursor.itersize = _CHUNK
         cursor.execute(str(query), query.params)
@@ -201,7 +201,7 @@ def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
 def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
     lock(connection)
     if not _is_known(connection, first):
-        # Directly into the table: the fastest way, correct unless a job is known or occurs twice.
+        # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
         try:
             with connection.begin_nested():
                 _copy(connection, completed_jobs, written)
@@ -247,8 +247,8 @@ def _line(job: Values, texts: CopyTexts) -> str:
 def _refuse_long_names(jobs: Sequence[Values]) -> None:
     for job in jobs:
         for place in _NAMED:
-            # As stored: escaped characters make it longer.
-            if len(storable_text(job[place])) > LONGEST_NAME:
+            # Measure the escaped text, which is longer.
+            if len(storable_text(job[place])) > MAX_NAME_CHARS:
                 raise UnstorableJobError(job_of(job), FIELDS[place].column)
 
 

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, its errors with instructions for the administrator, and the locks of writers."""
+"""Connect to PostgreSQL, translate its errors for administrators, and lock writers."""
 
 import os
 import pwd
@@ -19,18 +19,17 @@ from softwalltime.core.errors import StoreError, UsageError
 from softwalltime.store.queries import query
 from softwalltime.store.tables import write_lock
 
-OLDEST = 14
+MIN_POSTGRES_MAJOR = 14
 """Oldest supported major version of PostgreSQL."""
 LOCK_TIMEOUT = "50s"
-"""Time for which a statement waits for a lock: less than the daemon's limit of a statement, so that PostgreSQL's error
-comes first."""
+"""PostgreSQL's lock_timeout: below the daemon's statement timeout, so that PostgreSQL's error comes first."""
 LOCK_NOT_AVAILABLE = "55P03"
 """SQLSTATE of a lock timeout."""
 _REMEDY = ": if it does not end, end it with SELECT pg_terminate_backend(PROCESS) as its role or a superuser"
 _DEFAULTS = {
     "connect_timeout": "5",
     "fallback_application_name": "softwalltime",
-    # Detects a connection that a firewall dropped within a minute instead of two hours.
+    # Detect a connection dropped by a firewall within a minute instead of two hours.
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
@@ -55,10 +54,10 @@ _ADVICE = {
 
 
 class StatementMonitor:
-    """Time limit of the statements of an engine's connections, and for how long a statement has been waiting.
+    """Client-side statement timeout of an engine's connections; measures how long statements have been running.
 
-    The client enforces it: a hung server enforces none, TCP keepalives do not help where the kernel of a suspended
-    PostgreSQL still acknowledges, and libpq has no timeout for statements.
+    A hung server does not enforce statement_timeout, the kernel acknowledges TCP keepalives for a suspended
+    PostgreSQL, and libpq has no timeout for statements.
 
     :param timeout: seconds that the server may take for one exchange; ``None``: no limit.
     """
@@ -67,23 +66,23 @@ class StatementMonitor:
         self._timeout = timeout
         self._local = threading.local()
         self._waits: dict[int, tuple[float, bool]] = {}
-        """Start of each current wait, and whether the usual limit applies."""
+        """Start of each running statement by thread, and whether the usual timeout applies."""
 
     def waiting(self) -> float:
-        """Return for how many seconds the longest current wait has lasted; 0 if there is none.
+        """Return the seconds for which the longest current statement has been running; 0 if there is none.
 
         Statements within :meth:`patient` are not counted.
         """
-        # A copy in one step, because other threads change it.
+        # list() copies in one step; other threads change the dictionary.
         return max((monotonic() - since for since, usual in list(self._waits.values()) if usual), default=0.0)
 
     def longest_wait(self) -> float:
-        """Return the same with the statements within :meth:`patient`, which may be slow while PostgreSQL works."""
+        """Return the same with the statements within :meth:`patient`, which may be slow in normal operation."""
         return max((monotonic() - since for since, _ in list(self._waits.values())), default=0.0)
 
     @contextmanager
     def patient(self, timeout: float | None) -> Iterator[None]:
-        """Give the statements of this thread another limit, for work that is expected to take long."""
+        """Set another timeout for this thread's statements, for work that is expected to take long."""
         before = getattr(self._local, "timeout", ())
         self._local.timeout = (timeout,)
         try:
@@ -92,7 +91,7 @@ class StatementMonitor:
             self._local.timeout = before
 
     def limited(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Return the generator of an exchange with a limit.
+        """Wrap psycopg's generator of an exchange with the timeout.
 
         :raises TimeoutError: in the generator, if the server takes longer.
         """
@@ -106,7 +105,7 @@ class StatementMonitor:
         self._waits[id(exchange)] = began, not own
         try:
             while True:
-                # psycopg resumes the generator without readiness several times a second.
+                # psycopg resumes the generator several times a second even without readiness.
                 ready = yield wanted
                 if not ready and timeout is not None and monotonic() - began > timeout:
                     raise TimeoutError(f"no answer within {timeout:g} s")
@@ -135,7 +134,7 @@ class MonitoredConnection(psycopg.Connection[Any]):
         try:
             return super().wait(self.monitor.limited(gen), *args, **kwargs)
         except TimeoutError as error:
-            # The server may answer later, so that the connection cannot be used for another statement.
+            # The late response would be read as that of the next statement.
             self.close()
             raise psycopg.OperationalError(str(error)) from None
 
@@ -146,10 +145,10 @@ def connect(dsn: str, monitor: StatementMonitor | None = None, instead_of_root: 
     Opens one connection at once.  Later errors of PostgreSQL on this engine's connections (it stops, its disk is full,
     tables are missing) are raised as :class:`StoreError` too.
 
-    :param monitor: limits how long statements may take; without it they may take for ever.
-    :param instead_of_root: user of this host to connect as where PostgreSQL refuses root and the DSN names no role.
+    :param monitor: statement timeout; ``None``: no limit.
+    :param instead_of_root: local user to connect as if PostgreSQL refuses root and the DSN names no role.
     :raises UsageError: if the DSN cannot be read.
-    :raises StoreError: if PostgreSQL cannot be reached or is not fit; says where and what to do, never the password.
+    :raises StoreError: if PostgreSQL cannot be reached or is unsuitable; says what to do, without the password.
     """
     parameters = parse_dsn(dsn)
     creator = partial(_open, parameters, monitor, instead_of_root)
@@ -165,9 +164,9 @@ def connect(dsn: str, monitor: StatementMonitor | None = None, instead_of_root: 
 
 @contextmanager
 def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
-    """Return the connection of psycopg, for what SQLAlchemy does not support.
+    """Return psycopg's connection, for features that SQLAlchemy does not support.
 
-    Errors are translated as on the SQLAlchemy connection; errors that are bugs stay psycopg's.
+    Errors are translated as on the SQLAlchemy connection; programming errors are raised unchanged.
     """
     driver: MonitoredConnection = connection.connection.driver_connection  # type: ignore[assignment]  # from _open
     try:
@@ -179,7 +178,7 @@ def driver_connection(connection: Connection) -> Iterator[psycopg.Connection]:
 
 
 def clock(connection: Connection) -> float:
-    """Return PostgreSQL's own time, epoch seconds."""
+    """Return the time of PostgreSQL's clock, epoch seconds."""
     return float(connection.execute(select(extract("epoch", func.clock_timestamp()))).scalar_one())
 
 
@@ -190,7 +189,7 @@ def run_script(connection: Connection, statements: str) -> None:
 
 
 def rejects_data(error: Exception) -> bool:
-    """Whether PostgreSQL, or the conversion for it, refused a value, so that the same rows would fail again."""
+    """Return whether a value was refused by PostgreSQL or by its conversion, so that a retry would fail again."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
     # 22: data exception; 23: constraint violation; 54: limit exceeded, as the size of an index row.
     return sqlstate(error)[:2] in ("22", "23", "54") or isinstance(cause, (ValueError, TypeError, OverflowError))
@@ -203,7 +202,7 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | None:
     advice = _ADVICE.get(state)
     if advice is None:
         # Class 53: resource exhausted; 57P: shut down; 58: system error; 08 or none: connection lost.
-        # Class 54, a limit exceeded, is in psycopg an OperationalError, but the value is at fault.
+        # psycopg maps class 54 (limit exceeded) to OperationalError, but the cause is the value.
         if state[:2] == "54" or not (isinstance(error, psycopg.OperationalError) or state[:2] in ("53", "58")):
             return None
         advice = "try again when it runs"
@@ -213,7 +212,7 @@ def store_error(error: psycopg.Error, where: str) -> StoreError | None:
 def parse_dsn(dsn: str) -> dict[str, str]:
     """Return libpq's parameters of a DSN, with this package's defaults.
 
-    :raises UsageError: if it cannot be read; the message has nothing of it.
+    :raises UsageError: if it is invalid; the message does not contain any of it.
     """
     scheme, separator, rest = dsn.partition("://")
     if separator and scheme in ("postgresql+psycopg", "postgres+psycopg"):
@@ -222,7 +221,7 @@ def parse_dsn(dsn: str) -> dict[str, str]:
         given = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except psycopg.ProgrammingError:
         given = {}
-    # A password with an unescaped @ or / is read in part as host, port or database, and would be shown as such; libpq's
+    # Part of a password with an unescaped @ or / is parsed as host, port or database and would be printed; libpq's
     # own message may quote it too.
     port = given.get("port", "").replace(",", "")
     torn = separator and ("@" in given.get("host", "") or "@" in given.get("dbname", "") or not f"0{port}".isdecimal())
@@ -241,18 +240,20 @@ def _open(
     try:
         connection = _connected(parameters, instead_of_root)
     except psycopg.Error as error:
-        # Further lines are about other addresses of the same host, and libpq's advice.
+        # The first line is the reason; further lines have other addresses of the host and libpq's hints.
         reason = str(error).partition("\n")[0]
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
     connection.where, connection.monitor = where, monitor
-    # No name is resolved in a schema that other users can write, or in the schema named like the user.
+    # Exclude schemas that other users can write, and the schema with the user's name.
     connection.execute("SET search_path TO pg_catalog")
     connection.execute(f"SET lock_timeout TO '{LOCK_TIMEOUT}'")
     connection.commit()
     problem = ""
-    if connection.info.server_version < OLDEST * 10000:
-        problem = f"it is PostgreSQL {connection.info.server_version // 10000}, but {OLDEST} or later is needed"
+    if connection.info.server_version < MIN_POSTGRES_MAJOR * 10000:
+        problem = (
+            f"it is PostgreSQL {connection.info.server_version // 10000}, but {MIN_POSTGRES_MAJOR} or later is needed"
+        )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         problem = f"its encoding is {encoding}, but UTF8 is needed: create the database with ENCODING 'UTF8'"
@@ -276,7 +277,7 @@ def _connected(parameters: dict[str, str], instead_of_root: str) -> MonitoredCon
 
 @contextmanager
 def _effective_user(name: str) -> Iterator[None]:
-    """Act as another user: PostgreSQL asks the kernel who connects, and libpq reads the password file of that user."""
+    """Change the effective user, for peer authentication and libpq's password file."""
     account, home = pwd.getpwnam(name), os.environ.get("HOME")
     os.environ["HOME"] = account.pw_dir
     os.seteuid(account.pw_uid)
@@ -305,7 +306,7 @@ def _describe(parameters: dict[str, str]) -> str:
 def _connect_advice(reason: str) -> str:
     if _refuses_user(reason):
         advice = "check the user in the DSN, and the password there or in ~/.pgpass"
-        # As the guide sets it up, PostgreSQL accepts only the daemon's user, by its name.
+        # In the guide's setup PostgreSQL accepts only the daemon's user (peer authentication).
         other = ", or run this as the daemon's user: runuser -u softwalltime -- softwalltime ..."
         return advice + other if os.geteuid() == 0 else advice
     if 'database "' in reason:
@@ -321,9 +322,9 @@ def _translate(where: str, context: ExceptionContext) -> StoreError | None:
 def lock(connection: Connection) -> None:
     """Wait until no other session writes, and keep others from writing until the transaction ends.
 
-    With one writer at a time ids are in the order of commits: a reader that has seen an id has seen all before it.  Two
-    writers of the same jobs in different orders cannot deadlock.  Only a role with UPDATE on this table can hold the
-    lock, unlike an advisory lock, which every role that can connect could hold for ever.
+    With one writer at a time ids are in the order of commits: a reader that has seen an id has seen all before it.
+    Two writers of the same jobs in different orders cannot deadlock.  A table lock needs the UPDATE privilege; an
+    advisory lock could be held forever by any role that can connect.
 
     :raises StoreError: after ``LOCK_TIMEOUT``; names the session that writes.
     """
@@ -333,9 +334,9 @@ def lock(connection: Connection) -> None:
 
 @contextmanager
 def blockers_named(connection: Connection, table: str | None = None) -> Iterator[None]:
-    """Add the blocking sessions to the error of a lock timeout.
+    """Name the blocking sessions in the error of a lock timeout.
 
-    :param table: the table that was to be locked; ``None``: any of ours, for reading too.
+    :param table: the table to lock; ``None``: any of this package's tables, in any mode.
     :raises StoreError: instead of the lock timeout; says which sessions to end.
     """
     try:
@@ -343,7 +344,7 @@ def blockers_named(connection: Connection, table: str | None = None) -> Iterator
     except StoreError as error:
         if sqlstate(error) != LOCK_NOT_AVAILABLE:
             raise
-        # Another connection: the transaction of this one has failed.
+        # A new connection: this one's transaction has failed.
         with connection.engine.connect() as other:
             sessions = other.execute(query("blocking_sessions"), {"table": table}).scalars().all()
         if not sessions:
@@ -352,7 +353,7 @@ def blockers_named(connection: Connection, table: str | None = None) -> Iterator
 
 
 def sqlstate(error: Exception) -> str:
-    """Return PostgreSQL's code of an error that SQLAlchemy or this package raised from it; ``""`` if it has none."""
+    """Return the SQLSTATE of an error of SQLAlchemy or this package; ``""`` if it has none."""
     cause = error.__cause__ if isinstance(error, StoreError) else error
     if isinstance(cause, DBAPIError):
         cause = cause.orig

@@ -32,7 +32,7 @@ _progress = (
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Counts of current jobs, and rows of text for display."""
+    """Counts of current jobs, and rows of text for ``status`` and ``top``."""
 
     running: int
     waiting: int
@@ -54,7 +54,7 @@ def delete_current(connection: Connection, gone: Collection[tuple[str, str]], be
 
 
 def delete_completed(connection: Connection, after: int) -> None:
-    """Delete jobs that have completed, by the completed jobs with ids above ``after``."""
+    """Delete current jobs that are among the completed jobs with ids above ``after``."""
     lock(connection)
     connection.execute(query("delete_completed"), {"after": after})
 
@@ -62,10 +62,10 @@ def delete_completed(connection: Connection, after: int) -> None:
 def set_current(connection: Connection, there: Collection[CurrentJob], *, late: bool = False) -> None:
     """Insert or update jobs that wait or run; jobs that are known to have completed are ignored.
 
-    A known job is not changed by what was recorded before.
+    Records older than a job's last change do not change it.
 
-    :param late: later records have been read before.  Only running jobs are added: the completion of a job would be
-        known, but not its deletion while it waited.
+    :param late: later records were read before.  Only running jobs are added: a waiting job may have been deleted
+        since, and deletions are not stored.
     """
     rows = map(_row, there)
     unique = {(row["job_id"], row["server"]): row for row in rows}
@@ -135,12 +135,12 @@ def _read(
 ) -> Iterator[CurrentJob]:
     source = current_jobs.outerjoin(job_scripts, of_jobs(current_jobs))
     wanted = select(*_submission, script, *_progress).select_from(source)
-    # Numbers of jobs have no leading zeros, so the shorter id is the lower number.
+    # Job numbers have no leading zeros, so shorter ids are lower numbers.
     wanted = wanted.order_by(_columns.ctime, func.length(_columns.job_id), _columns.job_id)
     if since is not None:
         wanted = wanted.where(_columns.ctime >= since)
     if keys is not None:
-        # Arrays: the planner knows their length, and looks few jobs up by the primary key.
+        # Arrays: the planner knows their length and uses the primary key for few jobs.
         texts = (cast([key[place] for key in keys], ARRAY(Text)) for place in (0, 1))
         chosen = func.unnest(*texts).table_valued("job_id", "server", name="chosen").render_derived()
         wanted = wanted.where(_columns.job_id == chosen.c.job_id, _columns.server == chosen.c.server)

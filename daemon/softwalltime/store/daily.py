@@ -1,11 +1,11 @@
-"""Daily and monthly figures, on which the monitoring views are built: reading all jobs and predictions takes too long.
+"""Daily and monthly aggregates for the monitoring views, which would otherwise read all jobs and predictions.
 
-Days are those of UTC: of the end of a job, or of a prediction.  A refresh marks the days of new jobs and predictions
-as stale, and computes each stale day again as a whole.  The order in which jobs and predictions arrive makes no
-difference, and a refresh that was killed has lost nothing.  The statements are in sql/queries/refresh_*.sql.
+Days are UTC days of a job's end or of a prediction.  A refresh marks the days of new jobs and predictions as stale, and
+recomputes each stale day as a whole.  The result does not depend on the order of arrival, and a refresh that was killed
+continues later.  The statements are in sql/queries/refresh_*.sql.
 
-Sums are kept, not means, because days are added up; as floating point, exact up to 2^53, because a log may claim any
-number of seconds.
+Sums are stored instead of means, so that days can be added; as floating point, exact up to 2^53, because a log may
+contain any number of seconds.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ OF_PREDICTIONS = _figures("daily_decisions", "daily_hook")
 """Figures of the predictions made on a day."""
 DAILY = (*OF_JOBS, *OF_PREDICTIONS)
 monthly_scores = table("monthly_scores", column("month"), schema=SCHEMA)
-"""Queries by month, such as all by user, would otherwise add up some hundred thousand rows of ``daily_scores``."""
+"""Monthly sums of ``daily_scores``, for queries over all users."""
 
 MARK_BATCH = 200_000
-"""Jobs, and predictions, whose days are marked in one transaction, some tenths of a second."""
-READ_AGAIN = 1_000
-"""Predictions before the last one included that are read again: of two daemons that write to one store, the one that
-began first may commit last."""
+"""Maximum jobs, and predictions, whose days are marked in one transaction, some tenths of a second."""
+REREAD_PREDICTIONS = 1_000
+"""Number of already included predictions that are read again: of two daemons with one store, the first to begin may
+commit last."""
 _DAY = 86400
 
 
@@ -77,7 +77,7 @@ def _mark(connection: Connection) -> bool:
     jobs_id, predictions_id = connection.execute(query("first_known")).one()
     jobs = _last(connection, "last_job", jobs_id)
     predictions = _last(connection, "last_prediction", predictions_id)
-    again = max(0, predictions_id - READ_AGAIN)
+    again = max(0, predictions_id - REREAD_PREDICTIONS)
     connection.execute(query("mark_jobs"), {"after": jobs_id, "upto": jobs})
     connection.execute(query("mark_predictions"), {"after": again, "upto": predictions})
     connection.execute(query("marked"), {"jobs_id": jobs, "predictions_id": predictions, "after": again})
@@ -96,7 +96,7 @@ def _compute_day(connection: Connection, day: date) -> None:
         ("fewer_jobs", OF_JOBS, ("jobs_of_day",)),
         ("fewer_predictions", OF_PREDICTIONS, ("decisions_of_day", "hook_of_day")),
     ):
-        # Jobs and predictions deleted by retention stay in the figures.
+        # If retention has deleted jobs or predictions of the day, keep its figures.
         if connection.execute(query(fewer), values).scalar_one():
             continue
         for figures in tables:
@@ -106,7 +106,7 @@ def _compute_day(connection: Connection, day: date) -> None:
 
 
 def _compute_month(connection: Connection, day: date, now: int) -> None:
-    """Compute the month of a day that was computed again, once no other day of it is stale."""
+    """Recompute the month of a recomputed day, unless another day of the month is stale."""
     month = day.replace(day=1)
     values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1), "now": now}
     if not connection.execute(query("month_is_stale"), values).scalar_one():

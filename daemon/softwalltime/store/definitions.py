@@ -1,7 +1,7 @@
-"""The SQL functions of sql/functions, the views of sql/views, and all comments: installed, removed, compared.
+"""Install, remove and list the SQL functions of sql/functions, the views of sql/views, and all comments.
 
-They are installed after the migrations, so that they change without one, and views are removed before a migration,
-because PostgreSQL does not change a table that a view reads.
+They are installed after the migrations, so they can change without one.  Views are dropped before a migration, because
+PostgreSQL refuses to alter a table that a view reads.
 """
 
 import re
@@ -62,7 +62,7 @@ def remove_functions(connection: Connection) -> None:
 
 
 def installed_functions(connection: Connection) -> dict[str, str]:
-    """Return the functions with these names in the database: definition by signature."""
+    """Return the definitions of the functions in the database, by signature."""
     names = [function.name for function in functions()]
     rows = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
     return {row.signature: row.definition for row in rows}
@@ -76,7 +76,7 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: name, CREATE statement, and COMMENT statements of what :mod:`softwalltime.store.definitions` lacks."""
+    """A view: name, CREATE statement, and the COMMENT statements of its file."""
 
     name: str
     statements: str
@@ -90,8 +90,8 @@ def views() -> Iterator[View]:
 def install_views(connection: Connection) -> None:
     """Create or replace all views, and drop views that are no longer in sql/views.
 
-    Only where columns have changed, which PostgreSQL does not replace, all are made anew, without privileges but those
-    of the monitoring roles.
+    If columns have changed, which CREATE OR REPLACE refuses, drop and create all views; only the privileges of the
+    monitoring roles are restored.
     """
     ours = {view.name for view in views()}
     try:
@@ -101,7 +101,7 @@ def install_views(connection: Connection) -> None:
     except (errors.InvalidTableDefinition, errors.DependentObjectsStillExist):
         remove_views(connection)
         _create_views(connection)
-    # A view that was dropped and created has lost its privileges.
+    # Dropped views have lost their privileges.
     run_script(connection, f"SELECT {SCHEMA}.grant_monitoring()")
 
 
@@ -130,18 +130,18 @@ _OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
 
 
 def own_comments(statements: str) -> set[tuple[str, str]]:
-    """Return the columns, by view and name, that the statements of a view comment themselves."""
+    """Return the columns (view, name) with a comment in the view's own statements."""
     return set(_OWN.findall(statements))
 
 
 def view_columns() -> dict[str, str]:
-    """Return the comments of columns of several views, by name, where no column of a table has the same meaning."""
+    """Return the comments of sql/view_columns.toml, by column name."""
     return tomllib.loads((resources.sql() / "view_columns.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def column_comments() -> dict[str, str]:
-    """Return the comment by column name: of views' columns, else that of all columns of tables with this name."""
+    """Return comments by column name: of view_columns.toml, else the one that all table columns of this name share."""
     comments: dict[str, set[str]] = defaultdict(set)
     for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
         comments[name].add(comment.replace("''", "'"))
@@ -149,7 +149,7 @@ def column_comments() -> dict[str, str]:
 
 
 def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:
-    """Set the comments that differ of the views' columns that have none of their own."""
+    """Set the shared comments on view columns without their own, where they differ."""
     own = set().union(*map(own_comments, statements))
     for view, name, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
         wanted = column_comments().get(name)

@@ -1,4 +1,4 @@
-"""Texts that PostgreSQL accepts: it refuses NUL and lone surrogates, and a log may contain both."""
+"""Escape texts for PostgreSQL, which refuses NUL and lone surrogates; a log may contain both."""
 
 import re
 
@@ -9,7 +9,7 @@ _COPY_SPECIAL = re.compile("[\0\b-\r\\\\\ud800-\udfff]")
 def storable_text(text: str) -> str:
     r"""Return ``text`` as it is stored: NUL and lone surrogates are escaped.
 
-    Give the SQL functions a user or a project in this form.
+    Pass users and projects to the SQL functions in this form.
 
     >>> storable_text("caf\udce9\0")
     'caf\\udce9\\x00'
@@ -19,14 +19,14 @@ def storable_text(text: str) -> str:
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
 
 
-LONGEST_NAME = 300
-"""Characters of a server, job id, user or project: an index entry holds 2704 bytes, and up to two of them."""
+MAX_NAME_CHARS = 300
+"""Maximum characters of a server, job id, user or project: an index entry holds 2704 bytes and up to two names."""
 NULL = "None"
-"""The text that COPY reads as null: what Python writes for ``None``, so that no value needs a check."""
+"""COPY's null string: Python's text of ``None``, so that values need no check."""
 
 
 class CopyTexts(dict[str, str]):
-    """Cache of texts in COPY's text format, because most fields of a batch hold the same few texts.
+    """Cache of texts in COPY's text format: a batch has few different texts.
 
     A text equal to ``null`` is escaped, so that COPY does not read it as null.
     """

@@ -1,4 +1,4 @@
-"""Forecasts of starts in the store: the newest of each waiting job, and those that are kept to be judged."""
+"""Store forecasts of starts: the newest of each waiting job, and those kept for evaluation."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,22 +11,22 @@ from softwalltime.store.encoding import storable_text
 from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
-GAP = 3600
-"""Seconds between two forecasts of a job that are kept to be judged, at most; fewer before its start."""
-FORGOTTEN = 86400
-"""Seconds without a forecast after which those of a job that waits no more, and was not seen to start, are deleted.
-They are counted until the newest end of a job that is stored."""
+MAX_GAP_S = 3600
+"""Maximum seconds between two forecasts of a job that are kept for evaluation; fewer shortly before its start."""
+FORGOTTEN_AFTER_S = 86400
+"""Seconds without a forecast after which the forecasts of a job that left the queue without a known start are deleted,
+measured to the newest stored end of a job."""
 RAW_VALUES = 9
-"""Values of a forecast before any correction; others were kept by another version, and are not used."""
-SEARCHED = 30 * 86400
-"""Seconds in which that is looked for; without any job that ended nothing is deleted."""
+"""Number of uncalibrated values of a forecast; rows with another number, of other versions, are not used."""
+NEWEST_END_WINDOW_S = 30 * 86400
+"""Seconds of history searched for that end; without one nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredStart:
     """The newest forecast of a waiting job; times in epoch seconds, ``None`` where there is no forecast.
 
-    ``raw`` is what was forecast before any correction (``RawForecast`` of the forecast).
+    ``raw``: values before calibration (``RawForecast`` of the forecast).
     """
 
     job_id: str
@@ -49,7 +49,7 @@ class StoredStart:
 
 @dataclass(frozen=True, slots=True)
 class PublishedStart:
-    """A forecast as it is read from the store: of which server, and when it was made (epoch seconds)."""
+    """A stored forecast with its server and time (epoch seconds)."""
 
     start: StoredStart
     server: str
@@ -57,7 +57,7 @@ class PublishedStart:
 
 
 class JudgedStart(NamedTuple):
-    """A kept forecast of a job that has started since; times in epoch seconds."""
+    """A kept forecast whose job has started; times in epoch seconds."""
 
     server: str
     job_id: str
@@ -67,7 +67,7 @@ class JudgedStart(NamedTuple):
 
 
 class OpenStart(NamedTuple):
-    """A forecast of a job that is not known to have started (epoch seconds), and the number of forecasts of it."""
+    """A kept forecast of a job without known start (epoch seconds), and the job's number of forecasts."""
 
     job_id: str
     forecast_at: int
@@ -78,10 +78,10 @@ class OpenStart(NamedTuple):
 def publish_starts(
     connection: Connection, server: str, starts: Sequence[StoredStart], now: int, fresh: int
 ) -> frozenset[str]:
-    """Replace the newest forecasts of a server's jobs, and keep some of them to be judged; return the jobs of these.
+    """Replace the newest forecasts of a server's jobs, and keep some for evaluation; return the jobs of those.
 
-    :param now: when the forecasts were made, epoch seconds.
-    :param fresh: seconds since its submission up to which a job's first forecast counts as made then.
+    :param now: time of the forecasts, epoch seconds.
+    :param fresh: maximum seconds after submission for a job's first forecast to count as made at submission.
     """
     columns = StoredStart.__dataclass_fields__
     rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
@@ -89,26 +89,26 @@ def publish_starts(
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
-    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": GAP})
+    kept = connection.execute(query("keep_starts"), values | {"fresh": fresh, "gap": MAX_GAP_S})
     return frozenset(kept.scalars())
 
 
 def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedStart]:
-    """Fill in the starts of a server's jobs that became known; return the forecasts that were judged by them.
+    """Add newly known starts to the kept forecasts of a server's jobs; return these forecasts.
 
     :param now: epoch seconds.
     """
     name = storable_text(server)
     judged = [_judged(*row) for row in connection.execute(query("judge_starts"), {"server": name})]
-    values = {"server": name, "now": now, "settled": FORGOTTEN, "since": now - SEARCHED}
+    values = {"server": name, "now": now, "settled": FORGOTTEN_AFTER_S, "since": now - NEWEST_END_WINDOW_S}
     connection.execute(query("forget_starts"), values)
     return judged
 
 
 def withdraw_starts(connection: Connection, server: str, not_before: Mapping[str, int]) -> frozenset[str]:
-    """Delete forecasts that assumed that jobs may start earlier than they may; return whose they were.
+    """Delete forecasts that assumed starts before the earliest permitted time; return their jobs.
 
-    :param not_before: ids of the server's jobs that the scheduler may not start before a time (epoch seconds).
+    :param not_before: earliest permitted start by job id (epoch seconds).
     """
     if not not_before:
         return frozenset()
@@ -117,15 +117,15 @@ def withdraw_starts(connection: Connection, server: str, not_before: Mapping[str
 
 
 def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
-    """Return the last judged forecasts whose uncorrected values are stored."""
+    """Return the last ``most`` forecasts with known starts and stored uncalibrated values."""
     values = {"server": storable_text(server), "most": most}
     return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
 
 
 def open_starts(connection: Connection, server: str, most: int) -> list[OpenStart]:
-    """Return what was forecast of a server's jobs that are not known to have started, in order of time.
+    """Return the kept forecasts of a server's jobs without known start, in order of time.
 
-    :param most: forecasts of each job, chosen evenly from the first on.
+    :param most: maximum forecasts of each job, evenly spaced from the first.
     """
     selected = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
     rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in selected]
@@ -133,7 +133,7 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:
-    """Return the mean width of the 90% ranges divided by that of the uncorrected ranges; ``None``: not known."""
+    """Return the mean width of the 90% ranges divided by that of the uncalibrated ranges; ``None``: not known."""
     width = before = 0.0
     for start in starts:
         if start.raw is not None and start.low90 is not None and start.high90 is not None:
@@ -148,7 +148,7 @@ def _judged(server: str, job_id: str, made: int, started: int, raw: Sequence[flo
 
 
 def _usable(raw: Sequence[float | None] | None) -> Sequence[float] | None:
-    """Return the uncorrected values of a forecast if all are stored."""
+    """Return the uncalibrated values of a forecast if all are stored."""
     values = [value for value in raw or () if value is not None and math.isfinite(value)]
     return values if len(values) == len(raw or ()) == RAW_VALUES else None
 
@@ -163,7 +163,7 @@ def read_expected(
 
 
 def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ...]:
-    """Return how good the forecasts of the last seven days were, by queue."""
+    """Return the accuracy of the forecasts of the last seven days, by queue."""
     rows = connection.execute(query("start_quality"), {"server": storable_text(server)})
     return tuple(
         StartQuality(queue, int(count), float(wait), None if error is None else float(error), *map(float, rest))
@@ -172,7 +172,7 @@ def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ..
 
 
 def _array(values: Sequence[float] | None) -> str | None:
-    """The text of an array; PostgreSQL takes no array of arrays of different lengths."""
+    """Return the text of an array: PostgreSQL refuses arrays of arrays of different lengths."""
     return None if values is None else f"{{{','.join(str(float(value)) for value in values)}}}"
 
 
@@ -182,10 +182,10 @@ def _storable(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRuntime:
-    """How long a job will run in all, in seconds: the 5%, 50% and 95% quantiles.
+    """Predicted total runtime of a job in seconds: 5%, 50% and 95% quantiles.
 
-    Of a running job they take into account how long it has run.  ``sooner`` is by how many seconds a waiting job would
-    start earlier with the walltime ``suggested``, ``None`` where that is not known.
+    Those of a running job are conditional on its elapsed time.  ``sooner``: seconds by which a waiting job would start
+    earlier with the walltime ``suggested``; ``None``: not known.
     """
 
     job_id: str
@@ -199,7 +199,7 @@ class ExpectedRuntime:
 def publish_runtimes(connection: Connection, server: str, runtimes: Sequence[ExpectedRuntime], now: int) -> None:
     """Replace the predicted runtimes of a server's jobs.
 
-    :param now: when they were predicted, epoch seconds.
+    :param now: time of the predictions, epoch seconds.
     """
     rows = {storable_text(runtime.job_id): runtime for runtime in runtimes}
     values = {"server": storable_text(server), "job_id": list(rows)}

@@ -1,4 +1,4 @@
-"""Jobs from which predictors learn: the history at their start, then new jobs; the states that count, for SQL."""
+"""Read the jobs from which predictors learn: the history at start-up, then new jobs."""
 
 from collections.abc import Collection, Iterator
 
@@ -46,15 +46,15 @@ def read_history(
     """Yield each user's last ``per_user`` jobs that ran, the last ``per_user`` that also had a walltime, and all jobs
     that ended at ``since`` (epoch seconds) or later, ordered by end time.
 
-    :param per_user: ``None`` for all jobs; 0 for none by user.
-    :param since: ``None`` for none by time.
-    :param now: the last jobs are those that ended by this time; jobs that ended later are added to them.
-    :param teaching: states of the jobs that count.
+    :param per_user: ``None``: all jobs; 0: none by user.
+    :param since: ``None``: none by time.
+    :param now: the last jobs are those that ended by this time; later jobs are added.
+    :param teaching: end states of the jobs to read.
     """
     wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
     if per_user is not None:
         since = now + 1 if since is None else min(since, now + 1)
-        # Two queries: of one for both PostgreSQL would read all jobs, 10 s for 10,000,000.
+        # Two queries: for a combined one PostgreSQL reads all jobs, 10 s for 10,000,000.
         chosen = _chosen(per_user, since, now, _teaches(teaching))
         older = jobs_read.join(chosen, (chosen.c.end_time == _jobs.end_time) & (chosen.c.id == _jobs.id))
         yield from map(job_of, stream(connection, wanted.select_from(older)))
@@ -63,7 +63,7 @@ def read_history(
 
 
 def last_ended_since(connection: Connection, count: int, now: int) -> int:
-    """Return since when the last ``count`` jobs ended, epoch seconds; 0 where there are no more of them.
+    """Return the earliest end of the last ``count`` jobs, epoch seconds; 0 if there are no more jobs.
 
     :param now: the last jobs are those that ended by this time.
     """
@@ -77,8 +77,8 @@ def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
 
 
 def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -> Subquery:
-    """Select each user's last jobs by ``now``, of them those that ended before ``since``."""
-    # Skip from user to user through the index, without reading their other jobs.
+    """Select those of each user's last jobs at ``now`` that ended before ``since``."""
+    # Loose index scan: skip from user to user without reading their other jobs.
     first = select(func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
     users = first.cte("users", recursive=True)
     following = (
@@ -91,7 +91,7 @@ def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -
             select(_jobs.end_time, _jobs.id)
             .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
             .order_by(_jobs.end_time.desc())
-            # With all jobs of the same second: predictors order them by columns that the index does not include.
+            # Include ties: predictors order jobs of the same second by columns that the index lacks.
             .fetch(literal(per_user), with_ties=True)
             .lateral()
         )

@@ -1,4 +1,4 @@
-"""Accounting logs in the store: how far each has been read, and the malformed lines."""
+"""Store the positions up to which accounting logs were read, and malformed lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class OvertakenError(StoreError):
 class LogDigest:
     """Digest of the first bytes of a log, or of the last bytes read.
 
-    The first ones identify it after it has grown, moved, or been copied or compressed.  An inode does not: copies and
-    mounts of other hosts have other inodes, and a new file may reuse one.  A file that was truncated and written again
-    may still have the same first bytes, but has others where the last ones were.
+    The first bytes identify a log after it has grown, moved, or been copied or compressed.  An inode does not: copies
+    and mounts on other hosts have other inodes, and a new file may reuse one.  A file that was truncated and rewritten
+    may have the same first bytes, but not the same last ones.
     """
 
     length: int
@@ -75,10 +75,10 @@ def read_positions(connection: Connection, server: str | None = None) -> list[Po
 
 
 def move_position(connection: Connection, since: Position | None, position: Position) -> None:
-    """Set how far a log has been read, in the transaction that stores what was read.
+    """Set the position of a log, in the transaction that stores its rows.
 
-    :param since: the position that the log must still have; ``None``: it must have none.
-    :raises OvertakenError: if it is not, since another process reads the same log.
+    :param since: the stored position expected; ``None``: none.
+    :raises OvertakenError: if the stored position differs, because another process reads the same log.
     """
     lock(connection)
     key, place = _row(position)
@@ -102,10 +102,10 @@ def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 MAX_STORED_LINES = 10_000
-"""Number of lines that are stored."""
+"""Maximum number of stored malformed lines."""
 
 LINE_BYTES = 4096
-"""Number of bytes of a line that are stored."""
+"""Maximum stored bytes of a malformed line."""
 
 _malformed = malformed_lines.columns
 

@@ -31,7 +31,7 @@ from softwalltime.store.queries import query
 from softwalltime.store.tables import SCHEMA
 
 _Parts = dict[tuple[str, str], tuple[str, str]]
-"""What the schema is made of: parent and definition, by kind and name."""
+"""Objects of the schema: parent and definition, by kind and name."""
 _COMMENT = "Jobs, predictions and monitoring figures of softwalltime"
 
 
@@ -58,7 +58,7 @@ def downgrade(engine: Engine, revision: str) -> None:
     """
     with _changing(engine) as connection:
         require_known(_current(connection))
-        # They are those of the head and may need newer tables; the older version installs its own.
+        # The head's views may need newer tables; the older version installs its own.
         remove_views(connection)
         remove_functions(connection)
         _alembic(command.downgrade, connection, revision)
@@ -66,7 +66,7 @@ def downgrade(engine: Engine, revision: str) -> None:
 
 
 def _complete(connection: Connection) -> None:
-    """Install what changes without a migration, at the head: comments, functions and views."""
+    """Install comments, functions and views, which change without migrations, if the schema is at the head."""
     if _current(connection) == head():
         run_script(connection, (resources.sql() / "comments.sql").read_text(encoding="utf-8"))
         install_functions(connection)
@@ -97,16 +97,16 @@ def require_head(engine: Engine) -> None:
 
 
 def check(engine: Engine) -> list[str]:
-    """Return what differs between the database and what this version needs, one line each.
+    """Return the differences between the database and the schema of this version, one line each.
 
-    Changes nothing, but needs the privileges of an upgrade: it builds the schema anew in a transaction that it undoes.
+    Changes nothing, but needs the privileges of an upgrade: it creates the schema in a transaction and rolls it back.
 
     :raises StoreError: if a newer version of this package upgraded the database.
     """
     with engine.connect() as connection, connection.begin() as transaction, blockers_named(connection):
         _lock_schema(connection)
         revision = _current(connection)
-        # Differences to the tables of a newer version say nothing.
+        # Refuse a newer schema: its differences are expected.
         require_known(revision)
         installed = _installed(connection)
         if _has_schema(connection):
@@ -121,7 +121,7 @@ def check(engine: Engine) -> list[str]:
     tables = [line for line in tables if line not in defined]
     if revision != head():
         return [f"revision: it is {revision or 'none'}, {head()} is needed", *tables]
-    # A view of what is missing is missing too.
+    # If a table is missing, omit the views and functions that need it.
     return tables if any(line.endswith(": missing") for line in tables) else [*tables, *defined]
 
 
@@ -161,7 +161,7 @@ def _has_schema(connection: Connection) -> bool:
 
 
 def _lock_schema(connection: Connection) -> None:
-    """Wait for other upgrades; those that come later wait until the transaction ends.
+    """Wait for other upgrades, and block later ones until the transaction ends.
 
     COMMENT is the weakest statement that locks a schema, and only the schema's owner may run it.
     """
@@ -212,7 +212,7 @@ def _differences(installed: _Parts, wanted: _Parts) -> Iterator[str]:
     for kind, name in sorted(installed.keys() | wanted.keys()):
         there, right = installed.get((kind, name)), wanted.get((kind, name))
         parent = (there or right or ("", ""))[0]
-        # Of a table or a column that only one of the two has, its parts are not named.
+        # Omit the parts of a table or column that exists only on one side.
         if there == right or not one_sided.isdisjoint((parent, parent.partition(".")[0])):
             continue
         differs = "outdated" if kind in ("function", "view") else "differs"

@@ -1,4 +1,4 @@
-"""Open the store of the settings: a PostgreSQL with a DSN, or the embedded one."""
+"""Open the store that the settings name: a PostgreSQL by its DSN, or the embedded one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -16,10 +16,10 @@ from softwalltime.store.migrations import require_head, upgrade
 def open_engine(settings: Settings, monitor: StatementMonitor | None = None) -> Iterator[Engine]:
     """Open the database without checking its tables; without a DSN, start the embedded PostgreSQL.
 
-    A command of root connects as the daemon's user, where PostgreSQL refuses root.
+    If PostgreSQL refuses root, a command run by root connects as the daemon's user.
 
-    :param monitor: limits how long statements may take.  With it, as in the daemon, this user connects in any case: a
-        process with threads cannot be another user for a moment.
+    :param monitor: statement timeout.  With it, as in the daemon, the current user always connects: a process with
+        threads cannot change its user temporarily.
     :raises StoreError: if it cannot be reached or started.
     """
     with ExitStack() as stack:
@@ -39,10 +39,10 @@ def open_store(
 
     The embedded PostgreSQL is always upgraded; a database with a DSN is upgraded only with ``migrate``.
 
-    :param monitor: limits how long statements may take, but those of an upgrade.
-    :param create: make an embedded PostgreSQL where there is none; a command that only reads would find nothing in it.
+    :param monitor: statement timeout, except for an upgrade.
+    :param create: create the embedded PostgreSQL if there is none; commands that only read do not.
     :raises StoreError: if it cannot be reached or started, or needs an upgrade that was not asked for.
-    :raises SourceError: if there is none, and none is to be made.
+    :raises SourceError: if there is none and ``create`` is false.
     """
     if not create and settings.dsn is None and not has_data(settings.data_dir):
         raise SourceError(

@@ -1,4 +1,4 @@
-"""What each user may see of his own jobs, for all users at once; the rows are finished JSON."""
+"""Read the jobs that each user may see, for all users at once; the rows are complete JSON."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from softwalltime.store.queries import query
 
 
 class OwnRows(NamedTuple):
-    """A user's jobs of one kind: how many there are, and the first of them as the text of a JSON array."""
+    """A user's waiting, running or ended jobs: their number, and the first of them as the text of a JSON array."""
 
     user: str
     jobs: int
@@ -27,7 +27,7 @@ class PastRuntimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """The waiting and running jobs of all users, and when starts were forecast last, by server (epoch seconds)."""
+    """The waiting and running jobs of all users, and the time of the last forecast by server (epoch seconds)."""
 
     forecasts: tuple[tuple[str, int], ...]
     waiting: tuple[OwnRows, ...]
@@ -37,7 +37,7 @@ class LiveRows:
 def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
     """Return the waiting and running jobs of each user.
 
-    :param most: jobs of each kind of one user.
+    :param most: maximum waiting, and running, jobs of one user.
     :param server: only jobs of this one; empty: of all servers of the store.
     """
     forecasts = connection.execute(query("own_forecasts"), {"server": server}).all()
@@ -49,10 +49,10 @@ def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
 
 
 def read_ended(connection: Connection, since: int, most: int, server: str = "") -> Iterator[OwnRows]:
-    """Yield the last jobs of each user that ended.
+    """Yield the last ended jobs of each user.
 
     :param since: epoch seconds.
-    :param most: jobs of one user.
+    :param most: maximum jobs of one user.
     :param server: only jobs of this one; empty: of all servers of the store.
     """
     yield from _rows(connection, "own_ended", since=since, most=most, server=server)
@@ -62,7 +62,7 @@ def read_requests(connection: Connection, since: int, least: int, server: str = 
     """Yield the past runtimes by user and requested walltime.
 
     :param since: of jobs that ended at that time or later, epoch seconds.
-    :param least: jobs with one walltime that a user must have.
+    :param least: minimum number of jobs of a user with the same walltime.
     :param server: only jobs of this one; empty: of all servers of the store.
     """
     for row in connection.execute(query("own_requests"), {"since": since, "least": least, "server": server}):

@@ -26,7 +26,7 @@ _COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
 
 
 def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -> None:
-    """Record decisions in the order given, and the scripts of their jobs; best some hundreds at a time.
+    """Record decisions in the order given, and the scripts of their jobs; call it with some hundreds at a time.
 
     :raises StoreError: if PostgreSQL fails.
     """
@@ -40,9 +40,9 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
 
 
 def first_value(connection: Connection, since: int) -> int | None:
-    """Return when the daemon first set a soft walltime or an ordering value from ``since`` on; epoch seconds.
+    """Return the time of the first decision since ``since`` that set a value in PBS, epoch seconds.
 
-    ``None`` if it has set none.
+    ``None`` if there is none.
     """
     given = or_(and_(_of.action == "set", _of.soft_walltime.is_not(None)), _of.ordering.is_not(None))
     wanted = select(func.min(_of.predicted_at)).where(_of.predicted_at >= since, _of.mode == "on", given)

@@ -1,4 +1,4 @@
-"""Promised starts and what became of them, latest starts, and the state of the guard, in the store."""
+"""Store promised starts with their outcomes, latest starts, and the state of the guard."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from softwalltime.store.queries import query
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """State of the guard from ``at`` (epoch seconds) on.
+    """State of the guard since ``at`` (epoch seconds).
 
     ``late_job``: the job for which the guard is on; empty: it is off.
     """
@@ -39,13 +39,13 @@ def store_promises(connection: Connection, server: str, promises: Sequence[Promi
             "queue": storable_text(promise.queue),
             "outcome": promise.outcome.value,
         }
-        # A process that was killed may have left another one open.
+        # A killed process may have left an earlier promise open.
         connection.execute(query("withdraw_earlier_promises"), values)
         connection.execute(query("store_promise"), values)
 
 
 def broken_since(connection: Connection, since: int) -> tuple[int, int]:
-    """Return how many of the jobs that started from ``since`` (epoch seconds) on had a promise, and how many were late.
+    """Return the number of jobs with a promise that started since ``since`` (epoch seconds), and of late ones.
 
     :raises StoreError: if PostgreSQL fails.
     """
@@ -54,7 +54,7 @@ def broken_since(connection: Connection, since: int) -> tuple[int, int]:
 
 
 def open_promises(connection: Connection, server: str) -> Iterator[Promise]:
-    """Yield the promises that are open as far as the store knows.
+    """Yield the open promises in the store.
 
     :param server: name of the PBS server; empty: of all servers.
     """
@@ -65,7 +65,7 @@ def open_promises(connection: Connection, server: str) -> Iterator[Promise]:
 
 
 def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> list[tuple[str, int]]:
-    """Return the starts (epoch seconds) of those of these jobs that have completed, by job id, the oldest first."""
+    """Return job id and start (epoch seconds) of those of these jobs that have completed, oldest first."""
     values = {
         "job_ids": [storable_text(job) for job in jobs],
         "servers": [storable_text(server or host_of(job)) for job in jobs],
@@ -74,7 +74,7 @@ def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> lis
 
 
 def store_latest_starts(connection: Connection, server: str, starts: Mapping[str, LatestStart | None]) -> None:
-    """Replace the latest starts of these jobs, by id, and delete those that are ``None``.
+    """Replace the latest starts of these jobs, by id; delete those given as ``None``.
 
     :param server: name of the PBS server; empty: the host part of each job id.
     """
@@ -88,7 +88,7 @@ def store_latest_starts(connection: Connection, server: str, starts: Mapping[str
 
 
 def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestStart]:
-    """Yield the latest starts of waiting jobs as far as the store knows.
+    """Yield the stored latest starts of waiting jobs.
 
     :param server: name of the PBS server; empty: of all servers.
     """
@@ -106,7 +106,7 @@ def store_state(connection: Connection, state: GuardState) -> None:
 
 
 def last_late_jobs(connection: Connection) -> dict[str, str]:
-    """Return the late job of the newest state of each server, by its name."""
+    """Return the late job in the newest state of each server, by server name."""
     return {row.server: row.late_job for row in connection.execute(query("last_live_states"))}
 
 

@@ -1,4 +1,4 @@
-"""Quality of predictors and of forecasts of starts, and waits by size, as the monitoring figures have them."""
+"""Quality of predictors and of start forecasts, and waits by job size, from the monitoring figures."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ class Quality:
     badly_underestimated: float
     """Share of the jobs underestimated by more than 30 min."""
     request_accuracy: float
-    """What the accuracy would be with the users' own walltimes."""
+    """Accuracy of the requested walltimes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartQuality:
-    """How good a queue's forecasts of starts were in the last seven days."""
+    """Accuracy of a queue's start forecasts in the last seven days."""
 
     queue: str
     """The queue."""

@@ -1,4 +1,4 @@
-"""Loads the SQL files of sql/: statements by name.
+"""Load the statements of the SQL files in sql/ by name.
 
 ``-- name: NAME`` begins a statement, comment lines below it describe it, and what precedes the first name in a file
 describes the file.
@@ -30,5 +30,5 @@ def query(name: str) -> TextClause:
 
 @cache
 def _queries() -> dict[str, TextClause]:
-    # Without its description: SQLAlchemy would take a :parameter that is mentioned there for one of the statement's.
+    # Remove the description: SQLAlchemy would bind a :parameter mentioned there.
     return {name: text(_DESCRIPTION.sub("", statement).strip().rstrip(";")) for name, statement in named("queries")}

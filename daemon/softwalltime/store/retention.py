@@ -1,8 +1,8 @@
 """Delete rows past their retention, in small transactions that delay no reader or writer.
 
-A wrong clock must not empty the store.  Age is therefore measured from the end of the newest stored job, never from
-the host's clock alone, and nothing is deleted by age while the two disagree or while too large a share of the store
-would be deleted at once.
+A wrong clock must not empty the store.  Age is therefore measured from the end of the newest stored job, not from the
+host's clock alone.  Nothing is deleted by age while the two disagree, or if too large a share of the store would be
+deleted at once.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ from softwalltime.store.queries import query
 
 BATCH = 5_000
 """Rows deleted in one transaction: some hundredths of a second."""
-GRACE = 30 * 86400
-"""Seconds after its walltime until a job that seems to run is deleted: the record of its end was missed."""
-SHARE = 0.25
-"""Greatest share of the jobs, and of the predictions, that is deleted by age at once."""
+RUNNING_GRACE_S = 30 * 86400
+"""Seconds after its walltime until a running job is deleted: the record of its end was missed."""
+MAX_DELETED_SHARE = 0.25
+"""Maximum share of the jobs, and of the predictions, to delete by age at once."""
 MAX_UNCHECKED_ROWS = 100
-"""Rows that are deleted whatever share they are."""
-TOLERANCE = 86400
-"""Seconds by which the clock and the end of the newest stored job may disagree."""
-FUTURE_SHARE = 0.01
-"""Share of jobs that ended in the future, by their records, above which the clock is taken to be wrong, not they."""
-THINNED = 30 * 86400
-"""Seconds after which of the forecasts of a job's start only the first is kept."""
+"""Number of rows that may be deleted regardless of their share."""
+CLOCK_TOLERANCE_S = 86400
+"""Maximum seconds between the clock and the end of the newest stored job."""
+MAX_FUTURE_SHARE = 0.01
+"""Share of jobs with an end in the future above which the clock, not the records, is regarded as wrong."""
+THIN_AFTER_S = 30 * 86400
+"""Age in seconds beyond which only the first start forecast of a job is kept."""
 _DAY = 86400
 _NEVER = 253402300799
 """The last second of the year 9999, the last day that Python knows."""
@@ -50,7 +50,7 @@ class RefusalReason(StrEnum):
 class Refusal:
     """Rows that retention refuses to delete by age, and the reason; ``str()`` is a sentence with the action to take.
 
-    ``table`` names the rows, ``old`` is how many of them are older than the site keeps them.  ``kept`` is how many
+    ``table`` is their table, ``old`` the number of rows past retention.  ``kept`` is the number of rows that
     are not, for ``SHARE`` only.  ``reference`` has the newest jobs and ``now`` is the clock (epoch seconds).
     """
 
@@ -82,14 +82,14 @@ class Refusal:
 
 
 class RetentionRun(Iterator[tuple[str, int]]):
-    """Deletes rows past their retention: yields the table and the rows deleted after each transaction.
+    """Delete rows past their retention; yield table and number of deleted rows after each transaction.
 
-    The caller may stop between two steps.  ``refused`` says what is not deleted and why; it is complete after the first
-    step.  Age is measured from the end of the newest stored job, or from ``now`` if that is earlier or there is none.
+    The caller may stop between two steps.  ``refused`` has the rows that are not deleted, and why; it is complete after
+    the first step.  Age is measured from the end of the newest stored job, or from ``now`` if earlier or without jobs.
 
-    :param keep_days: 0: for ever.
+    :param keep_days: retention in days; 0: forever.
     :param now: the host's clock, epoch seconds.
-    :param force: delete by age although :func:`refusals` has reasons not to.
+    :param force: delete by age despite :func:`refusals`.
     """
 
     def __init__(self, engine: Engine, keep_days: int, now: int, *, force: bool = False) -> None:
@@ -116,19 +116,19 @@ class RetentionRun(Iterator[tuple[str, int]]):
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
             yield "daily figures", _delete_figures(engine, before)
         if not self.refused:
-            yield from _in_batches(engine, "start_times", "thin_starts", {"before": as_of - THINNED})
-        yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": GRACE}, in_turn=True)
+            yield from _in_batches(engine, "start_times", "thin_starts", {"before": as_of - THIN_AFTER_S})
+        yield "current_jobs", _delete(engine, "delete_lost", {"now": as_of, "grace": RUNNING_GRACE_S}, in_turn=True)
 
 
 def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:
     """Return the rows that retention refuses to delete by age at ``now`` (the host's clock, epoch seconds), and why.
 
-    Empty if nothing is refused.  Reads a few index entries, and as many more as there are rows to delete.
+    Reads a few index entries, and one for each row to delete.
     """
     if not keep_days:
         return []
     reference = Reference.read(connection, now)
-    # With an untrusted clock: the rows that it would have deleted.
+    # With an untrusted clock, report the rows that it would delete.
     values = {"before": (reference.as_of if reference.trusted else now) - keep_days * _DAY}
     refused = []
     for table, old_of, kept_of in (
@@ -139,8 +139,8 @@ def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:
         if old and not reference.trusted:
             refused.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
         elif old > MAX_UNCHECKED_ROWS:
-            # A store of few days loses a large share every day.
-            enough = int(old / max(SHARE, 3 / (keep_days + 1))) - old + 1
+            # A store with a retention of few days loses a large share every day.
+            enough = int(old / max(MAX_DELETED_SHARE, 3 / (keep_days + 1))) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
                 refused.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
@@ -157,25 +157,25 @@ class Reference:
     """End of the newest job that did not end in the future; ``None``: there is none."""
     trusted: bool
     future: int = 0
-    """Jobs that ended in the future by their records, where they are too many to be ignored."""
+    """Number of jobs with an end in the future, if too many to ignore."""
     jobs: int = 0
-    """All jobs, and ``last`` the last end, where ``future`` is not 0."""
+    """Number of all jobs, if ``future`` is not 0; ``last`` is then the last end."""
     last: int = 0
 
     @classmethod
     def read(cls, connection: Connection, now: int) -> Self:
-        latest = now + TOLERANCE
+        latest = now + CLOCK_TOLERANCE_S
         newest, later, last = connection.execute(query("newest_end"), {"latest": latest}).one()
         if later:
-            # A few jobs that ended in the future are passed over: a clock was wrong for a while, or a record is.
-            enough = int(later / FUTURE_SHARE)
+            # Ignore a few jobs with an end in the future: a clock was wrong for a while, or a record is.
+            enough = int(later / MAX_FUTURE_SHARE)
             values = {"latest": latest, "enough": enough}
             earlier = connection.execute(query("count_earlier_jobs"), values).scalar_one()
             if earlier < enough:
                 return cls(now, newest, trusted=False, future=later, jobs=earlier + later, last=last)
         if newest is None:
             return cls(now, None, trusted=True)
-        return cls(min(now, newest), newest, trusted=now - newest <= TOLERANCE)
+        return cls(min(now, newest), newest, trusted=now - newest <= CLOCK_TOLERANCE_S)
 
 
 def _in_batches(engine: Engine, table: str, name: str, values: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -194,7 +194,7 @@ def _delete(engine: Engine, name: str, values: dict[str, Any], *, in_turn: bool 
 
 
 def _delete_figures(engine: Engine, before: int) -> int:
-    """Delete the figures of days, and of months, that are over before that time; return how many rows."""
+    """Delete the figures of days and months that ended before that time; return the number of rows."""
     oldest = datetime.fromtimestamp(max(0, before), UTC).date()
     with engine.begin() as connection:
         rows = sum(connection.execute(delete(table).where(table.c.day < oldest)).rowcount for table in DAILY)

@@ -1,4 +1,4 @@
-"""The tables that statements are built of; migrations/ makes these and all others, in the schema ``softwalltime``.
+"""SQLAlchemy tables for statements; migrations/ creates these and all other tables, in the schema ``softwalltime``.
 
 Times are epoch seconds, as in the logs.
 """

@@ -1,4 +1,4 @@
-"""PBS without PBS: runs a hook file as pbs_server does, thousands of times a second.
+"""Emulator of PBS's hook interface: run a hook file as pbs_server does, thousands of times a second.
 
 ::
 

@@ -148,7 +148,7 @@ class HookScript:
 
 
 def restart_interpreter() -> None:
-    """Drop what the hook keeps between its runs, as a restart of PBS's interpreter does."""
+    """Drop the state that the hook keeps between runs, as a restart of PBS's interpreter does."""
     kept = sys.modules.pop("softwalltime_hook_kept", None)
     # Older versions of the hook keep no connection.
     getattr(kept, "disconnect", lambda: None)()
@@ -243,8 +243,8 @@ def existing(event: Event) -> Mapping[str, str]:
 
 
 def _resources(attributes: Mapping[str, str | Mapping[str, str]]) -> Mapping[str, str]:
-    found = attributes.get("Resource_List", {})
-    return found if isinstance(found, Mapping) else {}
+    values = attributes.get("Resource_List", {})
+    return values if isinstance(values, Mapping) else {}
 
 
 def _together(request: Mapping[str, str], resources: Mapping[str, object]) -> dict[str, str]:

@@ -180,7 +180,7 @@ class ResourceList:
         )
 
     def __contains__(self, name: str) -> bool:
-        # As on the server, true for every known resource, set or not.
+        # As in PBS, true for every known resource, set or not.
         return name in self.__dict__["_run"].resources
 
     def keys(self) -> list[str]:
@@ -227,21 +227,21 @@ class Server(PbsObject):
     def queue(self, name: str) -> Queue | None:
         if "@" in name:
             raise AssertionError(f"Got '{name}', please specify a queue name only (no @)")
-        found = self.__dict__["_run"].event.site.queues.get(name)
-        return None if found is None else Queue(self.__dict__["_run"], name, found)
+        known = self.__dict__["_run"].event.site.queues.get(name)
+        return None if known is None else Queue(self.__dict__["_run"], name, known)
 
     def queues(self) -> Iterator[Queue]:
         run: HookRun = self.__dict__["_run"]
-        return (Queue(run, name, found) for name, found in run.event.site.queues.items())
+        return (Queue(run, name, known) for name, known in run.event.site.queues.items())
 
     def job(self, job_id: str) -> "Job | None":
         run: HookRun = self.__dict__["_run"]
-        found = run.event.site.jobs.get(job_id if "." in job_id else f"{job_id}.{run.event.site.host}")
-        return None if found is None else Job(run, job_id, found)
+        known = run.event.site.jobs.get(job_id if "." in job_id else f"{job_id}.{run.event.site.host}")
+        return None if known is None else Job(run, job_id, known)
 
     def jobs(self) -> "Iterator[Job]":
         run: HookRun = self.__dict__["_run"]
-        return (Job(run, name, found) for name, found in run.event.site.jobs.items())
+        return (Job(run, name, known) for name, known in run.event.site.jobs.items())
 
     def vnode(self, name: str) -> NoReturn:
         raise NotImplementedError("the emulation has no vnodes")
@@ -351,11 +351,11 @@ class EventObject:
 
 
 def changed(job: Job) -> dict[str, Any]:
-    found: dict[str, Any] = job.__dict__["_changes"]
-    return found
+    known: dict[str, Any] = job.__dict__["_changes"]
+    return known
 
 
 def changed_resources(job: Job) -> dict[str, Any]:
     resources = job.__dict__.get("Resource_List")
-    found: dict[str, Any] = resources.__dict__["_changes"] if isinstance(resources, ResourceList) else {}
-    return found
+    known: dict[str, Any] = resources.__dict__["_changes"] if isinstance(resources, ResourceList) else {}
+    return known

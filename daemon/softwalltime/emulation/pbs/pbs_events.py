@@ -37,11 +37,10 @@ class Site:
 class Event:
     """One event.
 
-    ``job`` holds what the request says (queuejob, modifyjob) or the whole job (postqueuejob, runjob), ``original`` the
-    job that a modifyjob alters.  ``now`` is what the hook's clock shows, ``None`` the true time.  ``offline`` makes the
-    event as poor as ``pbs_python --hook`` makes it: an altered job cannot be seen.  Without ``shows_original`` it can
-    be looked up on the server only, as where a text of the request is not UTF-8.  ``requestor_host``: empty is
-    that of the site.
+    ``job``: the request's values (queuejob, modifyjob) or the whole job (postqueuejob, runjob); ``original``: the job
+    that a modifyjob alters.  ``now``: the hook's clock, ``None``: real time.  ``offline``: as with ``pbs_python
+    --hook``, the altered job is not available.  Without ``shows_original`` it can only be looked up on the server, as
+    if a text of the request is not UTF-8.  ``requestor_host``: empty for the site's.
     """
 
     name: Name
@@ -128,7 +127,7 @@ def started(
 def _attributes(
     submission: Submission, soft_walltime: int | None = None, own: Mapping[str, str] = _NOTHING
 ) -> dict[str, str | Mapping[str, str]]:
-    """The job's attributes, in PBS's words; written out, since this is done for each of millions of events."""
+    """Return the job's attributes in PBS's format; unrolled, because it runs for millions of events."""
     resources = dict(own)
     if submission.walltime is not None:
         resources["walltime"] = clock(submission.walltime)

@@ -39,7 +39,7 @@ class BadResourceValueError(Exception):
 
 
 _TIME = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.(\d*))?", re.ASCII)
-_LONGEST = 2**63 - 2
+_MAX_SECONDS = 2**63 - 2
 
 
 def seconds(text: str) -> int:
@@ -50,13 +50,13 @@ def seconds(text: str) -> int:
     """
     if not text:
         return 0
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise BadResourceValueError(f"input value {text} not of the right format for 'walltime'")
-    hours, minutes, rest, fraction = found.groups()
+    hours, minutes, rest, fraction = match.groups()
     result = (int(hours or 0) * 60 + int(minutes or 0)) * 60 + int(rest)
     result += int((fraction or "0").ljust(3, "0")[:3]) >= 500
-    if result > _LONGEST:
+    if result > _MAX_SECONDS:
         raise BadResourceValueError(f"input value {text} not of the right format for 'walltime'")
     return result
 
@@ -133,10 +133,10 @@ class Size:
 
     def __init__(self, value: object) -> None:
         text = str(value)
-        found = re.fullmatch(r"(\d+)([kmgtp]?)([bw]?)", text.lower(), re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"(\d+)([kmgtp]?)([bw]?)", text.lower(), re.ASCII)
+        if match is None:
             raise BadResourceValueError(f"Bad size value: {text}")
-        number, unit, word = found.groups()
+        number, unit, word = match.groups()
         self._bytes: int = int(number) * _UNITS[unit] * (8 if word == "w" else 1)
         self._text = text if unit or word else f"{number}b"
 

@@ -18,8 +18,8 @@ from softwalltime.predict.policy.plan_file import toml_value
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.status import OK, Status
 
-PATIENCE = 120.0
-"""Seconds without any progress after which a daemon is given up."""
+READY_TIMEOUT_S = 120.0
+"""Seconds without progress after which the daemon has failed."""
 _LOOK = 0.02
 
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
@@ -34,7 +34,7 @@ class Daemon:
     """A daemon with the store ``dsn`` names; its socket, logs and output are in ``folder``.
 
     :param policy: values of the policy by their names.
-    :param teaching: how jobs must have ended to teach.
+    :param teaching: end states of the jobs to learn.
     """
 
     def __init__(self, folder: Path, dsn: str, policy: Mapping[str, object], teaching: Collection[State]) -> None:
@@ -42,7 +42,7 @@ class Daemon:
         self.accounting = folder / "accounting"
         self.accounting.mkdir()
         self.written = 0
-        """Jobs in the logs that teach."""
+        """Number of jobs in the logs that are learnt."""
         self._teaching = frozenset(teaching)
         self._config = folder / "softwalltime.toml"
         self._output = folder / "output"
@@ -92,7 +92,7 @@ class Daemon:
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(PATIENCE)
+                self.process.wait(READY_TIMEOUT_S)
             finally:
                 self.kill()
 
@@ -104,7 +104,7 @@ class Daemon:
             return None
 
     def wait_for(self, teaching: int) -> None:
-        """Wait until it knows that many jobs that teach, learnt or kept back until their time has come.
+        """Wait until the daemon has that many jobs, learnt or queued until their end time.
 
         :raises DaemonError: if it has read a record as malformed, knows more jobs than there are, or makes no progress.
         """
@@ -123,14 +123,14 @@ class Daemon:
         return status.ready and status.store == OK and known >= teaching
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
-        deadline, before = time.monotonic() + PATIENCE, 0
+        deadline, before = time.monotonic() + READY_TIMEOUT_S, 0
         while not condition():
             if self.process is None or self.process.poll() is not None:
                 raise DaemonError(f"the daemon has ended: {self._last_words()}")
             status = self.status()
             known = status.stored + status.learnt + status.from_the_future if status is not None else 0
             if known != before:
-                deadline, before = time.monotonic() + PATIENCE, known
+                deadline, before = time.monotonic() + READY_TIMEOUT_S, known
             if time.monotonic() > deadline:
                 raise DaemonError(f"the daemon has not come to where it {what}: {status or self._last_words()}")
             time.sleep(_LOOK)
@@ -149,9 +149,9 @@ def _environment() -> dict[str, str]:
 
 
 class LogWriter:
-    """Writes E records by some thousands, and waits until the daemon has read those up to the current virtual time.
+    """Write E records in portions, and wait until the daemon has read those up to the current virtual time.
 
-    One portion more than is needed is written, so that the daemon reads it while events are fired.
+    It is one portion ahead, so that the daemon reads while events are fired.
 
     :param ends: the jobs in the order of their ends.
     """

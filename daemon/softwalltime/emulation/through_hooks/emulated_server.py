@@ -1,4 +1,4 @@
-"""The emulated PBS server: fires the events of jobs and keeps each job's current values."""
+"""Emulated PBS server: fire the events of jobs, and keep each job's current values."""
 
 import os
 from dataclasses import replace
@@ -16,7 +16,7 @@ TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 
 
 class EmulatedServer:
-    """One server with one hook, at which nothing has happened yet.
+    """A new server with one hook.
 
     :param minimum: least soft walltime in seconds.
     """
@@ -37,7 +37,7 @@ class EmulatedServer:
         self._soft: list[int | None] = [None] * len(timeline.submissions)
         self._ordering: list[int | None] = [None] * len(timeline.submissions)
         self._running: dict[int, tuple[Submission, int | None]] = {}
-        # The timeline has no further alters of other running jobs.
+        # Other running jobs have no further alters.
         self._altered_later = {alter.job for alter in timeline.alters}
 
     def handle(self, event: TimedEvent, configuration: Path) -> None:
@@ -138,7 +138,7 @@ def _ordering(outcome: HookOutcome, before: int | None) -> int | None:
 
 
 def _altered(submission: Submission, resources: dict[str, str]) -> Submission:
-    """The job after an alter of what matters to its soft walltime."""
+    """Return the job after an alter of walltime or soft walltime."""
 
     def limit(name: str, before: int | None) -> int | None:
         text = resources.get(name)

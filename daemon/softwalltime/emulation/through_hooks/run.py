@@ -22,18 +22,18 @@ from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, Emula
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import WALLTIME
 
 PORTION = 10_000
-"""Jobs whose ends are written to the log at one time, ahead of virtual time."""
+"""Number of E records to write to the log at a time, ahead of virtual time."""
 TRANSPORT = "softwalltime_postgres.py"
 """The file beside the hook that it loads for the transport postgres."""
 IMPLEMENTATION = "PSYCOPG_IMPL"
 """The environment variable that names psycopg's implementation."""
-PAUSE = 1
+BREAKER_PAUSE_S = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
-SHOWN = 3
+MAX_SHOWN_DIFFERENCES = 3
 """Maximum number of named jobs that differ."""
 _STRIDE = 1000
 """Events between two reports of progress."""
@@ -55,7 +55,7 @@ class EmulationOptions:
     postgres: OpenPostgres
     teaching: Collection[State]
     transport: str = "daemon"
-    minimum: int = MINIMUM
+    minimum: int = MIN_SOFT_WALLTIME_S
     portion: int = PORTION
     running: str = WALLTIME
     ordering: str | None = None
@@ -83,7 +83,7 @@ class EmulationResult:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """A server whose hook asks a daemon, before its first event; their files are in the folder of ``configuration``."""
+    """A new server with hook and daemon; their files are in the folder of ``configuration``."""
 
     server: EmulatedServer
     daemon: Daemon
@@ -151,7 +151,7 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
 
 
 def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> EmulationResult:
-    """Return what the server has seen; by job: subjobs have the values of their array."""
+    """Return the server's results by job; subjobs have the values of their array."""
     at_start = _numbers(server.at_start)
     at_start[at_start == timeline.workload.walltime] = -1
     waiting = _numbers([server.at_submission[number] for number in timeline.of_job])
@@ -173,7 +173,7 @@ def _numbers(values: Sequence[int | None]) -> Integers:
 
 
 def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path) -> Path:
-    """Write the hook's configuration, as it is shipped but for what must differ."""
+    """Write the hook's shipped configuration with the changes that the replay needs."""
     shipped = options.hook.with_suffix(".json")
     try:
         values = json.loads(shipped.read_text(encoding="utf-8"))
@@ -193,7 +193,7 @@ def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str,
         "minimum": options.minimum,
         # A slow machine must not change the result.
         "deadline_ms": 5000,
-        "breaker_seconds": PAUSE,
+        "breaker_seconds": BREAKER_PAUSE_S,
         "log": "problems",
     }
     configuration = folder / "hook.json"
@@ -203,7 +203,7 @@ def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str,
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Begin without the hook's state and leave none behind; keep the garbage collector from scanning the jobs."""
+    """Clear the hook's state before and after; exclude the jobs from garbage collection."""
     restart_interpreter()
     gc.freeze()
     try:
@@ -217,7 +217,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def environment_restored(*names: str) -> Iterator[None]:
-    """Give these environment variables their values back: only in pbs_server what the hook leaves may stay."""
+    """Restore these environment variables after the run."""
     before = {name: os.environ.pop(name, None) for name in names}
     os.environ.update({name: value for name, value in before.items() if value is not None})
     try:
@@ -246,7 +246,7 @@ def compare(
     at_start: bool = True,
     ordering: Integers | None = None,
 ) -> Comparison:
-    """Whether every event was accepted, every soft walltime valid, and each the one of the fast replay.
+    """Compare with the fast replay; check that events were accepted and soft walltimes are valid.
 
     The fast replay knows no alters, so jobs that were altered while they waited are not compared at their start.
 
@@ -268,7 +268,7 @@ def compare(
         for number in np.flatnonzero(found != expected).tolist()
     ]
     sound = not different and result.accepted == result.events and not result.invalid
-    return Comparison(len(different), tuple(different[:SHOWN]), sound)
+    return Comparison(len(different), tuple(different[:MAX_SHOWN_DIFFERENCES]), sound)
 
 
 def _words(seconds: np.int64) -> str:

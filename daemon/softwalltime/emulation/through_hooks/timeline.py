@@ -1,4 +1,4 @@
-"""Recorded jobs as the life of an emulated PBS server, in virtual time."""
+"""Convert recorded jobs to the events of an emulated PBS server, in virtual time."""
 
 import re
 from calendar import timegm
@@ -40,7 +40,7 @@ _QUARTER = 900
 
 @dataclass(frozen=True, slots=True)
 class RecordedAlter:
-    """That a job was altered, when (epoch seconds), and which of its resources became what; ``""``: taken away."""
+    """An alter of a job: time (epoch seconds) and new values of resources; ``""``: removed."""
 
     job_id: str
     time: int
@@ -48,7 +48,7 @@ class RecordedAlter:
 
 
 class TimedEvent(NamedTuple):
-    """An event of the emulated server: when (virtual time), what, and of which submission, start (a job) or alter."""
+    """An event of the emulated server: virtual time, kind, and submission, started job or alter."""
 
     time: int
     kind: Kind
@@ -57,7 +57,7 @@ class TimedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineAlter:
-    """An alter of what waits, a job or a whole array (``job`` is ``None``), or of a running job."""
+    """An alter of a waiting job or array (``job`` is ``None``), or of a running job."""
 
     submission: int
     job: int | None
@@ -67,9 +67,9 @@ class TimelineAlter:
 class Timeline:
     """All events of the jobs of a workload.
 
-    ``jobs`` are the workload's as they are here, ``submissions`` what users submitted, arrays whole; ``of_job`` says
-    for each job which of them it came from, ``indices`` which indices those have that are arrays.  ``events`` are in
-    their order, ``ends`` the jobs in the order in which they are learnt.
+    ``jobs``: the workload's jobs in virtual time.  ``submissions``: single jobs and whole arrays; ``of_job``: the
+    submission of each job; ``indices``: array indices by submission.  ``events`` are in order of time, ``ends`` are the
+    jobs in the order in which they are learnt.
 
     Logs have a job's final request: here and in the fast replay, an altered job is submitted with its altered
     values.
@@ -105,7 +105,7 @@ class Timeline:
         """Return the jobs with new ids of this server, in virtual time."""
         arrays: dict[tuple[str, str, Submission], int] = {}
         indices: dict[int, list[int]] = {}
-        found = []
+        alters = []
         for index, job in enumerate(jobs):
             moved = self._moved(index)
             subjob = _SUBJOB.fullmatch(job.submission.job_id)
@@ -122,9 +122,9 @@ class Timeline:
                 indices.setdefault(number, []).append(int(subjob[2]))
                 moved = replace(moved, submission=replace(alike, job_id=f"{number}[{subjob[2]}].{HOST}"))
             self.of_job.append(number)
-            found.append(moved)
+            alters.append(moved)
         self.indices = {number: ",".join(map(str, sorted(members))) for number, members in indices.items()}
-        return found
+        return alters
 
     def _moved(self, number: int) -> CompletedJob:
         """Return the job with this index in virtual time, with the attributes that PBS always sets."""
@@ -163,7 +163,7 @@ class Timeline:
             named.setdefault(job.submission.job_id, []).append(number)
             if subjob := _SUBJOB.fullmatch(job.submission.job_id):
                 named.setdefault(f"{subjob[1]}[]{subjob[3]}", []).append(number)
-        found = []
+        events = []
         for alter in alters:
             time = alter.time + self._shift
             there = [
@@ -175,10 +175,10 @@ class Timeline:
             waits = dict.fromkeys(self.of_job[number] for number in there if number not in runs)
             altered = [TimelineAlter(self.of_job[number], number, alter.resources) for number in runs]
             altered += [TimelineAlter(number, None, alter.resources) for number in waits]
-            for each in altered:
-                found.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
-                self.alters.append(each)
-        return found
+            for timeline_alter in altered:
+                events.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
+                self.alters.append(timeline_alter)
+        return events
 
     def _runs(self, number: int, time: int) -> bool:
         start = self.jobs[number].start

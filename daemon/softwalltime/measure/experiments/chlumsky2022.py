@@ -1,7 +1,7 @@
 """Chlumský & Klusáček, "Improving accuracy of walltime estimates in PBS Professional using soft walltimes" (2022).
 
-Section 3 compares predictors v1, v2 and v3 by replay.  Section 4 compares a period with walltimes with another period
-with soft walltimes, and asks for simulations on one and the same workload: that is what :func:`repeat` adds.
+Section 3 compares predictors v1, v2 and v3 by replay.  Section 4 compares a period with walltimes and another period
+with soft walltimes; :func:`repeat` adds the simulations on one workload that it proposes.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from softwalltime.predict.predictors.registry import BASELINE
 
 CITATION = "Chlumský & Klusáček, JSSPP 2022"
 PREDICTORS = {"v1": "last2", "v2": "last2+900", "v3": "usage", "v4": "usage-long"}
-"""By the paper's name, the same predictor by its own name: a policy that names both asks it again at the start."""
+"""Predictors by the paper's name."""
 CLASSES = {"short": (0, 2 * HOUR), "medium": (2 * HOUR, 24 * HOUR), "long": (24 * HOUR, 1 << 60)}
 """Runtimes above the first and up to the second number of seconds (section 3.2)."""
 SYSTEMS = {"fcfs+easy": ("fcfs", "easy"), "fairshare+pbs": ("fairshare", "pbs")}
-"""Queue order and backfilling: the plainest, and the closest to PBS as the authors run it."""
+"""Queue order and backfilling: the simplest system, and the one closest to the authors' PBS."""
 QUARTILES = (25, 50, 75)
 
 PUBLISHED_UNDER = {"request": "0%", "v1": "over 40%", "v2": "nearly 31%", "v3": "less than 12%"}
@@ -137,7 +137,7 @@ def _users(predicted: ScoredJobs) -> Table:
 
 
 def _by_walltime(predicted: ScoredJobs) -> Table:
-    """Figure 7: jobs grouped by their runtime and by what decides about their queue, the walltime."""
+    """Figure 7: jobs grouped by runtime and by walltime, which determines their queue."""
     columns = [Column("predictor", "predictor")]
     for what in ("runtime", "walltime"):
         columns += [Column(f"{what}_{name}", f"{name} by {what}", "share") for name in CLASSES]

@@ -26,7 +26,7 @@ MODES = {
     "killed": SchedulerPolicy(kill_at_walltime=False, kill_at_estimate=True),
     "runs on": SchedulerPolicy(kill_at_walltime=False),
 }
-"""What becomes of a job that outlives its estimate: killed, as in the paper, or it ends as recorded."""
+"""Handling of a job that outlives its estimate: killed, as in the paper, or it ends as recorded."""
 METHODS = {"S00": (False, False), "S01": (False, True), "S10": (True, False), "S11": (True, True)}
 """Whether backfilling and the order use the adjusted runtime (table IV)."""
 
@@ -101,7 +101,7 @@ def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dic
 
 
 def _method(mode: str, method: str, spec: str) -> str:
-    """S00 and S11 are the walltime and the predictor under WFP, which are simulated anyway."""
+    """Return S00 and S11 from the existing simulations of walltime and predictor under WFP."""
     name = {"S00": f"wfp {WALLTIME}", "S11": f"wfp {spec}"}.get(method, f"{method} {spec}")
     return f"{mode} {name}"
 

@@ -1,7 +1,7 @@
 """Li, Chen, Tao, Groep & Wolters, "Predicting job start times on clusters" (2004).
 
-Runtimes are predicted from like jobs (section 2), and start times by running the scheduler forward from the state of
-the queue with predicted runtimes (sections 3 and 4).
+Runtimes are predicted from like jobs (section 2), and start times by simulating the scheduler from the state of the
+queue with predicted runtimes (sections 3 and 4).
 """
 
 from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ def _starts(study: Study, specs: Sequence[str]) -> Table:
 def predicted_waits(
     study: Study, jobs: Jobs, specs: Sequence[str], progress: Callable[[int], None] = lambda _: None
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
-    """The actual waits of the sampled jobs, and those predicted with runtimes from each source, by its name."""
+    """Return the actual waits of the sampled jobs, and predicted waits by source of runtimes."""
     size = study.processors
     outcome = run(jobs, size, POLICY)
     sample = states(jobs, outcome, sampled(jobs))
@@ -222,10 +222,10 @@ def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[
 def predicted_runtimes(
     jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
 ) -> list[tuple[list[int], list[int]]]:
-    """Seconds that the running jobs of each state will still run, and that its waiting jobs will run.
+    """Return predicted remaining runtimes of the running jobs and runtimes of the waiting jobs of each state, seconds.
 
-    A predictor has learnt the jobs that ended in the schedule by then; ``None`` predicts the walltime.  A job that runs
-    longer than predicted is given the next whole multiple, as PBS does; nothing is beyond the walltime.
+    A predictor has learnt the jobs that ended in the schedule by then; ``None``: the walltime.  A job that outlives its
+    prediction gets the next whole multiple, as in PBS, up to the walltime.
     """
     completed = jobs.completed
     ends = (outcome.start + outcome.duration).tolist()
@@ -260,7 +260,7 @@ def predicted_runtimes(
 
 
 def actual_runtimes(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> list[tuple[list[int], list[int]]]:
-    """The same, as no predictor can know it: a bound."""
+    """Return the actual runtimes in the same form: a bound for every predictor."""
     end = outcome.start + outcome.duration
     return [
         ([int(end[job]) - state.now for job in state.running], [int(outcome.duration[job]) for job in state.waiting])
@@ -272,15 +272,15 @@ def forward(
     jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, remaining: Sequence[int], runtimes: Sequence[int],
     processors: int, policy: SchedulerPolicy,
 ) -> int:  # fmt: skip
-    """The predicted wait of the job that was just submitted, in seconds.
+    """Return the predicted wait of a job that was just submitted, in seconds.
 
-    The scheduler plans with walltimes, what happens are the predicted runtimes, and no further job comes.  ``policy``
-    is first come, first served: running jobs are submitted first, all fit, and so start at once.
+    The simulated scheduler plans with walltimes, jobs run for their predicted runtimes, and no further job is
+    submitted.  ``policy`` is first come, first served: running jobs are submitted first, all fit, and start at once.
     """
     members = [*state.running, *state.waiting]
     limits = [jobs.walltime[job] - (state.now - int(outcome.start[job])) for job in state.running]
     limits += [jobs.walltime[job] for job in state.waiting]
-    # A job that outlives its walltime here has seconds left, however few.
+    # A job that outlives its walltime in the schedule still has some seconds left.
     limits = [max(limit, seconds) for limit, seconds in zip(limits, (*remaining, *runtimes), strict=True)]
     taken = jobs.chosen(members)
     queue = replace(
@@ -294,9 +294,9 @@ def forward(
 
 
 def work_ahead(jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, processors: int) -> float:
-    """The wait by a linear scale: processor-seconds requested ahead of the job, over the processors.
+    """Return the wait by a linear scale: processor-seconds requested ahead of the job, divided by the processors.
 
-    What the EDG middleware did according to section 1: walltimes and the jobs in the queue.
+    This is the EDG middleware's method according to section 1: walltimes and the jobs in the queue.
     """
     work = sum(
         jobs.processors[job] * max(jobs.walltime[job] - (state.now - int(outcome.start[job])), 0)

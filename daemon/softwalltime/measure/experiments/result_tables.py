@@ -26,7 +26,7 @@ class Column:
 class Table:
     """One table, or the data of one figure, of a paper.
 
-    ``published`` says what the paper has in its place, with the table or figure it comes from.
+    ``published``: the paper's values, with their table or figure.
     """
 
     key: str
@@ -53,24 +53,24 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table of a paper, computed anew."""
+    """A recomputed table of a paper."""
 
     title: str
-    """Its title."""
+    """Title of the table."""
     published: str
-    """What the paper has in its place."""
+    """The paper's values."""
     rows: tuple[dict[str, Any], ...]
-    """Its rows: values by column; an interval has mean, low and high."""
+    """Rows: values by column; an interval has mean, low and high."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperHead:
-    """What was simulated of a paper's experiment on one trace."""
+    """Settings of the repetition of a paper's experiment on one trace."""
 
     paper: str
     """Short name of the paper."""
     citation: str
-    """The paper."""
+    """Citation of the paper."""
     source: str
     """The trace."""
     jobs: int
@@ -80,9 +80,9 @@ class PaperHead:
     processors: int
     """Size of the machine."""
     settings: Mapping[str, object]
-    """What was simulated."""
+    """Settings of the simulation."""
     differences: tuple[str, ...]
-    """How that differs from the paper."""
+    """Differences from the paper's experiment."""
     unavailable: Mapping[str, str]
     """Predictors of the paper that were not run, with the reason."""
 
@@ -110,7 +110,7 @@ class PaperResults(PaperHead):
     tables: tuple[Table, ...]
 
     def parts(self) -> Iterator[str | TextTable]:
-        """The whole report, line by line; empty lines separate its parts."""
+        """Return the whole report as lines; empty lines separate its parts."""
         refused = f", {self.refused:,} refused (larger than the machine)" if self.refused else ""
         yield from (f"## {self.citation}", "")
         yield (
@@ -125,7 +125,7 @@ class PaperResults(PaperHead):
         yield from (f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items())
 
     def cells(self) -> Iterator[dict[str, object]]:
-        """Each value of each table, with its place: source, table, row (from 1) and column."""
+        """Yield each value of each table with its source, table, row (from 1) and column."""
         for table in self.tables:
             for number_of_row, row in enumerate(table.rows, 1):
                 for cell, column in zip(row, table.columns, strict=True):

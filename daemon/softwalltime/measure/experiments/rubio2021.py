@@ -13,7 +13,7 @@ from softwalltime.core.formatting import DAY
 from softwalltime.measure.experiments.result_tables import Cell, Column, Kind, PaperResults, Table
 from softwalltime.measure.experiments.study import Study, available
 from softwalltime.measure.experiments.trials import Trials, simulate_all
-from softwalltime.measure.replay.accuracy_metrics import WARM_UP
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs
 
@@ -24,8 +24,8 @@ PREDICTIONS = {"EASY++": "last2", "regression": "adaboost"}
 """By the paper's name (table 2)."""
 DEFAULT = "constant:600"
 """The estimate of correction without prediction: 10 min for every job (section 4.4)."""
-LONGEST = 7 * DAY
-"""Longer jobs are left out (section 5.1)."""
+MAX_RUNTIME_S = 7 * DAY
+"""Maximum runtime in seconds; longer jobs are omitted (section 5.1)."""
 
 SYSTEMS = ("COARE", "Gaia", "MetaCentrum2", "CEA-Curie", "HPC2N Seth")
 PUBLISHED_WAIT = {
@@ -71,7 +71,7 @@ DIFFERENCES = (
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat tables 4 and 5; further predictors are run with both corrections."""
-    short = [index for index, runtime in enumerate(study.jobs.runtime) if runtime <= LONGEST]
+    short = [index for index, runtime in enumerate(study.jobs.runtime) if runtime <= MAX_RUNTIME_S]
     kept = replace(study, jobs=study.jobs.chosen(short))
     usable, missing = available([*PREDICTIONS.values(), DEFAULT, *more])
     named = {name: spec for name, spec in PREDICTIONS.items() if spec in usable} | {spec: spec for spec in more
@@ -99,11 +99,11 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
 
 def after_warm_up(jobs: Jobs) -> NDArray[np.bool_]:
     """All jobs but the first 1% (section 5.2)."""
-    return np.arange(len(jobs)) >= int(len(jobs) * WARM_UP)
+    return np.arange(len(jobs)) >= int(len(jobs) * WARM_UP_SHARE)
 
 
 def policies(study: Study, predictions: dict[str, str]) -> dict[str, SchedulerPolicy]:
-    """User estimates, each prediction with each correction, and each correction alone (table 2)."""
+    """Return the policies of table 2: user estimates, predictions with each correction, and each correction alone."""
     plain = SchedulerPolicy(minimum=study.minimum)
     variants = {USER: plain}
     for name, spec in predictions.items():

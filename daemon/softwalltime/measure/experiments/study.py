@@ -1,4 +1,4 @@
-"""Input of all experiments: the jobs of one trace, the machine, the seeds, the processes, and estimates by replay."""
+"""Input of the experiments: jobs of a trace, machine, seeds, processes, and estimates by replay."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import BASELINE, make
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One trace and how it is to be simulated.
+    """A trace, and the settings of its simulation.
 
-    ``completed`` are its records, ``jobs`` those that a machine with so many ``processors`` can run.  ``shake`` is
-    empty for the recorded workload; with it, there is one shaken workload for each seed.  ``minimum`` is the least
-    estimate in seconds.  ``processes`` is the number of processes, ``None`` for one a core.
+    ``completed``: its records.  ``jobs``: those that fit on ``processors``.  ``shake``: empty for the recorded
+    workload; otherwise there is one shaken workload for each seed.  ``minimum``: minimum estimate in seconds.
+    ``processes``: number of processes, ``None``: one per core.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Study:
     processors: int
     shake: str = ""
     seeds: tuple[int, ...] = (0,)
-    minimum: int = MINIMUM
+    minimum: int = MIN_SOFT_WALLTIME_S
     processes: int | None = 1
     teaching: tuple[State, ...] = tuple(sorted(TEACHING))
     bar: ShowProgress = field(default=no_progress, compare=False)
@@ -54,7 +54,7 @@ def study_of(
     months: Sequence[int] = (), seeds: Sequence[int] = (), processes: int | None = 1,
     teaching: Iterable[State] = TEACHING, bar: ShowProgress = no_progress,
 ) -> Study:  # fmt: skip
-    """The study of a trace.
+    """Create the study of a trace.
 
     :param processors: size of the machine; by default the most in use at one time.
     :param limit: only the first so many jobs, in order of submission, of those months.
@@ -102,7 +102,7 @@ def available(specs: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def months_of(times: Sequence[int]) -> NDArray[np.str_]:
-    """The calendar months (UTC) of times in epoch seconds, which compare as they follow each other.
+    """Return the calendar months (UTC) of times in epoch seconds, as sortable texts.
 
     >>> months_of([1_700_000_000]).tolist()
     ['2023-11']
@@ -115,8 +115,8 @@ def months_of(times: Sequence[int]) -> NDArray[np.str_]:
 class ScoredJobs:
     """The scored jobs of a workload, in order of submission.
 
-    ``runtime`` is capped at the ``walltime``, ``recorded`` is not; ``estimate`` by predictor is the soft walltime, or
-    the walltime where there is none.  ``index`` is each job's place in the workload.
+    ``runtime`` is capped at the ``walltime``, ``recorded`` is not.  ``estimate`` has the soft walltimes by predictor,
+    or the walltime if there is none.  ``index``: positions in the workload.
     """
 
     workload: Workload

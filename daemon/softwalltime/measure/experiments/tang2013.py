@@ -1,7 +1,7 @@
 """Tang, Desai, Buettner & Lan, "Job scheduling with adjusted runtime estimates on production supercomputers" (2013).
 
-Walltimes times a percentile of the share that like jobs used: which keys, percentile, window and threshold (section 4),
-and what that does to waits, applied to all jobs or only while they wait (section 6).
+Estimates are walltimes times a percentile of the share that like jobs used: choice of keys, percentile, window and
+threshold (section 4), and effect on waits, applied to all jobs or only while they wait (section 6).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ KEYS = {
 PERCENTILES = (100, 95, 90, 85, 80, 70, 50)
 MONTHS = (1, 2, 3, 6, 12)
 """Time windows of figures 8 to 10, in months of 30 days."""
-EVER = 36_500 * DAY
+ALL_DAYS_S = 36_500 * DAY
 THRESHOLD = 0.5
 SCHEMES = (95, 85, 70)
 """Percentiles of figures 14 to 17."""
@@ -132,7 +132,7 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
         for key, fields in KEYS.items():
             windows = (None, *MONTHS) if key in ("double", "triple") else (None,)
             for months in windows:
-                window = EVER if months is None else months * 30 * DAY
+                window = ALL_DAYS_S if months is None else months * 30 * DAY
                 specs = {p: f"percentile:p={p},keys={'+'.join(fields)},window={window},least=10" for p in PERCENTILES}
                 limited = {p: f"{spec},threshold={THRESHOLD}" for p, spec in specs.items()}
                 wanted = [*specs.values(), *(limited.values() if months is None and len(fields) > 1 else ())]
@@ -184,7 +184,7 @@ def _scores(scores: Scores) -> tuple[Cell, ...]:
 
 
 def _two(scores: Scores) -> tuple[Cell, Cell]:
-    """UE and BE: our ``underestimated`` counts both."""
+    """Return UE and BE; ``underestimated`` is their sum."""
     badly = scores.badly_underestimated or 0.0
     return (scores.underestimated or 0.0) - badly, badly
 

@@ -1,4 +1,4 @@
-"""Many simulations of one study, on all processes: the papers' figures of each schedule, and their paired changes."""
+"""Simulate many policies of a study in parallel; compute the papers' metrics and their paired changes."""
 
 import math
 import tempfile
@@ -24,21 +24,21 @@ from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
 
 Count = Callable[[Jobs], NDArray[np.bool_]]
-"""Says which jobs of a whole workload are measured; a function of a module, because other processes must find it."""
+"""Function that selects the measured jobs of a workload; defined at module level, so that it can be pickled."""
 Figures = dict[str, float | None]
-"""By name; ``None`` where no job gives one."""
+"""Metrics by name; ``None``: no job has it."""
 
 WHOLE = "all"
 """The part that is the whole workload."""
 MIN_MONTH_JOBS = 50
-"""A month with fewer jobs is no part: its means would say nothing."""
+"""Minimum jobs of a month to be measured separately."""
 _MAX_JOBS_IN_PROCESS = 20_000
-"""Simulated jobs up to which this process does the work: starting others takes longer."""
+"""Simulated jobs up to which no further processes are started, because starting them takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPart:
-    """A piece of a workload that is simulated by itself; ``counted`` leaves out the jobs of the warm-up."""
+    """A part of a workload that is simulated separately; ``counted`` excludes the jobs of the warm-up."""
 
     name: str
     jobs: Jobs
@@ -50,9 +50,9 @@ def every_job(jobs: Jobs) -> NDArray[np.bool_]:
 
 
 def month_names(jobs: Jobs) -> list[str]:
-    """The calendar months (UTC) of a workload that are simulated by themselves.
+    """Return the calendar months (UTC) of a workload that are simulated separately.
 
-    The first one is only a warm-up for the second.  A workload of one month is not split.
+    The first month is only the warm-up of the second.  A workload of one month is not split.
     """
     names, counts = np.unique(months_of(jobs.submitted), return_counts=True)
     chosen = [str(name) for name, count in zip(names[1:], counts[1:], strict=True) if count >= MIN_MONTH_JOBS]
@@ -60,7 +60,7 @@ def month_names(jobs: Jobs) -> list[str]:
 
 
 def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
-    """The whole workload, or one month after the month before it, which fills the machine and teaches."""
+    """Return the whole workload, or one month with the month before it as warm-up of machine and predictors."""
     if name == WHOLE:
         return WorkloadPart(WHOLE, jobs, count(jobs))
     labels = months_of(jobs.submitted)
@@ -97,7 +97,7 @@ def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: i
 
 
 def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -> Floats:
-    """Each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
+    """Return each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
     wait = waits(jobs, outcome).astype(np.float64)
     if policy.order != "wfp":
         return wait
@@ -117,7 +117,7 @@ class Trials:
         return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
 
     def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:
-        """The mean of a figure over parts and seeds, or over the seeds of one part; ``None`` without a value."""
+        """Return the mean of a metric over parts and seeds, or over the seeds of one part; ``None`` without a value."""
         cells = self.found[policy].items()
         values = [
             value for (name, _), cell in cells if part in (None, name) and (value := cell[figure]) is not None
@@ -135,7 +135,7 @@ class Trials:
         return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
 
     def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
-        """The relative changes of each part, one for each seed for which both policies have a figure other than 0."""
+        """Return the relative changes of each part, one for each seed with values other than 0 for both policies."""
         changes: dict[str, list[float]] = {part: [] for part in self.parts}
         for key, cell in self.found[policy].items():
             mine, other = cell[figure], self.found[baseline][key][figure]
@@ -144,7 +144,7 @@ class Trials:
         return changes
 
     def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
-        """The relative change of the mean over all jobs of all parts and seeds: a month counts by its jobs."""
+        """Return the relative change of the mean over all jobs of all parts and seeds; months are weighted by jobs."""
         sums = []
         for name in (policy, baseline):
             cells = [(cell["jobs"], cell[figure]) for cell in self.found[name].values()]
@@ -152,7 +152,7 @@ class Trials:
         return (sums[0] - sums[1]) / sums[1] if sums[1] else None
 
     def better(self, policy: str, baseline: str, figure: str) -> str:
-        """In how many of the parts the mean is lower than the other policy's, as ``11 of 12``."""
+        """Return the number of parts with a lower mean than the other policy's, such as ``11 of 12``."""
         pairs = [(self.mean(policy, figure, part), self.mean(baseline, figure, part)) for part in self.parts]
         both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
         return f"{sum(mine < other for mine, other in both)} of {len(both)}"
@@ -173,12 +173,12 @@ class _Task:
 def simulate_all(
     study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
 ) -> Trials:
-    """Simulate each policy on each workload of the study, or on each month of it by itself.
+    """Simulate each policy on each workload of the study, or on each month of it separately.
 
     :param count: which jobs of a whole workload are measured; months have their warm-up instead.
     """
     named = tuple(policies.items())
-    # The recorded months, although a shaken workload may reach others.
+    # Only the recorded months: a shaken workload may extend into others.
     names = month_names(study.jobs) if monthly else [WHOLE]
     split = names != [WHOLE]
     total = len(policies) * len(study.seeds) * len(study.jobs) * (2 if split else 1)

@@ -1,4 +1,4 @@
-"""When waiting jobs will start: the state of a PBS server, run forward by the simulator (Li et al. 2004).
+"""Forecast the starts of waiting jobs: simulate the scheduler from the state of a PBS server (Li et al. 2004).
 
-Nothing here runs a command, reads a clock or opens a database: the command line does.
+This package runs no commands, reads no clock and opens no database.
 """

@@ -1,25 +1,23 @@
-"""Forecasts corrected by the errors of past ones: expected starts of small error, ranges that hold what they promise.
+"""Calibrate forecasts by the errors of past ones: expected starts with small errors, ranges with their coverage.
 
-Three forecasts of one wait are mixed: the median of the simulations with drawn runtimes, the simulation with walltimes,
-and the wait of like jobs: medians, because the median of a distribution has the least mean absolute error.  Jobs that
-come later fill the processors that others leave early, up to what is promised by walltimes, which no simulation without
-them can show: so the walltimes have their weight.  The weights are learnt online for each class of forecasts that
-expect about the same wait; the drawn runtimes stay alone until enough jobs were judged, and where the mixture was
-worse.
+Three forecasts of a wait are combined: the median of simulations with drawn runtimes, a simulation with walltimes,
+and the median wait of like jobs (medians minimise the mean absolute error).  The walltimes matter because jobs
+submitted later use processors that others release early, up to the starts promised by walltimes; a simulation without
+later jobs does not show this.  The weights are learnt online for each class of similar expected waits.  Only the drawn
+runtimes are used until enough forecasts were evaluated, and where the combination was worse.
 
-Ranges are those of the simulations, moved with the mixture, and corrected as in conformalised quantile regression
+Ranges are those of the simulations, shifted with the combination, and corrected as in conformalised quantile regression
 (Romano, Patterson & Candes 2019), each quantile by the quantile of its own past errors in log(wait + 30 min).
-A forecast is compared with those that expected a wait of about the same length, and those at the submission apart from
-those of jobs that have waited, as errors have another sign: a job that waits still is one that was expected too early.
-Jobs that are expected to start at once are a class of their own: a scheduling cycle and the start of a job take a few
-seconds, and their ranges have no width before any correction.
+A forecast is corrected by errors of forecasts with similar expected waits.  Forecasts at submission and of jobs that
+have waited are separate, because their errors have opposite signs: a job that still waits was expected too early.  Jobs
+expected to start at once are a separate class: a scheduling cycle and the start of a job take a few seconds, and their
+ranges have no width before calibration.
 
-Quantiles of few past errors, and of the errors of jobs that wait still, are in :mod:`.past_errors`.
+:mod:`.past_errors` computes quantiles of few errors, and of errors of jobs that still wait.
 
-Past errors are not those of the next month, so the level at which their quantile is taken is itself corrected: by
-STEP up for each start above the quantile and down for each one below, in the proportion that holds the promised share
-in the long run whatever the errors are (adaptive conformal inference, Gibbs & Candes 2021).  That a start is above is
-known when the quantile has passed, not only when the job starts.
+Errors change over time, so the level of the quantile is adapted: up by LEVEL_STEP for each start above the quantile,
+down for each one below, in the proportion that gives the nominal coverage in the long run for any errors (adaptive
+conformal inference, Gibbs & Candes 2021).  A start is known to be above as soon as the quantile has passed.
 """
 
 import math
@@ -34,13 +32,13 @@ from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS, WAIT_OFFS
 from softwalltime.measure.forecast.start_times import LEVELS
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
-FORGOTTEN = 0.995
-"""Share of what is known that is left after one more forecast: half of it after 138."""
+RETAINED_SHARE = 0.995
+"""Forgetting factor per forecast: half of the weight is left after 138."""
 _MIN_DIVISOR = 1e-9
 
 
 class OnlineWeights:
-    """Weights of some forecasts, equal at first, learnt online: never much worse than the best of them.
+    """Weights of several forecasts, equal at first, learnt online: never much worse than the best forecast.
 
     Bernstein online aggregation (Wintenberger 2017, "Optimal learning with Bernstein online aggregation", Machine
     Learning 106): the weight of a forecast grows with its regret, the sum of how much smaller its error was than that
@@ -65,12 +63,12 @@ class OnlineWeights:
         return weights
 
     def learn(self, gains: Floats, weight: float = 1.0) -> None:
-        """Learn by how much the error of each was smaller than the mixture's."""
+        """Update the weights by the differences between the mixture's error and each forecast's."""
         gains = gains * weight
         self.known += weight
-        self._largest = np.maximum(FORGOTTEN * self._largest, np.abs(gains))
-        self._squares = FORGOTTEN * self._squares + gains**2
-        self._regrets = FORGOTTEN * self._regrets + gains - self._rates() * gains**2
+        self._largest = np.maximum(RETAINED_SHARE * self._largest, np.abs(gains))
+        self._squares = RETAINED_SHARE * self._squares + gains**2
+        self._regrets = RETAINED_SHARE * self._regrets + gains - self._rates() * gains**2
 
     def _rates(self) -> Floats:
         rates: Floats = np.minimum(
@@ -81,12 +79,12 @@ class OnlineWeights:
 
 
 class Mixtures:
-    """Weights of several forecasts for each class, the first of which is trusted until others are known to be better.
+    """Weights of several forecasts by class; the first forecast is used alone until others are known to be better.
 
     Of each class the forecasts are mixed by the slope of the error, so that the mixture may be better than each of
     them.  Of each phase that mixture is weighed against the first forecast by their errors.
 
-    :param least: forecasts of a phase from which others than the first one have weight.
+    :param least: minimum number of forecasts of a phase for others than the first one to have weight.
     """
 
     def __init__(self, count: int, least: int) -> None:
@@ -96,7 +94,7 @@ class Mixtures:
         self._trusted: dict[Hashable, OnlineWeights] = {}
 
     def weights(self, group: Hashable, phase: Hashable) -> Floats:
-        """The weights of the forecasts; all of it the first one's while little is known."""
+        """Return the weights of the forecasts; while there is too little data, only the first one has weight."""
         trusted = self._of(self._trusted, phase, 2)
         weights = np.zeros(self._count)
         weights[0] = 1.0
@@ -121,30 +119,29 @@ class Mixtures:
 
 
 POINT = 2
-"""Place of the expected wait among the five values of a forecast: two lower ends, it, two upper ends."""
+"""Index of the expected wait in a forecast: 5%, 25%, 50%, 75% and 95% quantiles."""
 CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
-MIXED = 40
-"""Judged jobs from which the forecasts of a phase are mixed."""
+MIN_MIXED_JOBS = 40
+"""Minimum number of evaluated jobs of a phase for combining forecasts."""
 LATER, SHORTLY = 1800.0, 30.0
-"""Seconds that a job has waited from which a forecast is no longer one at the submission, at most and at least.
+"""Maximum and minimum seconds of wait after which a forecast no longer counts as one at submission.
 
-Between them a job has waited long that has waited as long as it is still expected to: on a server of short waits that
-is a matter of seconds.
+In between the limit is the expected remaining wait, which is some seconds on a server with short waits.
 """
 AT_ONCE = 0
-"""The first group of each phase: jobs that are expected to start at once, which is a matter of a few seconds."""
+"""First group of each phase: jobs expected to start at once."""
 OF_PHASE = len(CLASSES) + 2
 GROUPS = 2 * OF_PHASE
-"""Groups of forecasts: those at the submission, at once and by class, then those of jobs that have waited."""
-STEP = 0.01
-"""How much one start changes the level of a quantile, times the share of the starts on the other side."""
-_FURTHEST = 0.2
-"""A level is moved by at most so much, for the group and again for its phase."""
+"""Number of groups: at once and each class, for forecasts at submission and for those of jobs that have waited."""
+LEVEL_STEP = 0.01
+"""Step of a quantile's level per start, multiplied by the nominal share on the other side."""
+_MAX_LEVEL_SHIFT = 0.2
+"""Maximum shift of a level, for the group and for its phase each."""
 
 
 class WaitForecast(NamedTuple):
-    """What is forecast of one job's remaining wait before any correction, in seconds.
+    """Uncalibrated forecasts of a job's remaining wait, in seconds.
 
     ``median`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes,
     ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already.
@@ -163,7 +160,7 @@ class WaitForecast(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Weights, and corrections of the quantiles, of one group of forecasts.
+    """Weights and quantile corrections of one group of forecasts.
 
     ``weights`` are of the simulation with walltimes and of like jobs.  ``shifts`` are differences of logarithms, a
     value for each quantile; empty where too little is known.  No range goes beyond ``most`` seconds.
@@ -174,7 +171,7 @@ class Corrections:
     most: float = math.inf
 
     def mixed(self, wait: WaitForecast) -> tuple[float, Floats]:
-        """Return the expected wait, and the ranges moved with it."""
+        """Return the expected wait, and the ranges shifted with it."""
         walltimes, like = self.weights
         expected = (1 - walltimes - like) * wait.median + walltimes * wait.by_walltimes + like * wait.like_jobs
         ranges = np.array(wait.ranges)
@@ -183,16 +180,16 @@ class Corrections:
         ) - WAIT_OFFSET_S
 
     def quantiles(self, wait: WaitForecast) -> Floats:
-        """Return the ends of the ranges, corrected, whether or not the expected wait is within them."""
+        """Return the corrected range ends, which need not include the expected wait."""
         _, ranges = self.mixed(wait)
         if self.shifts:
             corrected = np.exp(np.log(np.maximum(ranges, 0) + WAIT_OFFSET_S) + np.array(self.shifts)) - WAIT_OFFSET_S
             ranges = np.minimum(corrected, np.maximum(self.most, ranges))
-        # Quantiles that were corrected apart from each other may cross.
+        # Quantiles are corrected separately and may cross.
         return np.maximum.accumulate(np.maximum(ranges, 0.0))
 
     def corrected(self, wait: WaitForecast) -> Floats:
-        """Return the five values of a forecast; the expected wait is within the 50% range."""
+        """Return the five quantiles; the expected wait is limited to the 50% range."""
         expected, _ = self.mixed(wait)
         low, lower, upper, high = self.quantiles(wait).tolist()
         lower, upper = min(lower, expected), max(upper, expected)
@@ -200,24 +197,24 @@ class Corrections:
 
 
 class Calibration:
-    """What past forecasts teach."""
+    """Calibration state, learnt from past forecasts."""
 
     def __init__(self) -> None:
-        # Of each group, of one phase (at the submission, later), and of all.
+        # By group, by phase (at submission, later), and for all.
         names = [*range(GROUPS), "submission", "later", "all"]
-        self._mixtures = Mixtures(3, MIXED)
+        self._mixtures = Mixtures(3, MIN_MIXED_JOBS)
         self._errors = {name: PastErrors() for name in names}
         self._moved = {name: [0.0] * len(LEVELS) for name in names}
         self._longest = 0.0
         self._now = 0.0
-        # Of each group as far as it was asked for since the last change: thousands of jobs are corrected by one state.
+        # Cache by group until the next change: thousands of jobs are corrected with the same state.
         self._known: dict[int, Corrections] = {}
 
     def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None) -> None:
         """Learn the errors of a forecast of a job that started.
 
-        :param given: the corrections with which its start was forecast.
-        :param actual: how long it waited from the moment of the forecast on, in seconds.
+        :param given: the corrections used for the forecast.
+        :param actual: actual wait after the forecast, in seconds.
         :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
         """
         self._known.clear()
@@ -228,18 +225,18 @@ class Calibration:
             self._errors[name].judged(job, forecast, actual)
 
     def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
-        """Let the weights learn from a forecast.
+        """Update the weights by a forecast's errors.
 
-        :param actual: how long the job waited from the moment of the forecast on, in seconds.
+        :param actual: actual wait after the forecast, in seconds.
         """
         self._known.clear()
         group = _group(wait)
         self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
 
     def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
-        """Note a forecast of a waiting job: the time that it has waited is a lower bound of its wait.
+        """Add a forecast of a waiting job, whose elapsed wait is a lower bound (censored).
 
-        :param begin: when the wait that is forecast begins, in epoch seconds.
+        :param begin: begin of the forecast wait, in epoch seconds.
         """
         forecast = _logarithms(given, wait)
         for name in _taught(_group(wait)):
@@ -250,28 +247,28 @@ class Calibration:
             errors.forget(job)
 
     def advance(self, now: float) -> None:
-        """Let the jobs that wait have waited until ``now`` (epoch seconds)."""
+        """Update the elapsed waits of the waiting jobs to ``now`` (epoch seconds)."""
         self._known.clear()
         self._now = max(self._now, now)
 
     def range_end(self, wait: WaitForecast, column: int, weight: float = 1.0, *, passed: bool) -> None:
-        """Learn whether a job still waits at the end of a range that was given for it.
+        """Learn whether a job still waits at a range end of its forecast.
 
-        The level of the quantile moves for the group, and for its phase, of which there is more to learn from.  Drivers
-        call it when the end has passed, because the job's start may be days away.
+        Adapts the quantile's level of the group, and of its phase, which has more data.  Drivers call it when the range
+        end has passed, because the start may be days away.
 
-        :param weight: share of a step by which the level moves.
+        :param weight: factor of the step.
         """
         self._known.clear()
         amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
         for name in _taught(_group(wait))[:2]:
             moved = self._moved[name]
-            moved[column] = min(max(moved[column] + STEP * amount, -_FURTHEST), _FURTHEST)
+            moved[column] = min(max(moved[column] + LEVEL_STEP * amount, -_MAX_LEVEL_SHIFT), _MAX_LEVEL_SHIFT)
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
-        """Return what is known now of the group of a forecast; of too little, it is corrected as its phase, or as all.
+        """Return the corrections of a forecast's group; with too little data, those of its phase, or of all.
 
-        No range goes beyond twice the longest remaining wait that is known.
+        Ranges are limited to twice the longest known remaining wait.
         """
         group = _group(wait)
         if group not in self._known:
@@ -280,7 +277,7 @@ class Calibration:
         return self._known[group]
 
     def _shifts(self, group: int) -> tuple[float, ...]:
-        """The quantile of each quantile's past errors; empty while there are few."""
+        """Return the correction of each quantile from its past errors; empty while there are few."""
         name = next((name for name in _chain(group) if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
         if name is None:
             return ()
@@ -290,28 +287,28 @@ class Calibration:
 
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
-    """The quantiles of a forecast, moved with the mixture, as their errors are measured."""
+    """Return the quantiles of a forecast, shifted with the mixture, to which errors refer."""
     logarithms: Floats = np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
     return logarithms
 
 
 def _chain(group: int) -> tuple[int | str, ...]:
-    """Whose errors correct a group, the first of which enough are known."""
+    """Return the sets of errors for a group, in order of preference."""
     return group, _phase(group), "all"
 
 
 def _taught(group: int) -> tuple[int | str, ...]:
-    """Whom a group teaches: errors of jobs that start at once are so small that they say nothing of others."""
+    """Return the sets that learn from a group; the small errors of jobs that start at once stay separate."""
     return (group,) if group % OF_PHASE == AT_ONCE else _chain(group)
 
 
 def _trusted(group: int) -> int | str:
-    """Whose errors tell whether a group's mixture is better than the drawn runtimes alone."""
+    """Return the phase whose errors decide between the group's mixture and the drawn runtimes alone."""
     return group if group % OF_PHASE == AT_ONCE else _phase(group)
 
 
 def later(wait: WaitForecast) -> bool:
-    """Whether it is the forecast of a job that has waited, not one at the submission."""
+    """Return whether the job has waited, that is, the forecast was not made at submission."""
     return _group(wait) >= OF_PHASE
 
 

@@ -1,8 +1,8 @@
-"""Defaults and names of forecasts: help prints them without importing numpy."""
+"""Defaults of forecasts; without numpy, because help imports them."""
 
 PREDICTOR = "calibrated:statistic=median"
 """The predictor of runtimes by default: softwalltime replay-starts found the least errors with it."""
 RUNS, FEWER_RUNS = 150, 60
-"""Runs with drawn runtimes; fewer where a run is expensive."""
+"""Number of runs with drawn runtimes, and the lower number for expensive models."""
 LOOK = 60.0
-"""Seconds that PBS's commands may take together to show the server's state."""
+"""Timeout in seconds for all PBS commands of a snapshot together."""

@@ -1,4 +1,4 @@
-"""The expected start of each waiting job of a server, with its ranges and what it waits for."""
+"""Forecast the start of each waiting job, with ranges and the reason for waiting."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeM
 from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.measure.forecast.snapshot import LiveJob
 from softwalltime.measure.forecast.start_times import StartForecast, forecast, waits_for
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Floats
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class ExpectedStart:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What past jobs taught: of runtimes, and where forecasts are judged later, of waits and of their errors.
+    """Models learnt from past jobs: runtimes, and optionally waits and forecast errors.
 
-    ``correct``: returns the corrections of a forecast, which then holds what was forecast before; ``None``: there are
-    none.
+    ``correct``: returns the calibration of a forecast, whose uncalibrated values are then kept; ``None``: no
+    calibration.
     """
 
     runtimes: RuntimeModel
@@ -53,7 +53,7 @@ def expected_starts(
 ) -> Iterator[ExpectedStart]:  # fmt: skip
     """Yield the jobs with these ids by their expected start, then those without a forecast.
 
-    There is no forecast of a job whose start depends on a job of unknown runtime.
+    Jobs whose starts depend on a job of unknown runtime have no forecast.
 
     :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the expected start is that
         with median runtimes, and there are no ranges, as where nothing is known of runtimes but walltimes.
@@ -69,7 +69,7 @@ def expected_starts(
         if learnt.correct is None and all(
             distribution.values.min() == distribution.values.max() for distribution in distributions
         ):
-            # All runs would be the same: their ranges would have no width, and no correction gives them one.
+            # All runs would be equal, so the ranges would have no width.
             progress(runs)
             runs = 0
         starts = forecast(model, distributions, runs, seed, until, progress)
@@ -79,7 +79,7 @@ def expected_starts(
         rows = np.insert(ranges, POINT, starts.point, axis=0)
         raw: dict[int, RawForecast] = {}
         if runs:
-            # The run with medians frees no processor before the shortest median: too late where some jobs end early.
+            # A run with medians frees no processor before the shortest median: too late if jobs end early.
             rows[POINT] = np.median(starts.sampled, axis=0)
             rows, raw = _corrected(queue, learnt, distributions, until, rows)
         foreseen = [index for index in until if index not in depending]
@@ -107,7 +107,7 @@ def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
 def _depending(
     queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
 ) -> list[int]:
-    """The jobs that start at another time if the jobs of unknown runtime end at once."""
+    """Return the jobs whose starts change if jobs of unknown runtime end at once."""
     shortest = [
         distribution if distribution.known else replace(distribution, values=np.ones(1))
         for distribution in distributions
@@ -128,15 +128,15 @@ def _corrected(
     if learnt.correct is None:
         return rows, {}
     corrected, kept = rows.copy(), {}
-    # What the scheduler assumes for a job without a walltime is no estimate of its runtime.
+    # The scheduler's default for jobs without walltime is not an estimate of the runtime.
     limits = [
-        math.ceil(distribution.median) if walltime == UNLIMITED else walltime
+        math.ceil(distribution.median) if walltime == UNLIMITED_WALLTIME_S else walltime
         for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
     ]
     by_walltimes = model.run(limits, until).start
     for index in until:
         place = index - model.running
-        # A delayed job waits from its time on.
+        # The wait of a delayed job begins at its execution time.
         begin = max(model.now, model.jobs.submitted[index])
         waited = begin - model.jobs.submitted[index]
         like = learnt.waits.expected(model.jobs.completed[index].submission, waited)

@@ -1,6 +1,6 @@
-"""Start times predicted over a schedule, held against what happened: at submission, and every hour after.
+"""Evaluate start forecasts over a schedule against the actual starts: at submission, and every hour after.
 
-A forecast uses only what was known at its moment: jobs that had ended, starts that had happened.
+A forecast uses only information available at its time: jobs that had ended, starts that had happened.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Job
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
 METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
-"""The last one is a bound: nobody knows how long jobs will run."""
+"""Forecast methods; the last one uses actual runtimes, as a bound."""
 WEEK = 7 * 86400
-DRAWS = 1000
-"""Samples of weeks for an interval."""
+BOOTSTRAP_SAMPLES = 1000
+"""Number of bootstrap samples of weeks for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSchedule:
-    """When jobs started and how long they ran: simulated, or as recorded."""
+    """Starts and durations of jobs: simulated, or as recorded."""
 
     jobs: Jobs
     start: Integers
@@ -53,7 +53,7 @@ class GivenSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A job at one moment: what each method predicted of its remaining wait, and how long it was, in seconds.
+    """One evaluated forecast: each method's prediction of the remaining wait, and the actual wait, in seconds.
 
     ``waited`` is 0 at the submission, ``made`` the time of the forecast (epoch seconds).  ``free``: enough processors
     were free for the job, so it waited for something else.  ``predicted`` holds for each of :data:`METHODS` the two
@@ -72,12 +72,12 @@ def judge(
     schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
-    """Yield what each method predicted for the jobs of a sample, in order of time.
+    """Yield each method's forecasts for the jobs of a sample, in order of time.
 
-    Forecasts are corrected as the daemon corrects its own: each teaches when its job has started, and when the end of a
-    range has passed before.
+    Forecasts are calibrated as in the daemon: by their errors when the job has started, and when a range end has passed
+    before that.
 
-    :param runtimes: has learnt nothing yet.
+    :param runtimes: an untrained model.
     :param every: seconds between two forecasts of a waiting job.
     """
     calibration, like = SelfCalibration(), LikeWaits()
@@ -101,9 +101,9 @@ def judge(
         by_walltimes, bound = (
             float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
         )
-        found = forecast(model, distributions, runs, seed + number, [position])
-        median = float(np.median(found.sampled[:, position - running])) - now
-        low, lower, upper, high = ranges = tuple((found.ranges()[:, position - running] - now).tolist())
+        start_forecast = forecast(model, distributions, runs, seed + number, [position])
+        median = float(np.median(start_forecast.sampled[:, position - running])) - now
+        low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
         kept = RawForecast(0.0, raw)
@@ -114,7 +114,7 @@ def judge(
         yield Judged(job, waited, actual, {
             WALLTIMES: np.full(5, by_walltimes),
             LIKE: alike,
-            SIMULATED: np.full(5, float(found.point[position - running]) - now),
+            SIMULATED: np.full(5, float(start_forecast.point[position - running]) - now),
             DRAWN: np.array((low, lower, median, upper, high)),
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
@@ -140,11 +140,11 @@ def _moments(
     schedule: GivenSchedule, runtimes: RuntimeModel, like: LikeWaits, sample: Sequence[int], every: int,
     progress: Callable[[int], None],
 ) -> Iterator[tuple[int, int, list[int], int]]:  # fmt: skip
-    """Yield when what job is forecast, in order of time, which jobs run and wait then, and how many of them run."""
+    """Yield time and job of each forecast, running and waiting jobs at that time, and the number of running ones."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
     start, duration = schedule.start.tolist(), schedule.duration.tolist()
     submitted = jobs.submitted
-    # At one instant: ends, submissions, starts, and then what is forecast of jobs that still wait.
+    # At one instant: ends, submissions, starts, then forecasts of jobs that still wait.
     events = [(start[job] + duration[job], 0, job) for job in range(len(jobs))]
     events += [(submitted[job], 1, job) for job in range(len(jobs))]
     events += [(start[job], 2, job) for job in range(len(jobs))]
@@ -174,7 +174,7 @@ def _moments(
 
 @dataclass(frozen=True, slots=True)
 class StartScores:
-    """How good one method's forecasts were."""
+    """Accuracy of one method's forecasts."""
 
     forecasts: int
     """Number of forecasts."""
@@ -193,7 +193,7 @@ class StartScores:
     width90: float | None
     """Mean width of the 90% range in seconds."""
     gain: float
-    """By how much the combined forecast's error is smaller, divided by the mean wait; below 0: it is larger."""
+    """Error minus that of the combined forecast, divided by the mean wait; below 0: the combined one is worse."""
     gain_low: float
     """The 2.5% quantile of that gain over samples of the weeks (bootstrap)."""
     gain_high: float
@@ -230,7 +230,7 @@ class ReplayStartsDocument:
 
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:
-    """The scores of a method over some forecasts, of which there must be one."""
+    """Return the scores of a method over one or more forecasts."""
     values = np.array([forecast.predicted[method] for forecast in judged])
     actual = np.array([forecast.actual for forecast in judged], np.float64)
     difference = values[:, POINT] - actual
@@ -252,7 +252,7 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
 
 
 def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
-    """The gain of the combined forecast, and its 95% interval over samples of weeks, in which waits are alike."""
+    """Return the gain of the combined forecast, and its 95% interval by a bootstrap over weeks."""
     actual = np.array([forecast.actual for forecast in judged], np.float64)
     errors, combined = (
         np.abs(np.array([forecast.predicted[name][POINT] for forecast in judged]) - actual)
@@ -260,6 +260,6 @@ def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
     )
     _, week = np.unique([forecast.made // WEEK for forecast in judged], return_inverse=True)
     gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
-    drawn = np.random.default_rng(0).integers(0, len(gains), (DRAWS, len(gains)))
+    drawn = np.random.default_rng(0).integers(0, len(gains), (BOOTSTRAP_SAMPLES, len(gains)))
     low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
     return float(gains.sum() / waits.sum()), low, high

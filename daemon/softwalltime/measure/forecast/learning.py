@@ -1,4 +1,4 @@
-"""What completed jobs and each look at the server teach forecasts: runtimes, and waits of like jobs."""
+"""Learn runtimes and waits for forecasts from completed jobs and from snapshots of the server."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,21 +15,21 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import History, Predictor
 
-DAYS = 60
-"""Days of a store that are read at least, and of each user the last jobs."""
+MIN_HISTORY_DAYS = 60
+"""Minimum days of the store's history to read, besides each user's last jobs."""
 
 
 def needed(history: History, now: int, since_last: Callable[[int], int]) -> tuple[int | None, int | None]:
-    """Return how many last jobs of each user, and since when all jobs (epoch seconds), a forecast needs; None: all.
+    """Return the history that a forecast needs: last jobs of each user, and time from which all jobs; None: all.
 
-    They are what the predictor needs, and enough to know its errors.
+    It includes the predictor's history, and enough jobs to estimate its errors.
 
-    :param since_last: returns since when the last jobs by ``now`` ended (epoch seconds), given their number.
+    :param since_last: returns the earliest end (epoch seconds) of a given number of last jobs at ``now``.
     """
     begin = history.since(now, since_last)
     if history.per_user is None or begin is None:
         return None, None
-    return max(MAX_USER_ERRORS, history.per_user), min(now - DAYS * 86400, begin)
+    return max(MAX_USER_ERRORS, history.per_user), min(now - MIN_HISTORY_DAYS * 86400, begin)
 
 
 def learn_history(
@@ -38,7 +38,7 @@ def learn_history(
 ) -> int:  # fmt: skip
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
-    Only the jobs are predicted whose errors the model would keep, the last ones that ended.
+    Only the last jobs to end are predicted, because the model keeps only their errors.
 
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
@@ -68,7 +68,7 @@ def learn_history(
 
 
 def _compared(workload: Workload, now: int) -> list[bool]:
-    """For each job, whether it is among those that taught and ended last, of all users or of its user."""
+    """Return a mask of the jobs among the last to end, of all users or of their user, that count for learning."""
     compared = [False] * len(workload.jobs)
     users = list(workload.jobs.values("user"))
     ended: Counter[str] = Counter()
@@ -82,7 +82,7 @@ def _compared(workload: Workload, now: int) -> list[bool]:
 
 
 def server_of(snapshot: ServerSnapshot, setting: str) -> str:
-    """Return the server's name as the store has it: the setting's, or that of the job ids, or PBS's own."""
+    """Return the server's name in the store: from the setting, else the job ids, else PBS."""
     names = (job.submission.job_id.partition(".")[2] for job in snapshot.jobs)
     return setting or next(names, "") or snapshot.server
 
@@ -96,13 +96,13 @@ def note_live(model: RuntimeModel, jobs: Iterable[LiveJob]) -> None:
 
 Key = tuple[str, int]
 """Id and submission of a job: ids are used again after some years."""
-FORGOTTEN = 86400
-"""Seconds for which the record of the end of a job that has gone is waited for."""
+END_RECORD_TIMEOUT_S = 86400
+"""Seconds to wait for the end record of a job that has left the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A job as of the last look that had it (epoch seconds)."""
+    """A job as in the last snapshot that contained it (epoch seconds)."""
 
     submission: Submission
     started: bool
@@ -110,15 +110,15 @@ class _Seen:
 
 
 class ForecastLearning:
-    """Learns from the history once, and then from each look at the server and the jobs that ended since.
+    """Learn from the history once, then from each snapshot of the server and the jobs that ended since.
 
-    :param teaching: states of the jobs that teach.
+    :param teaching: end states of the jobs to learn.
     """
 
     def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
         self.learnt = Learnt(RuntimeModel(predictor))
         self.jobs = 0
-        """Jobs that have taught."""
+        """Number of jobs learnt."""
         self._teaching = frozenset(teaching)
         self._seen: dict[Key, _Seen] = {}
 
@@ -128,13 +128,13 @@ class ForecastLearning:
         self.jobs = learn_history(learnt.runtimes, jobs, now, self._teaching, learnt.waits)
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
-        """Learn the jobs that ended since the last look, and note what waits and runs now."""
+        """Learn the jobs that ended since the last snapshot, and update the waiting and running jobs."""
         runtimes, waits = self.learnt.runtimes, self.learnt.waits
         now = snapshot.taken
         for job in ended:
             seen = self._seen.pop(_key(job.submission), None)
             if seen is None:
-                # It was submitted after the last look.
+                # Submitted after the last snapshot.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
             if job.start is not None and (seen is None or not seen.started):
                 runtimes.started(job.submission, job.start)
@@ -153,8 +153,8 @@ class ForecastLearning:
                 waits.started(live.submission, max(live.start - since, 0))
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
         for key, seen in before.items():
-            if seen.started and now - seen.at < FORGOTTEN:
-                # The record of its end is still to come.
+            if seen.started and now - seen.at < END_RECORD_TIMEOUT_S:
+                # Its end record is not stored yet.
                 self._seen[key] = seen
             else:
                 runtimes.deleted(seen.submission, now)

@@ -1,4 +1,4 @@
-"""The statistical baseline: the mean wait of like jobs that started lately, without any simulation."""
+"""Statistical baseline: median wait of recently started like jobs, without simulation."""
 
 import math
 from collections import defaultdict, deque
@@ -10,9 +10,9 @@ from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.calibration import LATER
 
 MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
-"""Waits that are kept of each class of jobs, and of each class of a user's jobs."""
+"""Maximum waits kept of each class of jobs, and of each class of a user's jobs."""
 MIN_CLASS_WAITS = 5
-"""Waits from which a class is believed."""
+"""Minimum number of waits for a class to be used."""
 
 
 class LikeWaits:
@@ -29,7 +29,7 @@ class LikeWaits:
             self._own[key].append(wait)
 
     def remaining(self, submission: Submission, waited: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """How long beyond ``waited`` those like jobs waited that waited longer, in seconds; empty if none is known."""
+        """Return the remaining waits after ``waited`` of like jobs that waited longer, in seconds; may be empty."""
         return _beyond(self._waits, _keys(submission), waited)
 
     def expected(self, submission: Submission, waited: int) -> float | None:
@@ -50,7 +50,7 @@ class LikeWaits:
 def _beyond(
     waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """What is left of the waits of the first of these classes of which enough are known."""
+    """Return the remaining waits of the first of these classes with enough data."""
     for key in keys:
         remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
         if len(remaining) >= MIN_CLASS_WAITS:

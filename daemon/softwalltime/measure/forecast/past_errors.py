@@ -1,12 +1,11 @@
-"""Errors of past forecasts of one kind, and their quantiles, from which ranges are corrected.
+"""Errors of past forecasts of one group, and their quantiles, by which ranges are corrected.
 
-A range between quantiles of few errors would hold too little: the error of a new job is above the largest of n with
-probability 1 / (n + 1), not 0.  So quantiles are taken at the level that holds the promised share of new jobs (split
-conformal prediction: Vovk, Gammerman & Shafer 2005; Lei et al. 2018), beyond the outermost error if need be.
+A range between quantiles of few errors has too little coverage: the error of a new job exceeds the largest of n with
+probability 1 / (n + 1), not 0.  So levels are adjusted to give the nominal coverage of new jobs (split conformal
+prediction: Vovk, Gammerman & Shafer 2005; Lei et al. 2018), beyond the outermost error if necessary.
 
-The jobs that were judged first are those that waited least.  Until :data:`MAX_ERRORS` errors of a kind are known, the
-jobs that wait still count as well, with what is known of their errors: they are at least so large (Kaplan & Meier
-1958).  Later long waits are among the judged ones as often as they occur.
+The first errors known are those of short waits.  Until :data:`MAX_ERRORS` errors of a group are known, waiting jobs
+count as right-censored errors (Kaplan & Meier 1958).  Later long waits are among the known ones as often as they occur.
 """
 
 from collections import Counter, deque
@@ -18,31 +17,30 @@ from numpy.typing import NDArray
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 WAIT_OFFSET_S = 1800.0
-"""Seconds that are added to a wait before its logarithm is taken."""
+"""Seconds added to a wait before taking its logarithm."""
 MAX_ERRORS = 400
-"""Past errors that are kept of each kind."""
+"""Maximum past errors kept for each group."""
 MIN_JUDGED_JOBS = 20
-"""Judged jobs from which a kind's errors are used."""
-OF_JOB = MAX_ERRORS // MIN_JUDGED_JOBS
-"""Forecasts of one job that count, so that the errors that are kept are of enough jobs: one that waited for a month has
-700."""
+"""Minimum jobs with known errors for a group to be used."""
+MAX_OF_JOB = MAX_ERRORS // MIN_JUDGED_JOBS
+"""Maximum forecasts of one job that count, so that the kept errors are of enough jobs."""
 _OUTERMOST = 0.005
-"""A level nearer to 0 or 1 than this is beyond the past errors: the quantile moves on from the last of them."""
+"""Distance of a level from 0 or 1 below which the quantile is extrapolated beyond the past errors."""
 _BEYOND = 10.0
-"""How far it moves in log(wait + 30 min) by a level of 1: by about a tenth for each start that is outside."""
+"""Slope of the extrapolation: log(wait + 30 min) per unit of level."""
 
 
 class PastErrors:
-    """Differences of log(wait + 30 min) between waits and the quantiles that were forecast, a column for each.
+    """Differences of log(wait + 30 min) between waits and forecast quantiles, one column per quantile.
 
-    All forecasts of a job together weigh as much as one, because their errors depend on each other.
+    All forecasts of a job have a total weight of one, because their errors are correlated.
     """
 
     def __init__(self) -> None:
         self._judged: deque[Floats] = deque(maxlen=MAX_ERRORS)
         self._jobs: deque[Hashable] = deque(maxlen=MAX_ERRORS)
         self._waiting: dict[Hashable, list[tuple[float, Floats]]] = {}
-        # Some of them, with their weights, while no other comes or goes: thousands of errors are learnt at once.
+        # Cached sample of the waiting jobs' forecasts with weights.
         self._chosen: list[tuple[float, Floats, float]] | None = []
 
     @property
@@ -50,10 +48,10 @@ class PastErrors:
         return len(set(self._jobs))
 
     def judged(self, job: Hashable, forecast: Floats, actual: float) -> None:
-        """Take in what was forecast of a job that started.
+        """Add the error of a forecast of a job that started.
 
         :param forecast: log(wait + 30 min) of the quantiles.
-        :param actual: how long it waited from the forecast on, in seconds.
+        :param actual: actual wait after the forecast, in seconds.
         """
         self._judged.append(np.log(actual + WAIT_OFFSET_S) - forecast)
         self._jobs.append(job)
@@ -67,7 +65,7 @@ class PastErrors:
         self._chosen = None
         known = self._waiting.setdefault(job, [])
         known.append((begin, forecast))
-        if len(known) > OF_JOB:
+        if len(known) > MAX_OF_JOB:
             del known[1::2]
 
     def forget(self, job: Hashable) -> None:
@@ -77,11 +75,11 @@ class PastErrors:
     def quantiles(self, levels: Sequence[float], now: float) -> tuple[float, ...]:
         """Return the quantile of each column's errors at its level; at least one error must be known.
 
-        :param levels: shares of new jobs whose error is to be below; beyond 0 and 1 if starts were outside too often.
+        :param levels: target shares of new jobs with smaller errors; outside [0, 1] if coverage was too low.
         :param now: epoch seconds, until which the waiting jobs have waited.
         """
         counts = Counter(self._jobs)
-        # All errors of a job together weigh 1.
+        # All errors of a job have a total weight of 1.
         errors, weights = np.array(self._judged), np.array([1 / counts[job] for job in self._jobs])
         ended = np.ones(len(errors), np.bool_)
         if waiting := [waiting_job for waiting_job in self._some_waiting() if waiting_job[0] < now]:
@@ -95,7 +93,7 @@ class PastErrors:
         )
 
     def _some_waiting(self) -> list[tuple[float, Floats, float]]:
-        """Forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS` of them, chosen evenly."""
+        """Return forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS`, evenly spaced."""
         if self._chosen is None:
             weighted = [(begin, forecast, 1 / len(own)) for own in self._waiting.values() for begin, forecast in own]
             if (times := len(weighted) / MAX_ERRORS) > 1:
@@ -106,7 +104,7 @@ class PastErrors:
 
 
 def _of_new(level: float, jobs: int) -> float:
-    """The level among so many jobs below which a new one is with probability ``level``: 0 is the least, 1 the largest.
+    """Return the level in a sample of that size for a coverage ``level`` of new jobs; 0: smallest error, 1: largest.
 
     >>> round(_of_new(0.95, 19), 6), round(_of_new(0.95, 39), 6), _of_new(0.5, 10)
     (1.0, 0.973684, 0.5)
@@ -115,15 +113,15 @@ def _of_new(level: float, jobs: int) -> float:
 
 
 def _quantile(errors: Floats, ended: NDArray[np.bool_], weights: Floats, level: float) -> float:
-    """The quantile of errors; beyond the outermost ones for a level that is no share.
+    """Return the quantile of errors, extrapolated for levels outside [0, 1].
 
-    :param ended: whether an error is known; otherwise it is at least so large.
+    :param ended: whether an error is known; otherwise it is a lower bound.
 
     >>> errors, known = np.array([0.0, 1.0, 2.0]), np.array([True, True, True])
     >>> [round(_quantile(errors, known, np.array(weights), 0.5), 3) for weights in ((1, 1, 1), (2, 1, 1))]
     [1.0, 0.75]
 
-    That one of four jobs waits still moves the quantile up:
+    A censored error increases the quantile:
 
     >>> errors = np.array([0.0, 0.5, 1.0, 2.0])
     >>> [round(_quantile(errors, np.array([True, ended, True, True]), np.ones(4), 0.5), 3) for ended in (True, False)]
@@ -132,15 +130,15 @@ def _quantile(errors: Floats, ended: NDArray[np.bool_], weights: Floats, level: 
     inside = min(max(level, _OUTERMOST), 1 - _OUTERMOST)
     order = np.argsort(errors, kind="stable")
     errors, ended, weights = errors[order], ended[order], weights[order]
-    # The share of the jobs at risk whose wait ends with an error; the last one alone is at risk of its own.
+    # Kaplan-Meier estimator: share of the jobs at risk whose wait ends at each error.
     at_risk = np.cumsum(weights[::-1])[::-1]
     below = 1 - np.cumprod(1 - np.where(ended, weights / at_risk, 0.0))
     known = np.flatnonzero(ended)
     shares, values = np.concatenate(((0.0,), below[:-1]))[known], errors[known]
     if ended[-1]:
-        # Linear between the errors, as numpy's quantile is with equal weights.
+        # Interpolate linearly, as numpy.quantile does with equal weights.
         shares = shares / (shares[-1] or 1.0)
     else:
-        # What lies beyond the last known error is at least where the last job waits still.
+        # The mass beyond the last known error is placed at the largest lower bound.
         shares, values = np.append(shares, below[-1]), np.append(values, errors[-1])
     return float(np.interp(inside, shares, values)) + _BEYOND * (level - inside)

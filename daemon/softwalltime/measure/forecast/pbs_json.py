@@ -1,4 +1,4 @@
-"""Output of qstat and pbsnodes in JSON, also where it is not valid JSON.
+"""Parse JSON output of qstat and pbsnodes, even if it is not valid JSON.
 
 A server with several limits in one attribute writes that attribute several times, so they are joined (seen on OpenPBS
 23.06).  Older servers write quotes, backslashes and line breaks of users' values as they are, and numbers such as
@@ -15,13 +15,13 @@ _OPENING = re.compile(r'^([ \t]*)"((?:[^"\\]|\\.)*)"\s*:\s*\{\s*$')
 _CLOSING = re.compile(r"^([ \t]*)\}\s*,?\s*$")
 _MEMBER = re.compile(r'^[ \t]*"((?:[^"\\]|\\.)*)"\s*:\s*(\S.*?)\s*,?\s*$')
 _BARE = re.compile(r"[\w.+:-]+")
-SHOWN = 5
-"""Dropped attributes to name."""
+MAX_NAMED = 5
+"""Maximum number of dropped attributes to name."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """An object whose end has not been read."""
+    """An object that is not closed yet."""
 
     indent: int
     key: str
@@ -29,7 +29,7 @@ class _Open:
 
 
 def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the document that a command printed, and what was dropped of it, a sentence each.
+    """Return the document that a command printed, and a sentence for each dropped part.
 
     :param source: the command, for the sentences.
     """
@@ -39,7 +39,9 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
         document, dropped, whole = _by_lines(text)
         remarks = []
         if dropped:
-            named = ", ".join(dropped[:SHOWN]) + (f" and {len(dropped) - SHOWN:,} more" if len(dropped) > SHOWN else "")
+            named = ", ".join(dropped[:MAX_NAMED]) + (
+                f" and {len(dropped) - MAX_NAMED:,} more" if len(dropped) > MAX_NAMED else ""
+            )
             remarks.append(f"{source}: invalid JSON, {len(dropped):,} of its lines dropped: {named}")
         if not whole:
             remarks.append(f"{source}: the output ends early, its last object was dropped")
@@ -64,7 +66,7 @@ def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
             stack[-1].members[match[2]] = members
             stack.append(_Open(len(match[1]), match[2], members))
         elif match := _CLOSING.match(line):
-            # A line of a user's text may look like an end, but hardly with the right indentation.
+            # Compare indentation: a line of a user's text may look like a closing brace.
             if len(stack) > 1 and len(match[1]) == stack[-1].indent:
                 stack.pop()
             elif len(stack) == 1 and not match[1]:
@@ -78,7 +80,7 @@ def _by_lines(text: str) -> tuple[dict[str, Any], list[str], bool]:
                 dropped.append(".".join([*(member.key for member in stack[2:]), match[1]]))
         else:
             dropped.append(f"line {number}")
-    # What was cut off is a job in a list of jobs, or an attribute of one.
+    # The truncated part is a job in a list of jobs, or an attribute of a job.
     if len(stack) > 2:
         del stack[1].members[stack[2].key]
     return root, dropped, closed

@@ -1,4 +1,4 @@
-"""From the output of PBS's commands to a snapshot."""
+"""Convert the output of PBS's commands to a snapshot."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ _RESERVATION = re.compile(r"^\s*([\w.]+)\s*[=:]\s*(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class PbsOutput:
-    """What PBS's commands printed, and sched_config; empty for what could not be had.
+    """Output of PBS's commands, and sched_config; empty if unavailable.
 
     The commands are ``qstat -t -f -F json``, ``pbsnodes -a -F json``, ``qstat -Q -f -F json``, ``qstat -B -f -F json``
     and ``pbs_rstat -f``.
@@ -95,7 +95,7 @@ def sched_config(text: str) -> dict[str, str]:
 
 
 def arrival(job: LiveJob) -> tuple[int, int, int]:
-    """By which jobs are sorted as PBS received them."""
+    """Sort key for jobs in the order in which PBS received them."""
     match = _ID.match(job.submission.job_id)
     number, index = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     return job.rank, number, index

@@ -1,4 +1,4 @@
-"""What the jobs of a server compete for: processors, GPUs, vnodes of queues, limits on running jobs, reservations."""
+"""Resources that jobs compete for: processors, GPUs, vnodes of queues, limits on running jobs, reservations."""
 
 import re
 from collections import Counter
@@ -12,18 +12,18 @@ from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.vnodes import request_of
 
 JOBS = ""
-"""In place of a resource: the number of jobs is limited."""
+"""Resource name of limits on the number of jobs."""
 COUNTED = (JOBS, "ncpus", "ngpus", "nodect", "mem")
 """Resources whose limits are modelled."""
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
-# Attributes of older versions, each for all of a kind.
-_OLD = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
+# Limit attributes of older PBS versions, with the kind of entity.
+_OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
 _GENERIC, _ALL = "PBS_GENERIC", "PBS_ALL"
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimit:
-    """One limit: where it holds, for whom, and how much of what may run at one time.
+    """A limit on running jobs: queue, entity, resource and amount.
 
     ``queue`` is empty for the server.  ``kind`` is ``o``, ``u``, ``g`` or ``p``; ``name`` is ``PBS_ALL``,
     ``PBS_GENERIC`` or that of a user, group or project.  ``resource`` is empty where jobs are counted.
@@ -87,8 +87,8 @@ def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
     if "soft" in name or resource not in COUNTED:
         return
     entries: Iterable[tuple[str, str, str]]
-    if name in _OLD:
-        kind = _OLD[name]
+    if name in _OLD_LIMITS:
+        kind = _OLD_LIMITS[name]
         entries = [(kind, _ALL if kind == "o" else _GENERIC, value)]
     else:
         entries = _ENTRY.findall(value)
@@ -125,7 +125,7 @@ _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELE
 
 
 class Pooling:
-    """The pools of a server, and what each job takes of them.
+    """The resource pools of a server, and each job's share of them.
 
     ``limits`` are those of the server.  ``windows`` are the processors of reservations.  A limit becomes a pool for
     each user, group or project when a job of theirs is met.
@@ -161,7 +161,7 @@ class Pooling:
 
     @property
     def needed(self) -> bool:
-        """Whether there is more to compete for than processors."""
+        """Return whether there are pools besides processors."""
         return bool(len(self._capacities) > 1 or self.limits.run_limits or self.windows)
 
     def _pool(self, key: tuple[object, ...], capacity: int) -> int:
@@ -172,7 +172,7 @@ class Pooling:
         return index
 
     def shares(self, submission: Submission, processors: int) -> Shares:
-        """What a job takes.
+        """Return a job's shares of the pools.
 
         :param processors: that it holds or needs (:meth:`held`).
         """
@@ -228,7 +228,7 @@ class Pooling:
         return request_of(submission).exclusive
 
     def why_never(self, submission: Submission, shares: Shares) -> str:
-        """Why a job cannot start even when no other job runs, one sentence; empty if it can."""
+        """Return why a job cannot start even on the empty machine, one sentence; empty if it can."""
         if self.inside_queue(submission.queue):
             return f"it is in the queue of reservation {submission.queue}, whose jobs are not forecast"
         names = {index: key for key, index in self._index.items()}

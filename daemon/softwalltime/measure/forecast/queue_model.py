@@ -1,4 +1,4 @@
-"""A snapshot as the simulator's jobs, machine and policy, so that it can be run forward."""
+"""Convert a snapshot to jobs, machine and policy of the simulator."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,16 +21,16 @@ from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.pools import Shares
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED, Jobs
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 
-MANY = 300
-"""Jobs from which several reservations are too expensive for hundreds of runs."""
-EXPENSIVE = 1000
-"""Jobs from which a run with limits or a formula is expensive."""
+MAX_JOBS_OFTEN = 300
+"""Number of jobs from which several reservations are too expensive for hundreds of runs."""
+EXPENSIVE_RUN_JOBS = 1000
+"""Number of jobs from which a run with limits or a formula is expensive."""
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
-VERY_MANY = 3000
-"""Jobs from which they are too expensive for a single one."""
+MAX_JOBS_ONCE = 3000
+"""Number of jobs from which several reservations are too expensive for a single run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,17 @@ class QueueModel:
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
         plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
-        return RUNS if plain or len(self.jobs) < EXPENSIVE else FEWER_RUNS
+        return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
-        """The model for hundreds of runs: of many jobs with several reservations, one with the first of them only."""
-        return self._with_one_reservation(MANY)
+        """Return the model for hundreds of runs: with many jobs, only the first reservation is planned."""
+        return self._with_one_reservation(MAX_JOBS_OFTEN)
 
     def feasible(self) -> "QueueModel":
-        """The model for a single run, which is another one only of very many jobs."""
-        return self._with_one_reservation(VERY_MANY if self.pooling is None or not self.pooling.needed else MANY)
+        """Return the model for a single run, simplified only for very many jobs."""
+        return self._with_one_reservation(
+            MAX_JOBS_ONCE if self.pooling is None or not self.pooling.needed else MAX_JOBS_OFTEN
+        )
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
@@ -80,7 +82,7 @@ class QueueModel:
         return replace(self, policy=replace(policy, backfill="easy", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
-        """Run the scheduler forward, with these runtimes in seconds, until all waiting jobs have started."""
+        """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
         engine = Engine(jobs, self._machine(), self.policy)
         if self.ordering:
@@ -109,7 +111,7 @@ class Impossible:
 class ModelledQueue:
     """A snapshot's model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
 
-    ``remarks`` say what of the server the model does not hold.
+    ``remarks``: features of the server that are not modelled.
     """
 
     model: QueueModel
@@ -122,8 +124,8 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     """Return the model of a server.
 
     :param probes: jobs that wait behind all others of their queue, as if they had just been submitted.
-    :param running: what jobs are planned with once they start: their soft walltime, or ``walltime`` where the site's
-        hook raises it.
+    :param running: value with which running jobs are planned: their soft walltime, or ``walltime`` if the site's hook
+        raises it at start.
     """
     pooling = Pooling(snapshot)
     size = pooling.processors
@@ -171,7 +173,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
 
 def limit(submission: Submission) -> int:
     """The walltime as the scheduler takes it, in seconds."""
-    return submission.walltime or submission.max_walltime or UNLIMITED
+    return submission.walltime or submission.max_walltime or UNLIMITED_WALLTIME_S
 
 
 def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling) -> str:
@@ -247,15 +249,16 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
     return policy
 
 
-DEPTH: Final = 1000
-"""Waiting jobs, the first ones by arrival, that are planned."""
+MAX_PLANNED_JOBS: Final = 1000
+"""Maximum waiting jobs to plan, the first ones by arrival."""
 
 
 def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: Collection[str]) -> dict[str, int]:
     """Return the planned start of these jobs by id, in epoch seconds, at least the time of the snapshot.
 
     All jobs run for their walltime, in order of arrival with EASY backfilling.  Limits on running jobs, reservations
-    and vnodes count as in forecasts.  A job that is held, can never run, or is behind the first :data:`DEPTH` has none.
+    and vnodes count as in forecasts.  Jobs that are held, can never run, or are behind the first
+    :data:`MAX_PLANNED_JOBS` have none.
 
     :param arrived: when jobs took their place in that order, epoch seconds; others, when PBS let them wait.
     """
@@ -267,7 +270,7 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     waiting = sorted((job for job in snapshot.jobs if job.state == QUEUED and not job.held), key=arrival)
     occupying = [job for job in snapshot.jobs if job.occupies]
     scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
-    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:DEPTH]), scheduler=scheduler))
+    queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:MAX_PLANNED_JOBS]), scheduler=scheduler))
     walltimes, first = queue.model.jobs.walltime, queue.model.running
     model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
     ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}

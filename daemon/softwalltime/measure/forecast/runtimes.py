@@ -1,9 +1,8 @@
-"""The distribution of a job's runtime: from any predictor, its own past errors, and how long the job has run.
+"""Predict the distribution of a job's runtime from any predictor, its past errors, and the elapsed time.
 
-A predictor that offers a distribution is taken at its word.  One that offers a single number gets the distribution of
-its own past errors: the ratios of runtime to prediction, of the user's last jobs or of all.  A job without a prediction
-gets the shares of the walltime that the last jobs of all users used; without a walltime, the runtimes of past jobs
-without one.
+A predictor's own distribution is used unchanged.  A single number is multiplied by the predictor's past errors: ratios
+of runtime to prediction, of the user's last jobs or of all.  Without prediction, the distribution of the used shares of
+the walltime of all users' last jobs is used; without walltime, the runtimes of past jobs without one.
 """
 
 from collections import defaultdict, deque
@@ -21,18 +20,18 @@ from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
 MIN_PAST_JOBS = 10
-"""Past jobs from which a distribution is believed."""
+"""Minimum past jobs for a distribution to be used."""
 MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
-"""Past errors that are kept of each user and of all users."""
-ASKED = 100
-"""Answers after which a predictor that has given only distributions is taken to have no errors to keep."""
-SHARED = 0.5
-"""Part of the variance that the jobs of one user have in common in one sample of runtimes."""
+"""Maximum past errors kept of each user, and of all users."""
+MIN_ANSWERS = 100
+"""Answers, all with distributions, after which a predictor's errors are no longer recorded."""
+USER_CORRELATION = 0.5
+"""Correlation between the runtimes of one user's jobs in a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeDistribution:
-    """Runtimes in seconds that are equally likely, ascending, and what they rest on.
+    """Equally likely runtimes in seconds, ascending, and their source.
 
     ``known`` is false of a job without a walltime and without like jobs: the runtimes are what the scheduler assumes.
     """
@@ -45,7 +44,7 @@ class RuntimeDistribution:
     def median(self) -> float:
         """The runtime that the job exceeds with probability 1/2."""
         middle = len(self.values) // 2
-        # Ten times as fast as numpy.median, which cannot know that the values ascend.
+        # Ten times as fast as numpy.median: the values are sorted.
         return float(self.values[middle] if len(self.values) % 2 else self.values[middle - 1 : middle + 1].mean())
 
 
@@ -68,9 +67,13 @@ class RuntimeModel:
     def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
         """Record the prediction for a submitted job; the job's end compares it with the runtime.
 
-        A predictor that returned only distributions :data:`ASKED` times is not compared any more.
+        A predictor that returned only distributions :data:`MIN_ANSWERS` times is not compared any more.
         """
-        ask = self._compare if compare and self._predictor is not None and self._only_distributions < ASKED else None
+        ask = (
+            self._compare
+            if compare and self._predictor is not None and self._only_distributions < MIN_ANSWERS
+            else None
+        )
         self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
 
     def _compare(self, submission: Submission, now: int) -> None:
@@ -79,7 +82,7 @@ class RuntimeModel:
         if isinstance(answer, NoPrediction):
             pass
         elif not answer.is_distribution:
-            # Such as memorizer:fallback=median, which answers either way.
+            # The predictor gives numbers too, such as memorizer:fallback=median.
             self._only_distributions = -1
             if answer.seconds > 0:
                 self._predicted[submission.job_id, submission.submitted] = answer.seconds
@@ -94,7 +97,7 @@ class RuntimeModel:
         self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
-        """Note that a job ended, and learn from it if it teaches."""
+        """Record a job's end, and learn from it if ``teaches`` is true."""
         self._driver.observe(Ended(job.end, job))
         if teaches:
             self._driver.learn(job)
@@ -111,7 +114,7 @@ class RuntimeModel:
             self._without_walltime.append(job.runtime)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
-        """How long a job will run in all, given that it has run ``elapsed`` seconds; nothing exceeds ``limit``.
+        """Return the total runtime given ``elapsed`` seconds, at most ``limit``.
 
         :param limit: the walltime as the scheduler takes it.
         """
@@ -119,7 +122,7 @@ class RuntimeModel:
         for values, basis in self._candidates(submission, limit, now):
             known = True
             left = values[np.minimum(values, limit) > elapsed]
-            # What few past jobs reached says little about the rest of this one.
+            # Too few past jobs ran that long for an estimate of the rest.
             if len(left) >= (3 if elapsed else 1):
                 return RuntimeDistribution(np.minimum(left, limit), basis)
         if not _has_walltime(submission):
@@ -131,7 +134,7 @@ class RuntimeModel:
         return RuntimeDistribution(np.array([float(limit)]), "nothing is known of like jobs: the walltime")
 
     def _candidates(self, submission: Submission, limit: int, now: int) -> Iterable[tuple[Floats, str]]:
-        """Runtimes, the best source first, each ascending."""
+        """Yield runtimes from each source, the best first, each sorted."""
         if self._predictor is not None:
             answer = self._predictor.predict(submission, now)
             if not isinstance(answer, NoPrediction):
@@ -172,16 +175,15 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 
 
 def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
-    """Runtimes of all jobs, so many times: a row for each time, a column for each job.
+    """Draw ``count`` samples of the runtimes of all jobs: one row per sample, one column per job.
 
-    The jobs of one user are long or short together: each has the correlation :data:`SHARED` with the others in a
-    Gaussian copula.
+    Runtimes of one user's jobs have the correlation :data:`USER_CORRELATION` (Gaussian copula).
     """
     random = np.random.default_rng(seed)
     index = {user: number for number, user in enumerate(dict.fromkeys(users))}
     common = random.standard_normal((count, len(index)))
     own = random.standard_normal((count, len(users)))
-    mixed = np.sqrt(SHARED) * common[:, [index[user] for user in users]] + np.sqrt(1 - SHARED) * own
+    mixed = np.sqrt(USER_CORRELATION) * common[:, [index[user] for user in users]] + np.sqrt(1 - USER_CORRELATION) * own
     share = np.interp(mixed, _GRID, _NORMAL)
     drawn = np.empty((count, len(users)))
     for column, distribution in enumerate(distributions):

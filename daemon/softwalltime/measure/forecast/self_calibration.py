@@ -1,11 +1,10 @@
-"""Forecasts corrected by earlier ones of the same source that were judged.
+"""Calibrate forecasts by the errors of earlier ones of the same source.
 
-The daemon and ``replay-starts`` correct in this one way, so that what is measured is what is published.  Each forecast
-that is kept holds what was forecast before any correction.  When its job has started, it teaches
-:class:`.calibration.Calibration`, in the order of the starts, so that a restarted daemon that reads the last of them
-corrects as before.  Several forecasts of one job count as one.  That a job still waits at the end of a range is learnt
-at that moment, and so is which part of a forecast of a job that has waited was the best, once the job has outlasted all
-of them: jobs that wait for weeks would teach weeks later.
+The daemon and ``replay-starts`` share this code, so measured and published forecasts agree.  Each kept forecast has its
+uncalibrated values.  When its job has started, it updates :class:`.calibration.Calibration`, in the order of the
+starts, so that a restarted daemon that reads the last of them has the same state.  Several forecasts of one job count
+as one.  Long waits are learnt before their end: that a job still waits at a range end, and which part of its forecast
+was best once it has outlasted all parts.
 """
 
 from collections import defaultdict
@@ -16,33 +15,33 @@ from itertools import groupby
 from typing import NamedTuple
 
 from softwalltime.measure.forecast.calibration import Calibration, Corrections, WaitForecast, later
-from softwalltime.measure.forecast.past_errors import OF_JOB
+from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.start_times import LEVELS
 
-REMEMBERED = 3000
-"""Judged forecasts from which a new process learns, and at most at once: about a millisecond each."""
-FORGOTTEN = 7 * 86400
-"""Seconds after which the start of a job that waits no more is not expected to be stored: it was deleted."""
+MAX_JUDGED = 3000
+"""Maximum evaluated forecasts to learn from at once or at start-up: about a millisecond each."""
+START_TIMEOUT_S = 7 * 86400
+"""Seconds after which a job that left the queue without a stored start counts as deleted."""
 _OUTLASTED = len(LEVELS)
-"""In place of the number of a quantile: all parts of the forecast have passed."""
+"""Event after all quantiles: the job has outlasted all parts of its forecast."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawForecast:
-    """What was forecast before any correction, and how long after the forecast its waits begin, in seconds."""
+    """Uncalibrated values of a forecast, and the begin of its waits in seconds after the forecast."""
 
     delay: float
     wait: WaitForecast
 
     @property
     def values(self) -> tuple[float, ...]:
-        """All values, as the store has them."""
+        """Return all values in the order of the store."""
         wait = self.wait
         return self.delay, wait.waited, wait.median, wait.by_walltimes, wait.like_jobs, *wait.ranges
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "RawForecast":
-        """The forecast with these values.
+        """Create the forecast from these values.
 
         >>> RawForecast.of((0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)).wait.ranges
         (5.0, 6.0, 7.0, 8.0)
@@ -53,7 +52,7 @@ class RawForecast:
 
 @dataclass(frozen=True, slots=True)
 class JudgedForecast:
-    """A forecast of a job that has started since; times in epoch seconds."""
+    """A forecast whose job has started; times in epoch seconds."""
 
     job_id: str
     made: int
@@ -64,7 +63,7 @@ class JudgedForecast:
 class SelfCalibration:
     def __init__(self) -> None:
         self.jobs = 0
-        """Jobs whose forecasts were learnt."""
+        """Number of jobs whose forecasts were learnt."""
         self._calibration = Calibration()
         self._open: list[_RangeEnd] = []
         self._given: dict[str, _Given] = {}
@@ -72,14 +71,14 @@ class SelfCalibration:
         self._passed: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
 
     def learn(self, judged: Iterable[JudgedForecast]) -> None:
-        """Learn from forecasts that were judged since: from the last :data:`REMEMBERED` of them.
+        """Learn from forecasts that were judged since: from the last :data:`MAX_JUDGED` of them.
 
         A log that comes days later judges tens of thousands at once, of which only the last ones still count.
         """
         ordered = sorted(judged, key=lambda forecast: (forecast.started, forecast.job_id, forecast.made))
         self.withdraw({forecast.job_id for forecast in ordered})
         for (job_id, _), forecasts in groupby(
-            ordered[-REMEMBERED:], lambda forecast: (forecast.job_id, forecast.started)
+            ordered[-MAX_JUDGED:], lambda forecast: (forecast.job_id, forecast.started)
         ):
             self.jobs += 1
             self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
@@ -89,11 +88,15 @@ class SelfCalibration:
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
         """Learn from the forecasts of one job.
 
-        :param passed: which quantiles of which of them were learnt to have passed.
+        :param passed: quantiles, by forecast, that were already learnt to have passed.
         """
         last = len(judged) - 1
-        # At most OF_JOB of them, chosen evenly.
-        learnt = {place * last // (OF_JOB - 1) for place in range(OF_JOB)} if last >= OF_JOB else {*range(last + 1)}
+        # At most MAX_OF_JOB of them, evenly spaced.
+        learnt = (
+            {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)}
+            if last >= MAX_OF_JOB
+            else {*range(last + 1)}
+        )
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
@@ -111,7 +114,7 @@ class SelfCalibration:
                 self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started))
 
     def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
-        """Note a forecast that is given now and kept, corrected by what is known.
+        """Record a new kept forecast with its corrections.
 
         :param made: now, in epoch seconds.
         """
@@ -127,24 +130,24 @@ class SelfCalibration:
                 heappush(self._open, _RangeEnd(begin + max(wait.parts), job_id, made, _OUTLASTED, wait, share))
 
     def resume(self, job_id: str, made: int, raw: RawForecast, forecasts: int) -> None:
-        """Note a forecast that another process gave of a job that may wait still, so that its error counts as before.
+        """Record a forecast of an earlier process whose job may still wait, so that its error counts.
 
         The ends of its ranges are learnt when the job starts.
 
-        :param made: when it was given, in epoch seconds; those of a job in order of time.
+        :param made: time of the forecast, in epoch seconds; call in order of time for each job.
         """
         first = self._given[job_id].first if job_id in self._given else made
         self._given[job_id] = _Given(first, forecasts)
         self._calibration.watch(raw.wait, self._calibration.corrections_for(raw.wait), job_id, made + raw.delay)
 
     def withdraw(self, jobs: Iterable[str]) -> None:
-        """Forget what is watched of jobs that wait no more, or were held or delayed, so that it is not judged."""
+        """Drop the forecasts of jobs that no longer wait, or were held or delayed, without evaluation."""
         for job_id in jobs:
             self._given.pop(job_id, None)
             self._calibration.forget(job_id)
 
     def still_waiting(self, jobs: Set[str], now: int) -> None:
-        """Learn which ends of ranges have passed while their jobs wait.
+        """Learn which range ends have passed while their jobs wait.
 
         :param jobs: ids of the jobs that wait for the scheduler: that are neither held nor suspended.
         """
@@ -154,17 +157,17 @@ class SelfCalibration:
             given = self._given.get(end.job_id)
             if end.job_id in jobs and given is not None and end.made >= given.first:
                 if end.column == _OUTLASTED:
-                    # By how much one part is better than another is known now, whenever the job starts.
+                    # All parts have passed, so their ranking no longer depends on the start.
                     self._calibration.weigh(end.wait, max(end.wait.parts) + 1, end.weight)
                 else:
                     self._calibration.range_end(end.wait, end.column, end.weight, passed=True)
                 self._passed[end.job_id].add((end.made, end.column))
         self.withdraw(self._given.keys() - jobs)
-        # The record of a start may come after the look that sees the job run: what has passed is known until then.
+        # Keep the passed quantiles until the start record arrives, which may be after the job is seen running.
         for job_id in self._left.keys() & jobs:
             del self._left[job_id]
         for job_id in self._passed.keys() - jobs:
-            if now - self._left.setdefault(job_id, now) > FORGOTTEN:
+            if now - self._left.setdefault(job_id, now) > START_TIMEOUT_S:
                 del self._passed[job_id], self._left[job_id]
 
     def corrections_for(self, wait: WaitForecast) -> Corrections:
@@ -179,7 +182,7 @@ class _Given(NamedTuple):
 
 
 class _RangeEnd(NamedTuple):
-    """When a quantile of a forecast passes, or the last of its parts, in epoch seconds.
+    """Time at which a quantile of a forecast, or the last of its parts, passes, in epoch seconds.
 
     ``made``: when the forecast was.
     """
@@ -197,9 +200,9 @@ def _ends(given: Corrections, wait: WaitForecast) -> list[float]:
 
 
 def _share(number: int) -> float:
-    """What the nth forecast of a job (from 0) counts as: a job that waits for a month has 700.
+    """Return the weight of the nth forecast of a job (from 0).
 
-    Of later ones ever fewer count, each for more, so that few of them are watched.
+    Fewer and fewer later forecasts count, each with a larger weight, because a job that waits for a month has 700.
 
     >>> [_share(number) for number in (0, 1, 14, 15, 16, 17, 30, 31)]
     [1.0, 0.5, 0.06666666666666667, 0.125, 0.0, 0.1111111111111111, 0.0, 0.125]
@@ -210,5 +213,5 @@ def _share(number: int) -> float:
 
 
 def _step(number: int) -> float:
-    """By how much the nth forecast of a job (from 0) moves a level."""
+    """Return the step factor of the nth forecast of a job (from 0)."""
     return min(3 * _share(number), 1.0)

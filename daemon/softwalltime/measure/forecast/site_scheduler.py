@@ -1,4 +1,4 @@
-"""What a site runs, from a snapshot of its PBS server: the scheduler as a policy of the simulator, and the machine."""
+"""Derive the site's scheduler, as a policy of the simulator, and its machine from a snapshot of the PBS server."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ EXPRESS = 150
 _PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
 """PBS's default prefixes of the names of queues that are open at some times only."""
 _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
-"""Entries of ``resources`` in sched_config that are modelled, or of which nothing is lost by leaving them out."""
+"""Entries of ``resources`` in sched_config that are modelled or can be ignored safely."""
 
 
 def usable_formula(formula: str) -> str:
@@ -35,7 +35,7 @@ def _fault(formula: str) -> str:
 
 
 def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
-    """Say what of the server the model approximates or ignores, and by what.
+    """Return remarks on features of the server that the model approximates or ignores.
 
     :param every_queue: not only the queues of the jobs in the snapshot.
     """
@@ -74,12 +74,12 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
 
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
-"""Names in a formula whose values come from this product."""
+"""Resources in a formula that this package sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteScheduler:
-    """What a site runs.
+    """The scheduler and machine of a site.
 
     ``name``: a few words for tables and sentences.  ``policy``: the scheduler with PBS's cycle and walltimes.
     ``processors``: of all vnodes, also of those that are down at the moment.  ``walltimes``: of jobs without one, in
@@ -96,7 +96,7 @@ class SiteScheduler:
 def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     scheduler = snapshot.scheduler
     pooling = Pooling(snapshot)
-    # All queues count: jobs of the past were in any of them.
+    # All queues: past jobs may have been in any of them.
     remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True)]
     formula = usable_formula(scheduler.formula)
     if _PREDICTION.search(formula):

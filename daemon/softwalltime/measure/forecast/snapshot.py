@@ -1,4 +1,4 @@
-"""The state of a PBS server at one moment, as a value that can be saved and loaded again."""
+"""Snapshot: the state of a PBS server at one time, which can be saved and loaded."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -53,7 +53,7 @@ class LiveJob:
 
     @property
     def held(self) -> bool:
-        """Whether it waits for its release, by somebody or by the end of the jobs that it depends on."""
+        """Whether it is held by a user or manager, or by dependencies on other jobs."""
         return not self.occupies and (self.state == HELD or bool(self.holds))
 
     @property
@@ -109,7 +109,7 @@ class AdvanceReservation:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """The scheduler's settings that matter; ``None`` where they could not be read.
+    """The scheduler's relevant settings; ``None``: could not be read.
 
     ``limits`` are the server's, as (name, value).  ``resources`` is that line of sched_config.
     """

@@ -1,8 +1,8 @@
-"""The expected start of each waiting job, with ranges, from a model of the queue.
+"""Simulate the expected start of each waiting job, with ranges, from a model of the queue.
 
-The point: the scheduler is run forward once, each job with the median of its predicted runtimes (Li et al. 2004,
-section 3).  The ranges: it is run many times with runtimes drawn from the predicted distributions, and a range holds
-the middle 50% or 90% of the starts.  No further job comes, as in the paper.
+The expected start is from one simulation with the median of each job's predicted runtime (Li et al. 2004, section 3).
+The ranges hold the middle 50% or 90% of the starts in many simulations with runtimes drawn from the predicted
+distributions.  No further job is submitted, as in the paper.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ class StartForecast:
     sampled_ends: Integers
 
     def ranges(self) -> Floats:
-        """The quantiles :data:`LEVELS` of each job's start, a row for each level; the point where nothing was drawn."""
+        """Return the quantiles :data:`LEVELS` of each job's start, one row per level; without drawn runs, the point."""
         if not len(self.sampled):
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
         quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
@@ -71,7 +71,7 @@ def _ends(outcome: ScheduleOutcome) -> Integers:
 
 
 def _whole(model: QueueModel, seconds: Floats) -> list[int]:
-    """Whole seconds; a running job runs at least one second more."""
+    """Round to whole seconds; a running job runs at least one second more."""
     least = np.ones(len(seconds), np.int64)
     least[: model.running] = model.now - np.array(model.starts, np.int64) + 1
     whole: list[int] = np.maximum(np.ceil(seconds).astype(np.int64), least).tolist()
@@ -112,7 +112,7 @@ def waits_for(queue: ModelledQueue, starts: StartForecast, position: int) -> str
 
 
 def _behind(queue: ModelledQueue, forecast: StartForecast, position: int) -> str:
-    """How many jobs are ahead of it and start before it, and of which queue if it is one."""
+    """Return the number of jobs that are ahead of it and start before it, and their queue if there is only one."""
     first, now = queue.model.running, queue.model.now
     own = forecast.point[position - first]
     starts = forecast.point if queue.model.policy.order != "fcfs" else forecast.point[: position - first]

@@ -1,4 +1,4 @@
-"""When would a job start that is not yet submitted (Li et al. 2004, section 4.1), or with a shorter walltime?"""
+"""Forecast the start of a job before submission (Li et al. 2004, section 4.1), or with a shorter walltime."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
 def probe_of(text: str, user: str) -> Submission:
     """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes; no walltime: the queue's.
 
-    :param user: whose job it is where the text does not say.
+    :param user: default user.
     :raises UsageError: names what is wrong, and an example.
     """
     given: dict[str, Any] = {}
@@ -46,9 +46,9 @@ def probe_of(text: str, user: str) -> Submission:
 
 
 def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
-    """Return the job that a text describes as one that has just been submitted to this server.
+    """Return the job that a text describes, as if just submitted to this server.
 
-    A routing queue leads to the first of its destinations that takes the walltime.
+    A routing queue is resolved to its first destination that accepts the walltime.
 
     :raises UsageError: if the server has no such queue, or the queue does not take the walltime.
     """
@@ -74,7 +74,7 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
 
 
 def _takes(queue: QueueSettings, walltime: int | None) -> bool:
-    """Whether the queue's limits admit the walltime."""
+    """Return whether the queue's limits permit the walltime."""
     if walltime is None:
         return True
     return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)
@@ -85,12 +85,12 @@ RUNS = 20
 
 
 def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
-    found = {}
+    matches = {}
     for index, job in enumerate(queue.live):
         submission = job.submission
         elapsed = queue.model.elapsed(index)
-        found[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
-    return found
+        matches[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
+    return matches
 
 
 def sooner_by(
@@ -98,10 +98,10 @@ def sooner_by(
 ) -> int | None:
     """Return the seconds by which a job would start earlier with a shorter walltime, the median of paired runs.
 
-    ``None`` where it cannot be forecast.  Only this job changes, and its place in the queue only where the site's order
-    rests on walltimes.  The runtimes of all jobs are the same with both walltimes.
+    ``None`` if there is no forecast.  Both runs have the same runtimes and differ only in this job's walltime, and in
+    its place in the queue if the site orders jobs by walltime.
 
-    :param running: what jobs are planned with once they run (:func:`.queue_model.model_of`).
+    :param running: value with which running jobs are planned (:func:`.queue_model.model_of`).
     """
     if job_id not in known:
         return None

@@ -1,4 +1,4 @@
-"""Metrics of predictions; no other module computes them.
+"""Compute the metrics of predictions.
 
 For one scored job let t be its runtime, capped at its walltime, and p the soft walltime, or the walltime where there
 is none.  A job killed at its walltime is thus not underestimated by a prediction equal to it.
@@ -15,9 +15,9 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-BADLY = 1800
+BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
-WARM_UP = 0.01
+WARM_UP_SHARE = 0.01
 """Share of the scored jobs, the first ones submitted, that the second set of scores excludes."""
 
 
@@ -45,7 +45,7 @@ class Scores:
     mean_absolute_error: float | None
     """Mean of the absolute value of p - t, in seconds."""
     extensions_mean: float | None
-    """Extensions of a soft walltime per job: a job still running after k soft walltimes is taken to need k + 1."""
+    """Extensions of a soft walltime per job: a job still running after k soft walltimes is extended to k + 1."""
 
 
 def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ class Errors:
     @property
     def badly(self) -> Flags:
         """Mask of the jobs underestimated by more than 30 min (Tang's BE)."""
-        return self.t - self.p > BADLY
+        return self.t - self.p > BAD_UNDERESTIMATE_S
 
     @property
     def over(self) -> Flags:

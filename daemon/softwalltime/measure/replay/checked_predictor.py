@@ -1,4 +1,4 @@
-"""Predictors of unknown quality: each call is checked, and an error names the predictor and the job."""
+"""Check each call of a predictor; errors name the predictor and the job."""
 
 import math
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
@@ -12,7 +12,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.predict.predictors.base import History, Predictor
 
 _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
-"""Predictors that were driven once, by identity."""
+"""Predictors that were already used in a replay, by identity."""
 
 
 class CheckedPredictor(Predictor):
@@ -77,7 +77,7 @@ class CheckedPredictor(Predictor):
 
 
 def checked(predictor: Predictor, name: str) -> CheckedPredictor:
-    """Return a new predictor with checks, which may be driven once.
+    """Wrap a new predictor with checks; it may be used for one replay.
 
     :raises OptionError: if it has learnt already: it would know jobs before they end.
     """
@@ -91,10 +91,10 @@ def checked(predictor: Predictor, name: str) -> CheckedPredictor:
 
 
 def _has_learnt(predictor: Predictor) -> bool:
-    """Whether a list, dictionary or set of the predictor holds more than in a new predictor of its class."""
+    """Return whether a container of the predictor has more items than in a new predictor of its class."""
     try:
         new = type(predictor)(predictor.options)
-    # A class may need other arguments; then nothing is known of a new one.
+    # The class may need other arguments: then there is no new instance to compare with.
     except Exception:
         return False
     return any(_size(value) > _size(getattr(new, name, None)) for name, value in vars(predictor).items())

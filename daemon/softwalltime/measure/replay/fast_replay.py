@@ -15,7 +15,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.measure.replay.pass_events import Ask, pass_events
 from softwalltime.measure.replay.workload import Stride, Workload
 from softwalltime.predict.drive import PredictorDriver
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predict.predictors.base import Predictor
@@ -46,7 +46,7 @@ class ReplayResult:
 def drive(
     workload: Workload,
     waiting: Predictor,
-    minimum: int = MINIMUM,
+    minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
     *,
     running: Predictor | str = WALLTIME,
@@ -56,8 +56,8 @@ def drive(
     :param waiting: the predictor for waiting jobs, called at the submission.
     :param minimum: least soft walltime in seconds.
     :param progress: called with the number of jobs done since the last call.
-    :param running: the predictor for running jobs, asked at the start; may be the same one.  Or ``walltime``: the
-        walltime from the start on; or ``keep``: what the job has.
+    :param running: the predictor for running jobs, called at the start; may be the same one.  Or ``walltime``: the
+        walltime from the start on; or ``keep``: the waiting value.
     """
     (result,) = _drive_all(workload, [(waiting, running)], minimum, progress)
     return result
@@ -67,7 +67,7 @@ def drive_specs(
     workload: Workload,
     specs: Sequence[str],
     running: str = WALLTIME,
-    minimum: int = MINIMUM,
+    minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, ReplayResult]:
     """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs.
@@ -91,7 +91,7 @@ def drive_ordering(
     :param spec: the predictor for the value; may also be ``walltime``.
     """
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
-    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MINIMUM, spec))
+    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
     _drive_together([run], workload, progress)
     return run.ordering()
 
@@ -167,7 +167,7 @@ class _SubmissionDriver:
     def result(self) -> ReplayResult:
         begin = perf_counter()
         waits = clamp_all(self._workload, np.frombuffer(self._predicted, np.float64), self._minimum)
-        # Other predictors' results come next, and two arrays for each would add up.
+        # Free the predictions: only the clamped values are kept for each predictor.
         self._predicted = array("d")
         self.seconds += perf_counter() - begin
         count = len(waits)
@@ -177,7 +177,7 @@ class _SubmissionDriver:
 
 
 def _pair(workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
-    """Return the driver of a pair of predictors; where they are the same one, it is taught once."""
+    """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
     predictors = {"waiting": waiting}
     if isinstance(running, Predictor) and running is not waiting:
         predictors["running"] = running
@@ -205,7 +205,7 @@ class _EventDriver:
         pass_events(self._workload, stride, self._driver, self._decider())
 
     def _decider(self) -> Ask:
-        """Return what decides at an event; local names instead of attributes save a tenth of a replay."""
+        """Return the function that decides at an event; local names instead of attributes save a tenth of a replay."""
         terms, predictors = self._terms, self._driver.predictors
         waits, runs, ordering = self._waits, self._runs, self._ordering
         time = 0
@@ -248,7 +248,9 @@ def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[
     return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
 
 
-def clamp_all(workload: Workload, seconds: NDArray[np.float64], minimum: int = MINIMUM) -> NDArray[np.int64]:
+def clamp_all(
+    workload: Workload, seconds: NDArray[np.float64], minimum: int = MIN_SOFT_WALLTIME_S
+) -> NDArray[np.int64]:
     """Return the soft walltime of each job in whole seconds, -1 for none.
 
     The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job; a test compares them.

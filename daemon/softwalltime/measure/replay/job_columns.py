@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from softwalltime.core.jobs import CompletedJob, Submission, Values, jobs_of_columns, values_of
 
 CHUNK = 8192
-"""Jobs that are objects or rows at one time."""
+"""Maximum jobs that are objects or rows at one time."""
 BLOCK, BLOCKS = 256, 256
 """Access by index creates the objects of a block of so many jobs; the last so many blocks are kept."""
 
@@ -28,17 +28,17 @@ _TEXTS = frozenset(
 )  # fmt: skip
 _RUN = ("server", "job_id", "start")
 """The key of a run of a job."""
-_SMALLEST = {"i": -(2**31), "q": -(2**63)}
-"""The value for ``None`` in an array of this type."""
+_NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
+"""The value that represents ``None``, by array type."""
 
 
 class _IntegerColumn:
     """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
 
     def __init__(self) -> None:
-        # An array grows in place; many small pieces would fragment the memory.
+        # One array that grows in place does not fragment the memory.
         self._array = array("i")
-        self._missing = _SMALLEST["i"]
+        self._missing = _NONE_VALUES["i"]
         self._some_missing = False
 
     def extend(self, values: Sequence[int | None]) -> None:
@@ -63,8 +63,8 @@ class _IntegerColumn:
 
     def _widen(self) -> None:
         wide = np.array(self._array, np.int64)
-        wide[wide == self._missing] = _SMALLEST["q"]
-        self._array, self._missing = array("q", wide.tobytes()), _SMALLEST["q"]
+        wide[wide == self._missing] = _NONE_VALUES["q"]
+        self._array, self._missing = array("q", wide.tobytes()), _NONE_VALUES["q"]
 
     def finish(self) -> None:
         """Nothing is left to do."""
@@ -147,7 +147,7 @@ class JobColumns(Sequence[CompletedJob]):
     """Many completed jobs; a job becomes an object when it is accessed."""
 
     def __init__(self, columns: dict[str, _Column], which: Integers, own: dict[str, _Column] | None = None) -> None:
-        """Use finished columns and select the jobs with these indexes; :meth:`of` makes the columns.
+        """Use existing columns and select the jobs with these indexes; :meth:`of` creates columns.
 
         :param own: columns that replace shared ones, with one value for each of the selected jobs.
         """
@@ -236,7 +236,7 @@ class JobColumns(Sequence[CompletedJob]):
         Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers,
         which other traces have too: they are the same if all their values are.
         """
-        # Only hashes of all jobs are kept, 8 bytes each, not millions of keys.
+        # Hashes of 8 bytes instead of millions of keys.
         hashes = np.fromiter(map(hash, self.rows(*_RUN)), np.int64, len(self))
         ordered = np.sort(hashes)
         several = np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]])

@@ -12,7 +12,7 @@ from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
 Ask = Callable[[int, int, int, CompletedJob], object]
-"""Asks predictors at an event before the end: its time (epoch seconds), its kind, the index of the job, the job."""
+"""Function called to predict at an event: (time in epoch seconds, kind, index of the job, job)."""
 ENDED = int(Kind.ENDED)
 
 
@@ -21,7 +21,7 @@ def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask
     kinds, numbers, jobs = stride
     events = zip(workload.times(stride), kinds, numbers, jobs, workload.teaches[numbers].tolist(), strict=True)
     if not (driver.observes or driver.fits):
-        # Only the asking and the learning are left of a step, which would take a third of the time of cheap predictors.
+        # Inlined step: the full step would take a third of the time of cheap predictors.
         learn = driver.learn
         for now, kind, number, job, taught in events:
             if kind != ENDED:

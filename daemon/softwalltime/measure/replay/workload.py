@@ -17,7 +17,7 @@ NEVER_RAN = "never ran (no runtime)"
 NO_WALLTIME = "no walltime"
 OTHER_DAYS = "submitted on other days"
 STRIDE = 4_000
-"""Events at once, whose jobs fit into the processor's cache, and events between two reports of progress."""
+"""Events per batch, whose jobs fit into the processor's cache, and between two reports of progress."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -83,7 +83,7 @@ class Workload:
         self._in_period = in_period(self.submitted, scoring.since, scoring.until)
         ran = (self.runtime > 0) | scoring.never_ran
         self.scored: Flags = ran & (self.walltime > 0) & self._in_period
-        # Nearly every replay needs these events; the others are sorted on demand.
+        # Nearly every replay needs these events; others are sorted on demand.
         self._submissions_and_ends = self._events(starts=False, everything=False)
 
     def stream(

@@ -1,4 +1,4 @@
-"""Scheduling simulated: what a policy does to waits, on recorded jobs.
+"""Scheduling simulator: effect of a policy on the waits of recorded jobs.
 
 Start from :func:`.engine.simulate`::
 
@@ -6,7 +6,7 @@ Start from :func:`.engine.simulate`::
     outcome = simulate(jobs, 128, SchedulerPolicy(order="wfp", waiting="factor:0.5", guard=3600))
     measure(jobs, outcome, 128).wait_mean
 
-A job is its position in :class:`.simulated_jobs.Jobs` everywhere inside.  A discipline (``backfilling``) reads
-the queue, the running jobs and the values of :class:`.system_state.SystemState`, and starts jobs through its ``start``;
-nothing else moves them.  tests/simulation/oracle.py holds the rules of EASY in their plainest form.
+Jobs are identified by their position in :class:`.simulated_jobs.Jobs`.  A discipline (``backfilling``) reads the queue,
+the running jobs and the values of :class:`.system_state.SystemState`; jobs are started only through its ``start``.
+tests/simulation/oracle.py is a reference implementation of EASY.
 """

@@ -16,17 +16,17 @@ from softwalltime.measure.simulation.order import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import PooledEasyBackfilling, Pools
-from softwalltime.measure.simulation.queue import LONG
+from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 from softwalltime.measure.simulation.slack import SlackBackfilling
 from softwalltime.measure.simulation.system_state import SystemState
 
-DEPTH = 300
-"""Number of waiting jobs that have a reservation, where the policy does not give it."""
+DEFAULT_DEPTH = 300
+"""Default number of waiting jobs with a reservation."""
 
 
 class ConservativeBackfilling:
-    """A job gets the first gap that it fits when it is submitted, and starts when its reservation begins.
+    """Conservative backfilling: each job gets a reservation in the first gap that it fits at its submission.
 
     (A. W. Mu'alem & D. G. Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling
     the IBM SP2 with backfilling", IEEE TPDS 2001.)
@@ -43,7 +43,7 @@ class ConservativeBackfilling:
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
-        self._depth = policy.depth or DEPTH
+        self._depth = policy.depth or DEFAULT_DEPTH
         # The version of the running jobs at the end of the last pass.
         self._version = -1
         # The reservations: start and end of each waiting job that has one.
@@ -99,7 +99,7 @@ class ConservativeBackfilling:
         return fitting
 
     def _backfill(self, profile: Profile, now: int) -> None:
-        """Start those of the jobs without a reservation, in order, that fit beside all reservations."""
+        """Start jobs without a reservation, in order, that fit beside all reservations."""
         system, values = self._system, self._system.values
         if len(system.queue.jobs) == len(self._reserved):
             return
@@ -115,7 +115,7 @@ class ConservativeBackfilling:
 
     def _start(self, job: int, end: int, now: int) -> None:
         system = self._system
-        # The next pass replaces this entry by that of the running job.
+        # The next pass replaces this entry by the running job's.
         self._entries.add(end << system.running.bits | job)
         first = system.queue.jobs[0]
         system.start(job, now)
@@ -144,7 +144,7 @@ class ConservativeBackfilling:
         return self._profile
 
     def _compress(self, profile: Profile, now: int) -> Profile:
-        """Move each reservation to the first gap, in order; recompute all if they no longer fit together."""
+        """Move each reservation to the first gap, in order; recompute all if they conflict."""
         reserved = self._reserved
         if min(profile.free) < 0 or any(start < now for start, _ in reserved.values()):
             profile = self._unreserved(now)
@@ -297,7 +297,7 @@ class EasyBackfilling:
         queue = system.queue
         if not self._shortest and system.ranked is not None and (self._order is None or last == len(queue.jobs)):
             queue = system.ranked
-            if last < LONG:
+            if last < MIN_ARRAY_JOBS:
                 trials: Iterable[list[int]] = [queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]]
             else:
                 # The queue's array changes when a job starts.
@@ -326,7 +326,7 @@ class EasyBackfilling:
         self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
     def _urgency(self, jobs: Integers, now: int, guarded: bool) -> Floats:
-        """By what candidates are tried, the greatest first: their value (SJBF), or their priority."""
+        """Return the sort key of candidates, the greatest first: their value (SJBF) or their priority."""
         if self._shortest:
             values = self._system.values
             shortest: Floats = -(values.limit_array if guarded else values.waiting_array)[jobs].astype(np.float64)

@@ -8,9 +8,9 @@ import numpy as np
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
 CHUNK = 64
-"""Jobs that are sorted first where seldom all are needed."""
+"""Number of jobs to sort first, if rarely all are needed."""
 BLOCK = 512
-"""Candidates that are looked at first, where their order is known."""
+"""Number of candidates to test first, if their order is known."""
 
 
 class Order(ABC):
@@ -81,12 +81,12 @@ class PlacesFirst(Order):
 def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
     """The jobs in sorted pieces, the highest priority first; jobs of equal priority keep their order.
 
-    A piece is sorted when it is asked for: a scheduling pass needs few of many candidates.
+    Pieces are sorted lazily: a scheduling pass needs few of many candidates.
     """
     size = CHUNK
     while len(jobs) > 2 * size:
         bound = np.partition(priorities, len(jobs) - size)[len(jobs) - size]
-        # With all jobs of the lowest priority of the piece, so that equal ones keep their order.
+        # Include all jobs with the piece's lowest priority, so that equal ones keep their order.
         chosen = priorities >= bound
         yield jobs[chosen][np.argsort(-priorities[chosen], kind="stable")]
         jobs, priorities = jobs[~chosen], priorities[~chosen]

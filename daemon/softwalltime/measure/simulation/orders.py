@@ -24,7 +24,7 @@ NAMES = (
 without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  Records hold no
 priorities: those of queues come from the policy, those of jobs are 0, and so is what a job's record does not hold.
 """
-_LONGEST = 2000
+_MAX_FORMULA_CHARS = 2000
 Column = Floats | float
 Environment = dict[str, Column]
 Compiled = Callable[[Environment], Column]
@@ -97,8 +97,8 @@ def compiled(text: str) -> Compiled:
     :raises OptionError: if it is not an expression, or holds anything but what is allowed; says what.
     """
     try:
-        if len(text) > _LONGEST:
-            raise OptionError(f"the formula is longer than {_LONGEST:,} characters")
+        if len(text) > _MAX_FORMULA_CHARS:
+            raise OptionError(f"the formula is longer than {_MAX_FORMULA_CHARS:,} characters")
         return _compiled(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise OptionError(f"formula {text!r}: not an expression: {error}") from error

@@ -8,7 +8,7 @@ import numpy as np
 from softwalltime.measure.simulation.machine import FOREVER, Profile
 from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
-from softwalltime.measure.simulation.queue import LONG, RankedQueue
+from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS, RankedQueue
 from softwalltime.measure.simulation.simulated_jobs import Integers
 from softwalltime.measure.simulation.system_state import SystemState
 
@@ -58,7 +58,7 @@ class PbsCycle:
             return
         cycle = _Cycle(system, self._classes, self._guard, now)
         # Arrays are slower than a loop over a short queue.
-        every_job = len(system.queue.jobs) < LONG
+        every_job = len(system.queue.jobs) < MIN_ARRAY_JOBS
         self._plan_top_jobs(cycle, every_job)
         if cycle.top_jobs == self._depth and not every_job:
             self._backfill(cycle)
@@ -95,7 +95,7 @@ class PbsCycle:
             pieces = best_first(jobs, system.order.priorities(jobs, cycle.now))
         else:
             ranked = (system.queue if system.ranked is None else system.ranked).jobs
-            if len(ranked) < LONG:
+            if len(ranked) < MIN_ARRAY_JOBS:
                 return [ranked.copy()]
             pieces = blocks(cycle.unmarked(), CHUNK)
         return (piece.tolist() for piece in pieces)

@@ -1,6 +1,6 @@
-"""The values of each job: what the scheduler takes for its runtime while it waits, while it runs, and for its order.
+"""The runtime estimates of each job that the scheduler uses while it waits, while it runs, and for the queue order.
 
-This module is the only one of the simulator that asks predictors and teaches them.
+Only this module of the simulator uses predictors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +69,7 @@ class Values:
         self._at_start = not self._same and policy.running in made
         self.limit = jobs.walltime
         self.limit_array = np.array(jobs.walltime, np.int64)
-        # Live re-estimation changes the two apart from each other.
+        # Live re-estimation changes waiting and running values separately.
         shared = self._same and policy.live is None
         self.change_at_submission = policy.waiting in made or policy.ordering in made or events
         """Whether :meth:`submitted` must be called, and :meth:`estimate` changes values."""
@@ -101,7 +101,7 @@ class Values:
         answers: dict[str, Prediction | NoPrediction] = {}
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
-            # Called for the waiting and the ordering value; where one predictor gives both, it is asked once.
+            # If one predictor gives the waiting and the ordering value, call it once.
             source = self._sources.get(spec, spec)
             answer = answers.get(source)
             if answer is None:
@@ -127,9 +127,9 @@ class Values:
             self.running[job] = value or self.limit[job]
 
     def conditional(self, job: int, now: int, elapsed: int) -> int | None:
-        """The value of a job that has run ``elapsed`` seconds, decided anew as live values are in production.
+        """Return the new value of a job that has run ``elapsed`` seconds, as for live values in production.
 
-        ``None`` where nothing would be set: no predictor is asked for running jobs, or the policy gives the job none.
+        ``None`` if none would be set: there is no predictor for running jobs, or the policy gives the job none.
         """
         if is_known(self._policy.running):
             return None
@@ -143,7 +143,7 @@ class Values:
         ).soft_walltime
 
     def ended(self, job: int, start: int, end: int) -> None:
-        """Teach the predictors the job, as it went in this simulation."""
+        """Let the predictors learn the job with its simulated times."""
         completed = self._jobs.completed[job]
         if completed.start != start or completed.end != end or completed.runtime != end - start:
             completed = replace(completed, start=start, end=end, runtime=end - start, qtime=None, etime=None)
@@ -172,12 +172,12 @@ class Values:
 
 
 def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
-    """Of each predictor that need not learn, the one whose answers it restates (:meth:`.Predictor.restates`)."""
+    """Map each predictor that need not learn to the one whose answers it restates (:meth:`.Predictor.restates`)."""
 
     def source(spec: str, others: Iterable[str]) -> str | None:
         return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
 
-    # Those that can restate none come first, and none restates one that restates another one.
+    # No chains: a predictor that restates another one is not restated itself.
     restated: dict[str, str] = {}
     leading: list[str] = []
     for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):

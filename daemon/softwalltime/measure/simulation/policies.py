@@ -1,4 +1,4 @@
-"""Scheduling policies: the settings that may differ between two simulations of the same jobs."""
+"""Scheduling policies: the settings of a simulation."""
 
 import tomllib
 from collections.abc import Callable, Collection
@@ -11,26 +11,26 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.validation import hint, plain
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make
 
 Distortion = Callable[[int, float, float], float]
-"""Takes a job's position, its runtime and its walltime in seconds; returns the value."""
+"""Function (position, runtime, walltime), in seconds, that returns the value."""
 _PREFIX = "runtime:"
 _FACTOR = "factor="
 
 
 def is_distorted(spec: str) -> bool:
-    """Whether a specification names a value that is made from the runtime."""
+    """Return whether a specification names a distorted runtime."""
     return spec.startswith(_PREFIX)
 
 
 def distortion(spec: str) -> Distortion:
     """The value of ``runtime:factor=2``, ``runtime:random`` or ``runtime:inverse``.
 
-    These values are wrong on purpose: they show what a policy loses where predictions fail (M. Purohit, Z. Svitkina &
-    R. Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018: its robustness).
+    These deliberately wrong values measure a policy's robustness against bad predictions (M. Purohit, Z. Svitkina &
+    R. Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018).
     ``random`` is 1 s to the walltime, uniform in the logarithm.  ``inverse`` is walltime / runtime: of two jobs with
     the same walltime the shorter one has the greater value.
 
@@ -61,11 +61,11 @@ RUNTIME = "runtime"
 SOFT_WALLTIME = "soft_walltime"
 """The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
 FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
-"""The specifications of values that no predictor is asked for, but for distorted runtimes (:func:`distortion`)."""
+"""Specifications that need no predictor, besides distorted runtimes (:func:`distortion`)."""
 
 
 def is_known(spec: str) -> bool:
-    """Whether a value is known beforehand, without a predictor."""
+    """Return whether a value needs no predictor."""
     return spec in FIXED or is_distorted(spec)
 
 
@@ -116,7 +116,7 @@ class SchedulerPolicy:
     """Whether jobs end at their walltime at the latest."""
     kill_at_estimate: bool = False
     """Whether jobs end at their running value, as set at their start, at the latest."""
-    minimum: Annotated[int, Field(ge=1)] = MINIMUM
+    minimum: Annotated[int, Field(ge=1)] = MIN_SOFT_WALLTIME_S
     """Least value in seconds."""
     exclusive: Exclusive = "walltime"
     """Value of waiting jobs with exclusive placement: walltime, or waiting as others."""

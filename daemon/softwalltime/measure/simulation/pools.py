@@ -1,4 +1,4 @@
-"""A machine of several pools: processors, and whatever else limits how many jobs run at one time.
+"""A machine of several pools: processors and other limits on running jobs.
 
 Each pool has a capacity, and each job takes some of one or more pools.  The first pool is the processors.  Others are
 the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``: so many jobs, processors or GPUs of one user,
@@ -18,7 +18,7 @@ from softwalltime.measure.simulation.simulated_jobs import Integers
 from softwalltime.measure.simulation.system_state import SystemState
 
 Shares = tuple[tuple[int, int], ...]
-"""What a job takes: pool and amount, first of the processors, then of others by ascending pool."""
+"""A job's shares: pool and amount, first the processors, then other pools in ascending order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class PooledEasyBackfilling:
         return -1, ranked[:0]
 
     def _reservation(self, head: int, now: int) -> "tuple[int, _Extra]":
-        """The head's shadow, and what is left over then of each of its pools."""
+        """Return the head's shadow, and the free amounts of its pools at that time."""
         running, machine = self._system.running, self._machine
         running.correct(now)
         key = (head, running.version, len(machine.pending))
@@ -346,7 +346,7 @@ class PooledEasyBackfilling:
         return jobs
 
     def _harmless(self, jobs: Integers, time_left: int, extra: "_Extra", guarded: bool) -> Integers:
-        """Those of the jobs that would not delay the head if each were the first candidate."""
+        """Return the jobs that would not delay the head if each were the first candidate."""
         values = self._system.values
         late = (values.limit_array if guarded else values.waiting_array)[jobs] > time_left
         if late.any():
@@ -362,7 +362,7 @@ class PooledEasyBackfilling:
 
 
 class _Extra:
-    """What is left over of the head's pools at its shadow.
+    """Free amounts of the head's pools at its shadow.
 
     That of the processors is known; that of another pool is counted when a candidate takes of it.
     """

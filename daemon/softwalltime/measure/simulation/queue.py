@@ -1,4 +1,4 @@
-"""The waiting jobs by submission or by a priority that stays, and the running jobs by planned end."""
+"""Waiting jobs by submission or by a fixed priority, and running jobs by planned end."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,9 @@ import numpy as np
 from softwalltime.measure.simulation.corrections import Correction
 from softwalltime.measure.simulation.simulated_jobs import Integers
 
-LONG = 48
-"""Jobs from which an array is kept beside the list: filters over an array are then faster than a loop."""
-_SHORT = 24
+MIN_ARRAY_JOBS = 48
+"""Queue length from which an array is kept beside the list, because filtering it is faster than a loop."""
+_MAX_LIST_JOBS = 24
 
 
 class WaitingQueue:
@@ -20,7 +20,7 @@ class WaitingQueue:
 
     def __init__(self) -> None:
         self.jobs: list[int] = []
-        self._buffer = np.zeros(4 * LONG, np.int64)
+        self._buffer = np.zeros(4 * MIN_ARRAY_JOBS, np.int64)
         self._kept = False
 
     def append(self, job: int) -> None:
@@ -44,7 +44,7 @@ class WaitingQueue:
         del jobs[position]
         if self._kept:
             count = len(jobs)
-            if count < _SHORT:
+            if count < _MAX_LIST_JOBS:
                 self._kept = False
             else:
                 self._buffer[position:count] = self._buffer[position + 1 : count + 1]
@@ -54,7 +54,7 @@ class WaitingQueue:
         count = len(self.jobs)
         if self._kept:
             return self._buffer[:count]
-        if count < LONG:
+        if count < MIN_ARRAY_JOBS:
             return np.array(self.jobs, np.int64)
         while count > len(self._buffer):
             self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
@@ -64,7 +64,7 @@ class WaitingQueue:
 
 
 class RankedQueue(WaitingQueue):
-    """The waiting jobs by a priority that stays while they wait, the highest first, ties by submission."""
+    """The waiting jobs by a priority that is fixed while they wait, the highest first, ties by submission."""
 
     __slots__ = ("_keys", "_priorities")
 

@@ -1,4 +1,4 @@
-"""Simulate policies on one workload or several shaken ones: in this process, on this machine or a cluster."""
+"""Simulate policies on one workload or several shaken ones, locally or on a cluster."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -128,7 +128,7 @@ def results(
         own = policy == first
         outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
         outcomes(policy, outcome)
-        # The baseline's own figures have nothing to be compared with.
+        # The baseline is not compared with itself.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
         yield SimulationResult(policy, seed, figures, measure_classes(workload, outcome, processors, members, other))
@@ -145,7 +145,7 @@ def run(
         return simulate(workload, machine, policy, progress)
     except SoftwalltimeError:
         raise
-    # Another package's predictor may fail in any way at all.
+    # Another package's predictor may raise any exception.
     except Exception as error:
         raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
 
@@ -221,11 +221,11 @@ class ResultCache:
 
 
 MAX_JOBS_IN_PROCESS = 150_000
-"""Jobs up to which simulations are done in this process: starting others takes longer."""
+"""Jobs up to which no further processes are started, because starting them takes longer."""
 Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
 """By policy and seed."""
 Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
-"""Is given each policy's schedule."""
+"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,8 @@ class SimulationPlan:
     jobs: Jobs
     teaching: tuple[State, ...]
 
-    def metrics(self, found: Results) -> dict[str, list[Metrics]]:
-        return {name: [found[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
+    def metrics(self, results: Results) -> dict[str, list[Metrics]]:
+        return {name: [results[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,15 +278,15 @@ def run_simulations(
             path = Path(stack.enter_context(_folder(options))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
         kept = stack.enter_context(ResultCache(options.keep, experiment)) if options.keep is not None else None
-        found: Results = {}
+        known: Results = {}
         if kept is not None and outcomes is None:
             cached = ((key, kept.find(*key)) for key in wanted)
-            found = {key: result for key, result in cached if result is not None}
-        todo = [key for key in wanted if key not in found]
+            known = {key: result for key, result in cached if result is not None}
+        todo = [key for key in wanted if key not in known]
         progress = stack.enter_context(show("simulating", len(todo) * len(plan.jobs)))
 
         def add(result: SimulationResult) -> None:
-            found[result.policy, result.seed] = result
+            known[result.policy, result.seed] = result
             if kept is not None:
                 kept.add(result)
 
@@ -296,18 +296,18 @@ def run_simulations(
                 policies = [policy for policy, its_seed in todo if its_seed == seed]
                 for result in results(workload, experiment, policies, seed, progress, outcomes or (lambda *_: None)):
                     add(result)
-            return found
+            return known
         work = tasks(experiment, path, plan.teaching, todo, workers.processes)
         with closing(workers.do(evaluate, work)) as done:
             for some in done:
                 for result in some:
                     add(result)
                 progress(len(some) * len(plan.jobs))
-    return found
+    return known
 
 
 def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the jobs; a cluster's workers read them beside the results, which is where all can read."""
+    """Return a folder for the jobs; for a cluster it is beside the results, where all workers can read."""
     parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
     try:
         return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)

@@ -13,14 +13,14 @@ from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 
 HOUR = 3600
-WIDE = 0.5
+WIDE_SHARE = 0.5
 """Least share of the machine that makes a job wide."""
 TENTH = 90
 """Percentile of sizes and of runtimes from which a job belongs to the widest or to the longest tenth."""
 NAMELESS = "-"
 """Class of the jobs without a user or a queue."""
 OTHERS = "(others)"
-"""Class of the jobs of all users, or in all queues, but the largest ones."""
+"""Class of the jobs of all smaller users or queues."""
 _RUNTIMES = (
     (60, "up to 1 min"), (600, "up to 10 min"), (HOUR, "up to 1 h"), (4 * HOUR, "up to 4 h"), (24 * HOUR, "up to 24 h"),
 )  # fmt: skip
@@ -56,9 +56,9 @@ class Metrics:
     promises: int = 0
     """Number of jobs that were promised a start."""
     broken: float | None = None
-    """Share of the promised starts that came later."""
+    """Share of the promised starts that were late."""
     broken_seconds_mean: float | None = None
-    """By how many seconds, over the broken ones."""
+    """Mean delay of the broken promises in seconds."""
     extensions_mean: float | None = None
     """Corrections of a planned end, per job."""
     worse_1h: float | None = None
@@ -76,7 +76,7 @@ class Metrics:
     past_bound: float | None = None
     """Share of jobs that start later than their bound: the start by first come, first served, plus the slack."""
     past_bound_max: float | None = None
-    """By how many seconds at most; 0 if none does."""
+    """Longest delay beyond the bound in seconds; 0 if none."""
     jobs_per_second: float | None = None
     """Jobs per second of wall-clock time in the engine."""
 
@@ -168,7 +168,7 @@ def _measured(of: _Columns, processors: int) -> Metrics:
     promised = of.promise >= 0
     late = (of.start - of.promise)[promised]
     late = late[late > 0]
-    wide = wait[of.size >= WIDE * processors]
+    wide = wait[of.size >= WIDE_SHARE * processors]
     median, p95, p99 = np.percentile(wait, (50, 95, 99)).tolist()
     return Metrics(
         float(wait.mean()),

@@ -17,18 +17,18 @@ WEEK = 7 * 86400
 _WEEKS = 2
 _MINUTES = 5
 MIN_USERS = 10
-"""Users without whom moving each user's jobs as one hardly changes a workload: of one user alone, nothing."""
+"""Minimum number of users for shaking by weeks, which shifts all jobs of a user together."""
 
 
 FEW_USERS = (
     f"The simulated jobs have fewer than {MIN_USERS} users. The shaken workloads therefore hardly differ, and the "
     "95% intervals do not show how much other weeks would differ."
 )
-"""A caution beside intervals over such workloads, from which no verdict follows."""
+"""Caution for intervals over workloads of few users, which are too narrow for a verdict."""
 
 
 def few_users(jobs: Jobs) -> bool:
-    """Whether moving each user's jobs as one hardly changes the workload."""
+    """Return whether there are too few users for shaking by weeks."""
     return len(set(jobs.completed.values("user"))) < MIN_USERS
 
 

@@ -15,7 +15,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
 NO_PROCESSORS = "no processors"
-UNLIMITED = 5 * 365 * 86400
+UNLIMITED_WALLTIME_S = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds: five years."""
 _UNKNOWN = -(2**62)
 """In place of a time that is not recorded."""
@@ -32,8 +32,8 @@ class Jobs:
 
     ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
     submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
-    and ``runtime`` are in seconds; the walltime is :data:`UNLIMITED` for a job without one, which holds its processors
-    and is not scored.  ``processors`` is what the job requested, or was allocated where the request is unknown.
+    and ``runtime`` are in seconds; the walltime is :data:`UNLIMITED_WALLTIME_S` for a job without one, which holds its
+    processors and is not scored.  ``processors``: requested, or allocated if the request is unknown.
     ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
     learn from the job's end.  ``priorities`` are those of each job's queue and of the job itself, where they are known.
     """
@@ -154,7 +154,7 @@ def jobs_of(
         records,
         tuple(eligible[order].tolist()),
         tuple(records.numbers("ncpus").tolist()),
-        tuple(np.where(walltime > 0, walltime, UNLIMITED).tolist()),
+        tuple(np.where(walltime > 0, walltime, UNLIMITED_WALLTIME_S).tolist()),
         tuple(records.numbers("runtime").tolist()),
         tuple(state in teaching for state in states),
         left_out,

@@ -13,10 +13,10 @@ from softwalltime.measure.simulation.machine import FOREVER, Processors, Profile
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.system_state import SystemState
 
-SLACK = 14_400
-"""Least slack of the backfilling slack in seconds, where the policy does not give it."""
-DEPTH = 1000
-"""Waiting jobs, the first ones by submission, that have a bound."""
+DEFAULT_SLACK_S = 14_400
+"""Default minimum slack of slack-based backfilling in seconds."""
+DEFAULT_DEPTH = 1000
+"""Default number of waiting jobs with a bound, the first ones by submission."""
 
 
 class WalltimePlan(NamedTuple):
@@ -44,9 +44,9 @@ class Bounds:
             raise UsageError("bounds are planned on processors only: omit the slack on a machine of vnodes")
         self._system = system
         self._machine = system.machine
-        self._slack = SLACK if policy.slack is None else policy.slack
+        self._slack = DEFAULT_SLACK_S if policy.slack is None else policy.slack
         self._share = policy.slack_share
-        self._depth = (policy.depth if policy.backfill == "slack" else None) or DEPTH
+        self._depth = (policy.depth if policy.backfill == "slack" else None) or DEFAULT_DEPTH
         self._version = -1
         self._ends: list[tuple[int, int]] = []
 
@@ -105,8 +105,8 @@ class Bounds:
         return self._ends
 
 
-MAX_REFUSALS = 32
-"""Starts in one pass for which no new plan is found; later ones must fit beside the plan that there is."""
+MAX_FAILED_PLANS = 32
+"""Maximum failed attempts to find a new plan in one pass; later starts must fit beside the existing plan."""
 
 
 class SlackBackfilling:
@@ -137,7 +137,7 @@ class SlackBackfilling:
         self._refused: set[int] = set()
 
     def discard_plans(self) -> None:
-        """Keep the plan: it has no values that change."""
+        """Do nothing: the plan does not depend on values."""
 
     def schedule(self, now: int, arrived: int) -> None:
         """Plan what was submitted, start jobs in order, and then those that cannot be planned later."""
@@ -185,7 +185,7 @@ class SlackBackfilling:
             self._system.promise_start(job, latest[job], now)
 
     def _add(self, job: int, now: int) -> None:
-        """Plan a job beside the others, or all anew; as a last resort later than its bound."""
+        """Plan a job beside the others, or replan all; as a last resort, plan it later than its bound."""
         profile, starts = self._plan
         seconds = self._system.values.limit[job]
         start = profile.earliest(job, seconds)
@@ -222,7 +222,7 @@ class SlackBackfilling:
             delays = waiting[job] > time_left
             if job in self._refused or (delays and need > extra):
                 continue
-            if not self._start_if_kept(job, now, replan=refusals < MAX_REFUSALS):
+            if not self._start_if_kept(job, now, replan=refusals < MAX_FAILED_PLANS):
                 refusals += 1
                 continue
             if resort:
@@ -234,7 +234,7 @@ class SlackBackfilling:
         return False
 
     def _start_if_kept(self, job: int, now: int, *, replan: bool) -> bool:
-        """Start a job that fits now if the others can still be planned to keep their bounds."""
+        """Start a job that fits now if a plan exists that keeps the other jobs' bounds."""
         profile, starts = self._plan
         seconds = self._system.values.limit[job]
         planned = starts.get(job)
@@ -257,7 +257,7 @@ class SlackBackfilling:
         return False
 
     def _start_due(self, now: int) -> None:
-        """Plan what would start before the next pass is certain for later, or start it."""
+        """Postpone or start jobs that are planned to start before the next certain pass."""
         limit, latest = self._system.values.limit, self._latest
         while self._plan.starts:
             profile, starts = self._plan

@@ -1,4 +1,4 @@
-"""The simulated system at one instant: what waits, what runs, and what has become of each job so far."""
+"""State of the simulated system: waiting jobs, running jobs, and results so far."""
 
 from collections.abc import Mapping
 from heapq import heappush
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class SystemState:
-    """What a discipline reads, and changes by starting jobs; :class:`.engine.Engine` moves it through time.
+    """State that a discipline reads and changes by starting jobs; :class:`.engine.Engine` advances the time.
 
     ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
     an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
@@ -74,7 +74,7 @@ class SystemState:
         """Let a job run that started before ``now``, at ``start``; it is planned to end at its start + value."""
         self.machine.allocate(job)
         self.started[job] = start
-        # It runs still, whatever its runtime was predicted to be.
+        # It is still running, so its runtime is at least the elapsed time.
         self.duration[job] = max(self.duration[job], now - start + 1)
         self.values.running[job] = value
         heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)

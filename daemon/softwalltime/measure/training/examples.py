@@ -1,4 +1,4 @@
-"""Examples from recorded jobs: what the learned attention knew at a job's submission, and how long the job ran."""
+"""Training examples from recorded jobs: inputs of the learned attention at submission, and the actual runtime."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from softwalltime.predict.predictors.learned.network import untrained
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
 _OF_JOBS = ("job", "priors", "found", "log", "ended")
-FIRST = 20
-"""First jobs of a log that are no examples."""
+SKIPPED_FIRST_JOBS = 20
+"""Number of first jobs of a log that are not used as examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]
 
     :param known_by: only jobs that ended at or before this time (epoch seconds).
     """
-    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= FIRST)
+    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS)
     return suitable if known_by is None else suitable & (workload.ended <= known_by)
 
 

@@ -29,20 +29,20 @@ HIDDEN_1, HIDDEN_2, HIDDEN_PRIOR = 32, 16, 32
 """Units of the hidden layers."""
 SAME_GROUP, TIME_OF_DAY = PAIR_FEATURES.index("same group"), PAIR_FEATURES.index("time of day")
 """Features of a pair that are blanked at random, for sites that do not have them."""
-BLANKED = 0.15
-"""Share of the jobs for which each of them is blanked."""
+BLANKED_SHARE = 0.15
+"""Share of the jobs for which each of these features is blanked."""
 TEMPERATURE = 0.02
-"""Of the soft choice among the predictions, in units of utility."""
+"""Temperature of the softmax over predictions, in units of utility."""
 LENGTH_PRICE = 0.25
-"""Loss of accuracy of a prediction as long as the walltime, in the loss only: the shipped weights were trained so."""
+"""Penalty in the loss for a prediction equal to the walltime; the shipped weights were trained with it."""
 LOG_PRICES = (math.log(0.15), math.log(5.0))
 """Range of the random price."""
 BATCH = 512
 RATE = 2e-3
-POWER = 0.75
-"""Power of a log's number of jobs by which the log counts."""
+LOG_WEIGHT_POWER = 0.75
+"""A log's weight is its number of jobs to this power."""
 MIN_STEPS = 6
-"""Steps for which the learning rate is scheduled, at least; shorter training ends before it has fallen."""
+"""Minimum steps of the learning rate schedule; a shorter training stops earlier in the schedule."""
 
 
 class ExampleBatch(NamedTuple):
@@ -171,7 +171,7 @@ def train(
     steps = max(epochs * batches, MIN_STEPS)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.2)
     counts = np.bincount(examples.source).astype(np.float64)
-    shares = counts**POWER / (counts**POWER).sum() * counts.sum() / counts
+    shares = counts**LOG_WEIGHT_POWER / (counts**LOG_WEIGHT_POWER).sum() * counts.sum() / counts
     importance = torch.from_numpy(shares.astype(np.float32))
     means: dict[str, float] = {}
     for _ in range(epochs):
@@ -180,7 +180,7 @@ def train(
             batch = batch_of(examples, order[number * BATCH : (number + 1) * BATCH])
             size = len(batch.found)
             for feature, blank in ((SAME_GROUP, 1.0), (TIME_OF_DAY, 0.0)):
-                blanked = torch.from_numpy(random.random(size) < BLANKED)[batch.owner]
+                blanked = torch.from_numpy(random.random(size) < BLANKED_SHARE)[batch.owner]
                 batch.pairs[blanked, feature] = blank
             low, high = LOG_PRICES
             prices = torch.from_numpy(np.exp(random.uniform(low, high, size)).astype(np.float32))

@@ -11,10 +11,10 @@ from softwalltime.measure.replay.sweep.trials import Part, Trial
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import BASELINE, available
 
-TOLERANCE = 1.1
-"""A rate of underestimation up to so many times the target meets it: a predictor that holds a target scatters."""
-WARM_UP = 0.1
-"""Share of the earlier part's jobs, the first ones, from which predictors learn and by which none is chosen."""
+TARGET_TOLERANCE = 1.1
+"""Factor by which a rate of underestimation may exceed the target: predictors that control it fluctuate."""
+WARM_UP_SHARE = 0.1
+"""Share of the earlier part's jobs, the first ones, that are excluded from the choice (warm-up)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def candidates() -> list[str]:
     return expand_all([BASELINE, *grids])
 
 
-def split_at(workload: Workload, share: float, warm_up: float = WARM_UP) -> Split | None:
+def split_at(workload: Workload, share: float, warm_up: float = WARM_UP_SHARE) -> Split | None:
     """Split a log where this share of its scored jobs has been submitted; ``None`` if a part would be empty.
 
     :param warm_up: share of the earlier part's jobs, the first ones, by which no predictor is chosen.
@@ -61,7 +61,7 @@ def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:
 
 
 def front(trials: Mapping[str, Trial]) -> list[str]:
-    """Return the predictors that no other one beats in accuracy and underestimation, by underestimation."""
+    """Return the Pareto front of accuracy and underestimation, ordered by underestimation."""
     usable = {
         spec: (part.underestimated or 0.0, -(part.accuracy_mean or 0.0)) for spec, part in _usable(trials).items()
     }
@@ -96,7 +96,7 @@ def choose(trials: Mapping[str, Trial], target: float) -> Chosen:
     if not usable:
         return Chosen(None, None, None)
     errors = {spec: part.mean_absolute_error or 0.0 for spec, part in usable.items()}
-    at_target = [spec for spec, part in usable.items() if (part.underestimated or 0.0) <= target * TOLERANCE]
+    at_target = [spec for spec, part in usable.items() if (part.underestimated or 0.0) <= target * TARGET_TOLERANCE]
     accurate = max(at_target, key=lambda spec: usable[spec].accuracy_mean or 0.0, default=BASELINE)
     least_error = min(at_target, key=errors.__getitem__, default=BASELINE)
     chosen = (accurate, least_error, min(usable, key=errors.__getitem__))

@@ -1,4 +1,4 @@
-"""Predictors with weights that were trained on the site's own log, and their figures beside those of all others."""
+"""Evaluate predictors with weights trained on the site's own log beside all others."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ def weights_of(spec: str) -> str:
 
 
 def with_weights(spec: str, file: str) -> str:
-    """Return the specification with the weights in this file, which must have no comma in its name; empty: as it is.
+    """Return the specification with the weights in this file (no comma in its name); empty: unchanged.
 
     >>> with_weights("calibrated:target=0.02", "/etc/w.json")
     'calibrated:target=0.02,weights=/etc/w.json'
@@ -55,7 +55,7 @@ def with_own_weights(specs: Sequence[str], choosing: str, file: str, target: flo
 def with_both(shown: Sequence[str], trials: Mapping[str, Trial], file: str, target: float) -> list[str]:
     """Return the specifications to compare: with the weights in ``file`` and with those in the package.
 
-    :param shown: those of which to return the other one.
+    :param shown: specifications to compare with their counterparts.
     :param target: of those that are compared where none is shown.
     """
     pairs = [(spec, with_weights(spec, file)) for spec in with_shipped_weights([*trials], target) if spec in trials]

@@ -25,7 +25,7 @@ from softwalltime.predict.predictors.learned.network import dump, load
 
 MIN_TRAINING_JOBS = 5_000
 """Minimum number of usable jobs of the site's own log to train the weights for the choice."""
-WARM_UP = 0.7
+TRAINED_WARM_UP = 0.7
 """Share of the earlier part's jobs, the first ones, that train those weights; the other jobs choose."""
 _ALIKE = 0.01
 """A further log is one of the same site if this share of the runs, of the smaller log, is in both."""
@@ -33,7 +33,7 @@ _ALIKE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class TrainingLogs:
-    """Logs by name, that of the site first; ``teaching``: how jobs must have ended to be examples."""
+    """Logs by name, the site's first; ``teaching``: end states of the jobs used as examples."""
 
     named: Sequence[tuple[str, JobColumns]]
     teaching: Collection[State]

@@ -21,25 +21,25 @@ SERIAL = 0.2927
 POWER_OF_TWO = 0.6686
 """Share of all jobs that are parallel and rounded to a power of two (POW2_PROB_BATCH)."""
 
-SMALLEST = 1.2
+MIN_LOG_SIZE = 1.2
 """log2 of the least parallel size; low enough for enough jobs of size 2 (ULOW_BATCH)."""
 BELOW_LARGEST = 2.0
 """Distance of the boundary of the two stages from the machine's log2 size: 5 of 7 (UMED_BATCH, UHI_BATCH)."""
 FIRST_STAGE = 0.875
 """Share of parallel jobs in the lower stage (UPROB_BATCH)."""
 
-SHORT = (6.57, 0.823)
+SHORT_GAMMA = (6.57, 0.823)
 """Shape and scale of the gamma of ln(runtime / s) of short jobs, mean e^5.4 = 220 s (A1_BATCH, B1_BATCH)."""
-LONG = (639.1, 0.0156)
+LONG_GAMMA = (639.1, 0.0156)
 """The same of long jobs, mean e^9.97 = 6 h (A2_BATCH, B2_BATCH)."""
 SHORT_SLOPE, SHORT_INTERCEPT = -0.003, 0.6986
 """The probability of a short job is linear in its size in processors (PA_BATCH, PB_BATCH)."""
-LONGEST = 12.0
+MAX_LOG_RUNTIME = 12.0
 """Greatest ln(runtime / s): 45 h; a draw above it is drawn again (TOO_MUCH_TIME)."""
 
-GAP = (6.0415 * 1.0519, 0.8531)
+GAP_GAMMA = (6.0415 * 1.0519, 0.8531)
 """Shape and scale of the gamma of ln(time between arrivals / s) (AARR_BATCH x ARAR_BATCH, BARR_BATCH)."""
-LONGEST_GAP = 13.0
+MAX_LOG_GAP = 13.0
 """Greatest ln(time between arrivals / s): 5 days; a draw above it is drawn again (TOO_MUCH_ARRIVE_TIME)."""
 
 DAILY = (6.1271, 5.2740)
@@ -59,7 +59,7 @@ def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128)
     h = log2(processors), x rounded for most of them to give powers of two.  A size never exceeds the machine.
     """
     high = math.log2(processors)
-    low = min(SMALLEST, high)
+    low = min(MIN_LOG_SIZE, high)
     middle = max(low, high - BELOW_LARGEST)
     kind, stage, position = random.random_sample((3, count))
     exponent = np.where(stage <= FIRST_STAGE, low + (middle - low) * position, middle + (high - middle) * position)
@@ -73,15 +73,15 @@ def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128)
 def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
     """Draw runtimes in whole seconds, at least 1 and less than 45 h, of jobs of these sizes.
 
-    ln(runtime) is hyper-gamma: from :data:`SHORT` with a probability that falls linearly with the size, else from
-    :data:`LONG`.  This is the only dependence between size and runtime.
+    ln(runtime) is hyper-gamma: from :data:`SHORT_GAMMA` with a probability that falls linearly with the size, else from
+    :data:`LONG_GAMMA`.  This is the only dependence between size and runtime.
     """
     probability = np.clip(SHORT_SLOPE * processors + SHORT_INTERCEPT, 0.0, 1.0)
     logarithms = np.full(len(processors), np.inf)
-    while (missing := np.flatnonzero(logarithms > LONGEST)).size:
+    while (missing := np.flatnonzero(logarithms > MAX_LOG_RUNTIME)).size:
         short = random.random_sample(missing.size) <= probability[missing]
-        shape = np.where(short, SHORT[0], LONG[0])
-        scale = np.where(short, SHORT[1], LONG[1])
+        shape = np.where(short, SHORT_GAMMA[0], LONG_GAMMA[0])
+        scale = np.where(short, SHORT_GAMMA[1], LONG_GAMMA[1])
         logarithms[missing] = random.gamma(shape, scale)
     result: Integers = np.floor(np.exp(logarithms)).astype(np.int64)
     return result
@@ -90,8 +90,8 @@ def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Intege
 def draw_gaps(random: np.random.RandomState, count: int) -> Floats:
     """Draw times between arrivals (s) without the daily cycle; :func:`apply_daily_cycle` adds it."""
     logarithms = np.full(count, np.inf)
-    while (missing := np.flatnonzero(logarithms > LONGEST_GAP)).size:
-        logarithms[missing] = random.gamma(GAP[0], GAP[1], missing.size)
+    while (missing := np.flatnonzero(logarithms > MAX_LOG_GAP)).size:
+        logarithms[missing] = random.gamma(GAP_GAMMA[0], GAP_GAMMA[1], missing.size)
     result: Floats = np.exp(logarithms)
     return result
 

@@ -49,10 +49,10 @@ SCATTER = 0.25
 """Deviation of a session from its application's preferences, on the same scale."""
 REPETITION = 1.2
 """Pareto exponent of the number of jobs in a session: most have 1, some 100, the mean is 3.6."""
-LONGEST_SESSION = 100
+MAX_SESSION_JOBS = 100
 BUDGET = lublin.DAY // 2
 """Time (s) for which a session may fill the machine; a larger session is split."""
-BURST = 0.6
+BURST_SHARE = 0.6
 """Share of a session's jobs that follow at once; about 10 other jobs come before each of the others."""
 ARRAY = 0.1
 """Share of sessions of four jobs or more that are one array job."""
@@ -197,7 +197,7 @@ def _applications(random: np.random.RandomState, users: int) -> _Applications:
 def _sessions(random: np.random.RandomState, applications: _Applications, jobs: int, processors: int) -> _Sessions:
     """Sessions of ``jobs`` jobs in all: who submits what, how many of it, and with which request."""
     # In a small workload a session has at most 2% of the jobs.
-    longest = min(LONGEST_SESSION, max(1, jobs // 50))
+    longest = min(MAX_SESSION_JOBS, max(1, jobs // 50))
     lengths = np.minimum((1.0 - random.random_sample(jobs)) ** (-1 / REPETITION), longest).astype(np.int64)
     total = np.cumsum(lengths)
     count = int(np.searchsorted(total, jobs)) + 1
@@ -257,7 +257,7 @@ def _draw_jobs(random: np.random.RandomState, applications: _Applications, sessi
     first = np.cumsum(sessions.jobs) - sessions.jobs
 
     # Positions in the order of submissions: jobs of a session follow at once or some jobs later, subjobs together.
-    steps = np.where(random.random_sample(count) < BURST, 0.1, 10.0) * random.standard_exponential(count)
+    steps = np.where(random.random_sample(count) < BURST_SHARE, 0.1, 10.0) * random.standard_exponential(count)
     steps[sessions.array[session]] = 0.0
     walked = np.cumsum(steps)
     order = np.argsort(sessions.begin[session] + (walked - walked[first][session]), kind="stable")

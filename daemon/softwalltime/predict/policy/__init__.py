@@ -1,1 +1,1 @@
-"""Decide the soft walltime from the site's terms and a prediction: :mod:`.site`, :mod:`.decide`, :mod:`.clamp`."""
+"""Decide the soft walltime from the site's policy and a prediction: :mod:`.site`, :mod:`.decide`, :mod:`.clamp`."""

@@ -1,18 +1,20 @@
-"""From a predicted runtime to the soft walltime that PBS is given: one rule for service, replay and simulation."""
+"""Convert a predicted runtime to a soft walltime, for service, replay and simulation."""
 
 import math
 
 from softwalltime.core.jobs import NoPrediction, Prediction, Submission
 
-MINIMUM = 60
-"""Least soft walltime in seconds.  A soft walltime of 0 on a running job kills OpenPBS's scheduler."""
+MIN_SOFT_WALLTIME_S = 60
+"""Minimum soft walltime in seconds.  A soft walltime of 0 on a running job kills OpenPBS's scheduler."""
 
 
-def soft_walltime(prediction: Prediction | NoPrediction, submission: Submission, minimum: int = MINIMUM) -> int | None:
-    """The soft walltime to set, in whole seconds, or ``None`` for none.
+def soft_walltime(
+    prediction: Prediction | NoPrediction, submission: Submission, minimum: int = MIN_SOFT_WALLTIME_S
+) -> int | None:
+    """Return the soft walltime to set, in whole seconds, or ``None`` for none.
 
-    The prediction is rounded up and clamped to [minimum, walltime].  There is none where that leaves the walltime
-    itself, on a cold start, for a job without walltime and for a shrink-to-fit job, which PBS does not allow one.
+    The prediction is rounded up and clamped to [minimum, walltime].  The result is ``None`` if it equals the walltime,
+    on a cold start, for a job without walltime, and for a shrink-to-fit job, for which PBS refuses a soft walltime.
 
     >>> soft_walltime(Prediction(1800.2, ""), Submission("1.srv", "alice", 0, walltime=3600))
     1801
@@ -23,6 +25,6 @@ def soft_walltime(prediction: Prediction | NoPrediction, submission: Submission,
     if not walltime or submission.min_walltime is not None or type(prediction) is NoPrediction:
         return None
     seconds = prediction.seconds  # type: ignore[union-attr]  # a NoPrediction has left above; isinstance costs 8%
-    # A plug-in's NaN is "no prediction" too: it stays NaN as the first argument of max, and no comparison is true.
+    # A plug-in's NaN becomes None: max returns its first argument, and comparisons with NaN are false.
     seconds = max(seconds, minimum)
     return math.ceil(seconds) if seconds <= walltime - 1 else None

@@ -1,4 +1,4 @@
-"""The decision about one job: one pure function for the daemon, the replay and the simulator.
+"""Decide about one job: a pure function for the daemon, the replay and the simulator.
 
 It has no I/O, no clock and no lock.  The caller supplies the time through ``predict``.
 """
@@ -17,9 +17,9 @@ from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy, Mode
 Action = Literal["set", "shadow", "none"]
 """Action for a job: set its soft walltime; only record it (mode shadow); nothing."""
 Predict = Callable[[str, Submission], Prediction | NoPrediction]
-"""Returns the prediction of the predictor with this specification for this job, as of now."""
+"""Function (specification, submission) that returns the predictor's current prediction for the job."""
 
-# Members of an enum are looked up slowly, and this runs for every job of a replay.
+# Enum members as globals: attribute lookup is slow, and this runs for every job of a replay.
 _ALTERED, _STARTED = int(Kind.ALTERED), int(Kind.STARTED)
 _PREDICTED, _NOT_BELOW_WALLTIME = Reason.PREDICTED, Reason.NOT_BELOW_WALLTIME
 _POLICY_WALLTIME, _HISTORY_LOADING = Reason.POLICY_WALLTIME, Reason.HISTORY_LOADING
@@ -30,9 +30,9 @@ _THE_WALLTIME = NoPrediction(_POLICY_WALLTIME)
 class Decision(NamedTuple):
     """The decision about one job and its reason.
 
-    ``spec`` is the predictor that was responsible.  ``soft_walltime`` is in whole seconds and holds for the action
-    ``none`` too, if the job has it already; ``None``: the policy gives none.  ``ordering`` is the value for the site's
-    ``job_sort_formula`` in seconds, ``None`` where the terms name no predictor for it.
+    ``spec``: the predictor used.  ``soft_walltime``: in whole seconds, also for the action ``none`` if the job has it
+    already; ``None``: the policy gives none.  ``ordering``: value for the site's ``job_sort_formula`` in seconds;
+    ``None``: the policy names no predictor for it.
     """
 
     mode: Mode
@@ -45,17 +45,17 @@ class Decision(NamedTuple):
 
     @property
     def predicted(self) -> float | None:
-        """The predictor's number in seconds, not rounded and not clamped."""
+        """The predicted seconds, not rounded and not clamped."""
         return self.prediction.seconds if isinstance(self.prediction, Prediction) else None
 
     @property
     def ordering_seconds(self) -> int | None:
-        """The ordering value as PBS gets it: whole seconds, rounded up."""
+        """The ordering value for PBS: whole seconds, rounded up."""
         return None if self.ordering is None else ceil(self.ordering)
 
     @property
     def missing_jobs(self) -> int | None:
-        """How many more completed jobs the prediction needs, at least; ``None`` where jobs are not what is missing."""
+        """Minimum number of further completed jobs that the prediction needs; ``None``: it lacks something else."""
         return self.prediction.missing if isinstance(self.prediction, NoPrediction) else None
 
     @property
@@ -70,10 +70,10 @@ class Decision(NamedTuple):
 def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None, predict: Predict) -> Decision:
     """Decide about one job at its submission, an alter or its start.
 
-    :param terms: what the site's policy says about this job.
+    :param terms: the site's policy for this job.
     :param kind: what happens to the job (:class:`Kind`); ``STARTED`` asks the predictor for running jobs.
-    :param has: the job's soft walltime now, in seconds; ``None`` for none.
-    :param predict: called at most once for each value that the terms ask for.
+    :param has: the job's current soft walltime in seconds; ``None``: none.
+    :param predict: called at most once for each value that the terms require.
     """
     mode, waiting, running, minimum, ordering, exclusive, guarded = terms
     spec = running if kind == _STARTED else waiting
@@ -85,7 +85,7 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
     order = None
     if ordering is not None and kind != _STARTED:
         answer = _THE_WALLTIME if ordering == WALLTIME else predict(ordering, submission)
-        # As with the soft walltime: while nothing is known yet, what the job has stays.
+        # As for the soft walltime: while the history is loading, keep the job's value.
         if kind != _ALTERED or type(answer) is not NoPrediction or answer.reason is not _HISTORY_LOADING:
             order = _order(answer, walltime)
     if spec == KEEP:
@@ -106,23 +106,23 @@ def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None,
         elif type(prediction) is NoPrediction:
             reason = prediction.reason
             if reason is _HISTORY_LOADING:
-                # Nothing is known yet, so what the job has stays.
+                # While the history is loading, keep the job's value.
                 has = None
         else:
             reason = _NOT_BELOW_WALLTIME
     if seconds is None and has is not None and has != walltime:
-        # PBS keeps the soft walltime that a job has: only the walltime itself takes it back.
+        # A job keeps its soft walltime; setting it to the walltime cancels its effect.
         seconds = walltime
     action: Action = "none" if seconds is None or seconds == has else "set" if mode == "on" else "shadow"
-    # A third of the time of calling Decision, which counts in a replay of millions of jobs.
+    # Takes a third of the time of Decision(...), for replays of millions of jobs.
     return tuple.__new__(Decision, (mode, spec, action, reason, seconds, prediction, order))
 
 
 def has_exclusive_placement(place: str) -> bool:
-    """Whether PBS's scheduler holds only the soft walltime of a job with this ``place`` against a reservation.
+    """Return whether PBS's scheduler checks jobs with this ``place`` against reservations by soft walltime only.
 
-    So it does for exclusive placement other than ``pack`` (OpenPBS: ``job_should_use_buckets``): with a soft walltime
-    below its walltime the job is started into a confirmed reservation.
+    It does so for exclusive placement other than ``pack`` (OpenPBS: ``job_should_use_buckets``): a job with a soft
+    walltime below its walltime may then overlap a confirmed reservation.
 
     >>> [has_exclusive_placement(place) for place in ("excl", "scatter:exclhost:group=rack", "pack:excl", "free", "")]
     [True, True, False, False, False]
@@ -134,10 +134,10 @@ def has_exclusive_placement(place: str) -> bool:
 
 
 def _order(prediction: Prediction | NoPrediction, walltime: int) -> float:
-    """The ordering value in seconds: the prediction, at most the walltime, which it is on a cold start.
+    """Return the ordering value in seconds: the prediction, at most the walltime; on a cold start the walltime.
 
-    At least 2 but for a walltime of a second: :data:`PROMISED` is for promised jobs.
-    A predictor's NaN is the walltime too: min and max return their first argument unless the second is beyond it.
+    It is at least 2, because 1 (:data:`PROMISED`) marks promised jobs, but 1 for a walltime of 1 s.  A predictor's NaN
+    becomes the walltime: comparisons with NaN are false, so min and max return their first argument.
     """
     seconds = prediction.seconds if isinstance(prediction, Prediction) else walltime
     return float(min(max(min(walltime, seconds), PROMISED + 1), walltime))

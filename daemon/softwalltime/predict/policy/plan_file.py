@@ -1,4 +1,4 @@
-"""The plan file in TOML: what ``report --write`` recommends and promises, for ``policy set`` and ``verify``."""
+"""Read and write the plan file (TOML): recommendation of ``report --write``, for ``policy set`` and ``verify``."""
 
 import json
 import tomllib
@@ -65,7 +65,7 @@ class PlannedLive(_Model):
 
 
 class PlannedPbs(_Model):
-    """Settings of PBS that depend on what was chosen."""
+    """PBS settings that the recommended policy needs."""
 
     job_sort_formula: str
 
@@ -93,9 +93,8 @@ class PromisedClass(_Model):
 class Promised(_Model):
     """The simulated effect; waits in seconds.
 
-    ``baseline`` names what the site ran, and ``scheduler`` is that as values of the simulator's policy, without those
-    that are its defaults; empty: unknown.  ``broken_before`` and ``broken_after``: shares of the promised starts that
-    come later.
+    ``baseline``: name of the site's current policy.  ``scheduler``: its values in the simulator that are not defaults;
+    empty: unknown.  ``broken_before`` and ``broken_after``: shares of promised starts that are late.
     """
 
     baseline: str
@@ -113,7 +112,7 @@ class Promised(_Model):
 
 
 class Plan(_Model):
-    """A recommended policy, and what it promises."""
+    """A recommended policy, and its predicted effect."""
 
     written: AwareDatetime
     version: str
@@ -126,12 +125,12 @@ class Plan(_Model):
 
     @property
     def promised_until(self) -> int:
-        """The last submission that was simulated, epoch seconds: the policy was not in use before."""
+        """The last simulated submission, epoch seconds: the policy was not in use before."""
         return int(self.promised.last_submission.timestamp())
 
 
 def moment_of(epoch: int) -> datetime:
-    """Return epoch seconds as TOML has them."""
+    """Return epoch seconds as a TOML date and time."""
     return datetime.fromtimestamp(epoch, UTC)
 
 
@@ -146,7 +145,7 @@ def read_plan(file: Path) -> Plan:
         raise SourceError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: no plan: not UTF-8 at byte {error.start}") from error
-    # tomllib raises a bare ValueError for a number of more than 4,300 digits.
+    # ValueError: tomllib raises it for numbers of more than 4,300 digits.
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: no plan: not TOML: {error}") from error
     try:
@@ -173,7 +172,6 @@ def plan_text(plan: Plan, name: str) -> str:
 
 
 def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
-    # A change is an inline table.
     tables = {
         key: value
         for key, value in values.items()
@@ -190,7 +188,7 @@ def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def toml_value(value: object) -> str:
-    """Return a value as TOML has it.
+    """Return a value in TOML syntax.
 
     >>> toml_value({"mean": -0.25, "wide": True}), toml_value('a "b"')
     ('{mean = -0.25, wide = true}', '"a \\\\"b\\\\""')
@@ -199,5 +197,5 @@ def toml_value(value: object) -> str:
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())}}}"
-    # JSON's texts are those of TOML, but for the character DEL.
+    # JSON strings are TOML strings, except for the character DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,11 +1,11 @@
-"""Orders of the queue as data: powers of wait, length and size, and the ``job_sort_formula`` of each.
+"""Queue orders defined by powers of wait, length and size, and their ``job_sort_formula``.
 
 The priority of a job is (wait + age)^k / length^e x processors^b.  The length is walltime^(1 - s) x predicted^s.  Jobs
 that have waited a number of days come before all others, the oldest first.  A job whose start PBS has promised comes
 even before those: live values set its ordering value to :data:`PROMISED`.
 
-The tails of the waits depend on the ratio k / e: where wait counts twice as strongly as length, long and wide jobs wait
-about as long as in order of arrival, and most of what the plain expansion factor (k = e) gains in mean wait remains.
+The tails of the waits depend on the ratio k / e: with k = 2e, long and wide jobs wait about as long as in order of
+arrival, and most of the gain in mean wait of the plain expansion factor (k = e) remains.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -19,11 +19,11 @@ DAY: Final = 86400
 OLDEST_FIRST: Final = "1e7"
 """Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
 PROMISED: Final = 1
-"""Ordering value in seconds of a job that keeps its place at the head of the queue; predictions are longer."""
+"""Ordering value in seconds that marks a job with a kept place at the head of the queue; predictions are longer."""
 PROMISED_FIRST: Final = "2e7"
-"""Priority of such a job: more than that of any age."""
+"""Priority of a job with that ordering value: above the priority of any age."""
 UNKNOWN_LENGTH: Final = "1e9"
-"""Seconds in place of a walltime that a job does not have: it comes last."""
+"""Seconds used for a job without walltime, which is ordered last."""
 _BOUNDS: Final = {
     "wait": (0.01, 10.0), "length": (0.0, 10.0), "size": (-10.0, 10.0), "predicted": (0.0, 1.0), "age": (1.0, 1e6),
     "days": (0.0, 100.0),
@@ -40,7 +40,7 @@ class PowerOrder:
     wait: float = 2.0
     """Exponent of wait + age."""
     length: float = 1.0
-    """Exponent of the length, by which is divided."""
+    """Exponent of the length, the divisor."""
     size: float = 0.5
     """Exponent of the number of processors."""
     predicted: float = 0.25
@@ -58,7 +58,7 @@ class PowerOrder:
 
     @classmethod
     def of(cls, spec: str) -> Self:
-        """Make an order from a specification such as ``powers:wait=2,length=1,days=4``; the rest are the defaults.
+        """Parse a specification such as ``powers:wait=2,length=1,days=4``; other values have their defaults.
 
         :raises OptionError: if it is wrong; names the option and its value.
         """
@@ -84,7 +84,7 @@ class PowerOrder:
 
     @property
     def exponents(self) -> tuple[float, float, float]:
-        """Exponents of predicted runtime, walltime and size where that of the wait is 1.
+        """Return the exponents of predicted runtime, walltime and size, normalised to an exponent of 1 for the wait.
 
         Any monotone function of a priority gives the same order.  This one stays within PBS's single precision.
         """
@@ -109,11 +109,11 @@ class PowerOrder:
             text += f" / {_power(runtime, predicted)}" if predicted else ""
             text += f" / {_power(limit, walltime)}" if walltime else ""
         if size:
-            # A user may ask for 0 processors: the product would be 0, and the job last.
+            # A request for 0 processors would make the priority 0.
             text += f" * {_power('(ncpus or 1)', size)}"
         if self.limit is not None:
             text = f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
-        # The value of a job with a walltime of a second is 1 without a promise.
+        # A job with a walltime of 1 s has the ordering value 1 without a promise.
         return f"{PROMISED_FIRST} if {resource} == {PROMISED} and walltime > {PROMISED} else {text}"
 
 

@@ -1,8 +1,8 @@
-"""The policies by name: the values that ``preset`` in ``[policy]`` stands for.  deploy/POLICIES.md describes each.
+"""Presets: named sets of values for ``[policy]``; deploy/POLICIES.md describes each.
 
-A site goes from one to another by changing one word, and back by the same word: values in the settings that a preset
-does not use stay there unused.  ``safe`` and ``balanced`` have short waiting values only while the guard acts.  Without
-live values waiting jobs are planned with their walltimes: ``safe`` then changes nothing, and ``balanced`` the order.
+A preset ignores settings that it does not use, so a site can switch back and forth by changing one word.  ``safe`` and
+``balanced`` use short waiting values only while the guard is active.  Without live values waiting jobs are planned with
+their walltimes: ``safe`` then changes nothing, and ``balanced`` only the order.
 """
 
 from collections.abc import Mapping
@@ -15,25 +15,25 @@ PresetName = Literal["off", "shadow", "safe", "balanced", "order", "custom"]
 RECOMMENDED: Final = "balanced"
 """The preset that shortens waits without making a class of jobs wait much longer."""
 HALF: Final = "factor:0.5"
-"""The waiting value that needs no history: half the walltime."""
+"""Waiting value of half the walltime, which needs no history."""
 BALANCED_WAITING: Final = "factor:0.7"
-"""The waiting value of balanced: fewer promises break than with half the walltime, and most of the gain stays."""
+"""Waiting value of balanced: fewer broken promises than with half the walltime, and most of its gain."""
 HOUR: Final = 3600
-"""The guard of the presets: seconds that the top job may be later than promised."""
+"""Guard of the presets: maximum seconds by which the top job may be late."""
 UNDO: Final = "softwalltime policy set off --apply"
-"""The command that undoes what was switched on."""
+"""Command that switches a policy off."""
 MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,bound=8"
-"""The ordering value: a predicted median."""
+"""Predictor of the ordering value: the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A named set of values of the policy.
 
-    ``fixed`` are the values that hold whatever the settings say, ``defaults`` those that hold where the settings give
-    none.  ``most`` is the strongest mode that a rule can give to a job.  ``guard`` is that of live values in seconds,
-    where the settings give none.  ``needs_guard``: waiting values are walltimes where no guard acts.  ``order`` gives
-    the ``job_sort_formula``; ``None``: the order of the queue stays.
+    ``fixed``: values that override the settings.  ``defaults``: values where the settings give none.  ``most``:
+    strongest mode that a rule can give to a job.  ``guard``: default guard of live values in seconds.
+    ``needs_guard``: without guard, waiting values are walltimes.  ``order``: defines the ``job_sort_formula``;
+    ``None``: the order of the queue is unchanged.
     """
 
     name: PresetName
@@ -79,11 +79,11 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         Preset("custom", "the values of the settings"),
     )
 }
-"""All presets, from the one that does nothing to the one that does most."""
+"""All presets, from the weakest to the strongest."""
 
 
 def resolved(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of ``[policy]`` with those that their preset gives; an unknown preset gives none."""
+    """Return the values of ``[policy]`` with their preset applied; an unknown preset changes nothing."""
     name = values.get("preset", "custom")
     preset = next((preset for preset in PRESETS.values() if preset.name == name), None)
     return dict(values) if preset is None else {**preset.defaults, **values, **preset.fixed}
@@ -95,6 +95,6 @@ def guard_of(name: object) -> int | None:
 
 
 def unused(values: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the keys of ``[policy]`` whose values differ from those that the preset fixes, and do not count."""
+    """Return the keys of ``[policy]`` whose values the preset overrides with other values."""
     fixed = resolved(values)
     return tuple(key for key, value in values.items() if fixed[key] != value)

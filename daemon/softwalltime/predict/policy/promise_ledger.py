@@ -1,4 +1,4 @@
-"""The open promises, and the latest starts of waiting jobs: what each look at the queue shows of them."""
+"""Track the open promises and the latest starts of waiting jobs from polls of the queue."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -8,20 +8,20 @@ from typing import Final, NamedTuple
 from softwalltime.core.jobs import Submission
 from softwalltime.core.promises import LatestStart, Outcome, Promise, is_foreseen
 
-GONE: Final = 86400
+DELETED_AFTER_S: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
-LATE: Final = 60
-"""Seconds by which a job must start later than promised to count as late."""
-SETTLING: Final = 600
-"""Seconds from when a promise is first seen in which PBS may correct it: it runs a cycle every 10 minutes at least."""
-EXPIRED: Final = 7200
+LATE_AFTER_S: Final = 60
+"""Minimum delay in seconds beyond the promised start to count as late."""
+CORRECTION_WINDOW_S: Final = 600
+"""Seconds in which PBS may correct a new promise: it runs a cycle at least every 10 minutes."""
+WITHDRAWN_AFTER_S: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
 
 
 class QueuedJob(NamedTuple):
-    """A job as one look at the queue shows it: ``promised`` and ``started`` in epoch seconds, ``None`` for none.
+    """A job in one poll of the queue: ``promised`` and ``started`` in epoch seconds, ``None``: none.
 
-    ``waits``: whether it is a job that has never started; an array of which a part has started does not wait.
+    ``waits``: whether it has never started; an array with started subjobs does not wait.
     """
 
     job_id: str
@@ -36,10 +36,10 @@ class PromiseLedger:
     def __init__(self) -> None:
         self._open: dict[str, Promise] = {}
         self._gone: dict[str, int] = {}
-        """Jobs that have left the queue, with the time at which that was seen: started and ended, or deleted."""
+        """Jobs that have left the queue (ended or deleted), with the time at which that was seen."""
 
     def restore(self, promises: Iterable[Promise]) -> None:
-        """Add promises that an earlier process saw; a job that is known already keeps what is known."""
+        """Add promises of an earlier process; known jobs are not changed."""
         for promise in promises:
             self._open.setdefault(promise.job_id, promise)
 
@@ -48,32 +48,32 @@ class PromiseLedger:
 
     @property
     def gone(self) -> frozenset[str]:
-        """Jobs that left the queue without a known start; the accounting log has it if they started."""
+        """Jobs that left the queue without a known start, which may be in the accounting log."""
         return frozenset(self._gone)
 
     @property
     def waiting(self) -> Mapping[str, int]:
-        """The first promised start of each job that waits, epoch seconds."""
+        """The first promised start of each waiting job, epoch seconds."""
         return {job: promise.first for job, promise in self._open.items() if job not in self._gone}
 
     def late_job(self, now: int, seconds: int) -> str:
-        """Return the waiting job that is later than promised for longest; empty if none is by more than ``seconds``.
+        """Return the waiting job with the longest delay beyond its promise; empty if none exceeds ``seconds``.
 
-        Short waiting values let jobs be backfilled that outlive them, so a wide job at the head of the queue can be put
-        off again and again.  While it is late, the guard has waiting jobs planned with their walltimes.
+        With short waiting values PBS backfills jobs that outlive them, which can delay a wide top job repeatedly.
+        While it is late, the guard plans waiting jobs with their walltimes.
         """
         late = [(promise, job) for job, promise in self.waiting.items() if now > promise + seconds]
         return min(late)[1] if late else ""
 
     def look(self, jobs: Iterable[QueuedJob], now: int) -> list[Promise]:
-        """Take in the jobs that wait and run now (epoch seconds); return the promises that have changed.
+        """Update from the waiting and running jobs at ``now`` (epoch seconds); return the changed promises.
 
-        A promise that is past when it is first seen counts for nothing: PBS leaves the estimate of a former top job,
-        also of one that ran and was requeued.  As long as a job is a top job, each scheduling cycle renews its promise.
-        One that is past and not renewed is of a job that PBS plans no more: it can never run, or others went before it.
+        A promise that is past when first seen is ignored: PBS keeps the estimates of former top jobs, also of requeued
+        ones.  Each scheduling cycle renews the promises of top jobs, so a past promise that is not renewed belongs to a
+        job that is no longer planned: it can never run, or other jobs are preferred.
 
-        The first cycles may correct a promise: jobs that start in the cycle of the first one count in it with their
-        waiting values.
+        The first cycles may correct a promise, which was computed with the waiting values of jobs that started in the
+        same cycle.
         """
         changed: list[Promise] = []
         there = set()
@@ -82,7 +82,7 @@ class PromiseLedger:
             changed += self._seen(job, now)
         for job_id in self._open.keys() - there:
             since = self._gone.setdefault(job_id, now)
-            if now - since > GONE:
+            if now - since > DELETED_AFTER_S:
                 changed.append(self._close(job_id, Outcome.WITHDRAWN))
         return changed
 
@@ -101,22 +101,22 @@ class PromiseLedger:
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):
-            settled = now - known.promised_at > SETTLING
+            settled = now - known.promised_at > CORRECTION_WINDOW_S
             first = known.first if settled else job.promised
             self._open[job.job_id] = made = replace(known, first=first, last=job.promised)
             yield made
-        elif now - known.last > EXPIRED:
+        elif now - known.last > WITHDRAWN_AFTER_S:
             yield self._close(job.job_id, Outcome.WITHDRAWN)
 
     def found(self, job_id: str, started: int) -> Promise | None:
-        """Take in the start of a job that has left the queue; return its promise, if that was for this start."""
+        """Record the start of a job that has left the queue; return its promise, if it was for this start."""
         promise = self._open.get(job_id)
         if promise is None or job_id not in self._gone or started < promise.promised_at:
             return None
         return self._start(job_id, started)
 
     def _start(self, job_id: str, started: int) -> Promise:
-        late = started - self._open[job_id].first > LATE
+        late = started - self._open[job_id].first > LATE_AFTER_S
         return replace(self._close(job_id, Outcome.LATE if late else Outcome.KEPT), started=started)
 
     def _close(self, job_id: str, outcome: Outcome) -> Promise:
@@ -125,11 +125,11 @@ class PromiseLedger:
 
 
 HELD = ""
-"""In place of the terms of a job that may not start now."""
+"""Digest of jobs that may not start now."""
 
 
 def terms_of(submission: Submission) -> str:
-    """Return a digest of all that the start of a job depends on, which its owner may alter."""
+    """Return a digest of the attributes that affect a job's start and that its owner may alter."""
     of = submission
     terms = (
         of.queue, of.group, of.project, of.walltime, of.min_walltime, of.max_walltime, of.ncpus, of.nodect, of.ngpus,
@@ -139,10 +139,10 @@ def terms_of(submission: Submission) -> str:
 
 
 class LatestStarts:
-    """The latest start of each waiting job: that which order of arrival would give it at its submission, and a slack.
+    """The latest start of each waiting job: its planned start in order of arrival at its submission, plus a slack.
 
-    An owner gains nothing by changing a job.  One that is altered, moved, or held and released gets another latest
-    start, from a plan of that time behind all jobs that wait then, and never an earlier one.
+    Altering a job gains nothing: a job that is altered, moved, or held and released gets a new latest start, from a
+    plan behind all jobs that wait at that time, and never an earlier one.
     """
 
     def __init__(self) -> None:
@@ -151,16 +151,16 @@ class LatestStarts:
         self._changed: dict[str, LatestStart | None] = {}
 
     def restore(self, starts: Iterable[LatestStart]) -> None:
-        """Add what an earlier process knew; that counts where the job is the same as then."""
+        """Restore latest starts of an earlier process, for jobs that are unchanged since."""
         for start in starts:
             known = self._known.get(start.job_id)
             if known is None or known.terms == start.terms:
                 self._known[start.job_id] = self._changed[start.job_id] = start
 
     def look(self, terms: Mapping[str, str]) -> set[str]:
-        """Take in the terms of the jobs that have not started; return the ids of those that need a latest start.
+        """Update the digests of the jobs that have not started; return the ids of those that need a latest start.
 
-        :param terms: by job id; :data:`HELD` of a job that may not start now.
+        :param terms: digests by job id; :data:`HELD` for a job that may not start now.
         """
         self._terms = terms
         for job_id in self._known.keys() - terms.keys():
@@ -176,18 +176,18 @@ class LatestStarts:
         }
 
     def arrivals(self, now: int) -> dict[str, int]:
-        """Return when jobs took their place in the order of arrival, by job id, in epoch seconds.
+        """Return the position of jobs in the order of arrival, by job id, in epoch seconds.
 
-        That is when they got their latest start, and now for those that were changed since.
+        It is the time at which they got their latest start; for jobs changed since, it is now.
         """
         return {job_id: now if start.terms == HELD else start.set_at for job_id, start in self._known.items()}
 
     def set(self, planned: Mapping[str, int], now: int, slack: int, share: float) -> None:
         """Set the latest starts of jobs from their planned starts.
 
-        :param planned: by job id, epoch seconds.
-        :param slack: seconds from the planned start to the latest one, at least.
-        :param share: the same, as a share of the planned wait.
+        :param planned: planned starts by job id, epoch seconds.
+        :param slack: minimum seconds from the planned start to the latest one.
+        :param share: minimum slack as a share of the planned wait.
         """
         for job_id, start in planned.items():
             if not is_foreseen(start, now):
@@ -199,11 +199,11 @@ class LatestStarts:
             self._known[job_id] = self._changed[job_id] = made
 
     def near(self, by: int) -> list[str]:
-        """Return the ids of the jobs that may start now and should by ``by`` (epoch seconds), the most urgent first."""
+        """Return the ids of startable jobs with a latest start up to ``by`` (epoch seconds), the most urgent first."""
         starts = [start for start in self._known.values() if start.terms != HELD and start.latest <= by]
         return [start.job_id for start in sorted(starts, key=lambda start: (start.latest, start.job_id))]
 
     def take_changes(self) -> dict[str, LatestStart | None]:
-        """Return what changed since the last call, by job id; ``None`` for a job that waits no more."""
+        """Return the latest starts changed since the last call, by job id; ``None``: the job no longer waits."""
         changed, self._changed = self._changed, {}
         return changed

@@ -1,9 +1,9 @@
-"""Site policy: which predictor is used for which jobs, and whether PBS gets the predictions.
+"""Site policy: which predictor is used for which jobs, and whether predictions are set in PBS.
 
-One predictor serves waiting jobs (asked at submission and at alter) and another running ones (asked at start):
-underestimating a waiting job costs little and lets it backfill, underestimating a running one breaks the promises
-made to others.  ``walltime`` for running jobs raises the soft walltime to the walltime at start (Tang et al. 2013,
-selective adjustment).
+Waiting jobs (at submission and alter) and running jobs (at start) have separate predictors: underestimating a waiting
+job costs little and allows backfilling, underestimating a running job breaks the promised starts of others.
+``walltime`` for running jobs raises the soft walltime to the walltime at start (Tang et al. 2013, selective
+adjustment).
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from softwalltime.core.errors import OptionError
 from softwalltime.core.jobs import Submission
 from softwalltime.core.validation import validate
-from softwalltime.predict.policy.clamp import MINIMUM
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.presets import PRESETS, PresetName, resolved
 from softwalltime.predict.predictors.registry import make
 
@@ -41,7 +41,7 @@ def _check(spec: str) -> str:
 
 
 Spec = Annotated[str, AfterValidator(_check)]
-"""A predictor as the registry knows it, or ``walltime``, or ``keep``."""
+"""Specification of a predictor, or ``walltime``, or ``keep``."""
 
 
 class Rule(_Model):
@@ -62,7 +62,7 @@ class Rule(_Model):
 
 
 class SitePolicy(_Model):
-    """The whole policy; a rule that applies overrides what it names, a later rule an earlier one.
+    """The whole policy; matching rules override its values, later rules override earlier ones.
 
     ``preset`` gives ``mode``, ``waiting``, ``running`` and ``ordering`` (:mod:`.presets`); the fields are what results.
     Under the presets off and shadow no rule can give a job a stronger mode.
@@ -80,7 +80,7 @@ class SitePolicy(_Model):
     exclusive: Exclusive = Field(
         default="walltime", description="soft walltime of waiting jobs with place=excl: walltime, or waiting as others"
     )
-    minimum: int = Field(default=MINIMUM, ge=60, description="least soft walltime in seconds")
+    minimum: int = Field(default=MIN_SOFT_WALLTIME_S, ge=60, description="least soft walltime in seconds")
     share: float = Field(default=1.0, ge=0, le=1, description="share of the users for whom mode on is on")
     rules: tuple[Rule, ...] = ()
 
@@ -124,7 +124,7 @@ class SitePolicy(_Model):
 
 
 def site_policy(values: Mapping[str, object]) -> SitePolicy:
-    """The policy with these values: the table ``[policy]`` of the settings.
+    """Return the policy of the table ``[policy]``.
 
     :raises UsageError: names the key and what is wrong with its value.
     """
@@ -132,13 +132,13 @@ def site_policy(values: Mapping[str, object]) -> SitePolicy:
 
 
 class JobPolicy(NamedTuple):
-    """The policy as it holds for one job.
+    """The effective policy for one job.
 
-    ``waiting``, ``running`` and ``ordering`` are specifications of predictors, for the soft walltime while the job
-    waits, for the soft walltime from its start on, and for the value that orders the queue (``None``: no such value).
-    Each may also be ``walltime``, ``waiting`` and ``running`` ``keep``.  ``minimum`` is in seconds.  ``exclusive``:
-    jobs with exclusive placement are planned with their walltime while they wait.  ``guarded``: all waiting jobs are,
-    because the top job is late (:mod:`softwalltime.predict.policy.promise_ledger`).
+    ``waiting``, ``running`` and ``ordering`` are specifications of the predictors for the soft walltime before and
+    after the start, and for the ordering value (``None``: none).  All may be ``walltime``; the first two may be
+    ``keep``.  ``minimum`` is in seconds.  ``exclusive``: waiting jobs with exclusive placement are planned with their
+    walltime.  ``guarded``: all waiting jobs are, because the top job is late
+    (:mod:`softwalltime.predict.policy.promise_ledger`).
     """
 
     mode: Mode
@@ -151,6 +151,6 @@ class JobPolicy(NamedTuple):
 
 
 def user_rank(user: str) -> float:
-    """A user's place between 0 and 1, the same for ever and on every machine: who is in at 10% is in at 20%."""
+    """Return a user's fixed position between 0 and 1, for gradual rollouts: users included at 10% stay at 20%."""
     digest = hashlib.blake2b(user.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

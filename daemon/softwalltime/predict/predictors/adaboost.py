@@ -60,7 +60,7 @@ class AdaBoost(Predictor):
             return
         rows = self._rows
         if rows and rows[0][0] < job.end - self._window - self._every:
-            # Remove a quarter of a window at once: each removal at the start of a list moves all other jobs.
+            # Remove a quarter of a window at once: deleting at the start of a list moves all other items.
             del rows[: bisect_left(rows, (job.end - self._window - 3 * self._every // 4,))]
         submission = job.submission
         insort(

@@ -12,18 +12,18 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 
 
 class Options(BaseModel):
-    """Options of a predictor: typed, validated, frozen; users read the description of each field."""
+    """Options of a predictor: typed, validated, frozen; the fields' descriptions are printed to users."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The past jobs that a new predictor must learn to answer like one that learnt all jobs.
+    """The past jobs that suffice for a new predictor to answer like one that has learnt all jobs.
 
     These are the last ``per_user`` jobs of each user that ran, the last ``per_user`` that ran and had a walltime, and
-    all jobs that ended in the last ``seconds``. ``None``: all jobs.  Where more than ``most`` jobs ended in the last
-    ``seconds``, the last ``most`` of them are enough; ``None``: they are not.
+    all jobs that ended in the last ``seconds``. ``None``: all jobs.  Of the latter the last ``most`` are enough;
+    ``None``: no limit.
     """
 
     per_user: int | None = 0
@@ -31,9 +31,9 @@ class History:
     most: int | None = None
 
     def since(self, now: int, since_last: Callable[[int], int]) -> int | None:
-        """Return since when all jobs are needed (epoch seconds); ``None``: all jobs.
+        """Return the time from which all jobs are needed (epoch seconds); ``None``: all jobs.
 
-        :param since_last: returns since when the last jobs ended (epoch seconds), given their number.
+        :param since_last: returns the earliest end (epoch seconds) of a given number of last jobs.
         """
         if self.seconds is None:
             return None
@@ -45,11 +45,11 @@ EVERYTHING = History(per_user=None, seconds=None)
 
 
 class Predictor(ABC):
-    """Learns from each job as it ends, and predicts the runtime of a job from its submission.
+    """Learn from each job as it ends, and predict the runtime of a job from its submission.
 
-    A predictor is pure state without I/O and clock, because daemon, replay and simulator drive the same one.  A driver
-    never calls ``learn`` before a job has ended, and calls it about in the order of the ends.  The logs of two servers,
-    or a late log, change that order, and the predictions must not depend on it.
+    A predictor has no I/O and no clock, because daemon, replay and simulator use the same class.  A driver never calls
+    ``learn`` before a job has ended, and calls it approximately in the order of the ends.  Logs of two servers, or a
+    late log, change that order; predictions must not depend on it.
 
     ``learn`` and ``observe`` delay the answers to the hook, whose deadline is 50 ms.  They must be cheap and bounded:
     some microseconds, no more for the millionth job than for the thousandth (the conformance suite counts). Expensive
@@ -67,11 +67,11 @@ class Predictor(ABC):
     source: ClassVar[str]
     """Paper and equation, or another source of the rule."""
     options_type: ClassVar[type[Options]] = Options
-    """The model of the options; the registry makes an instance from the user's text."""
+    """The class of the options; the registry creates an instance from the user's text."""
     main_option: ClassVar[str] = ""
     """The option that a value without a name sets, as in ``factor:0.5``; empty if none."""
     tried_options: ClassVar[tuple[str, ...]] = ("",)
-    """Options that ``softwalltime tune`` tries, as ``p=75|85,keys=user``: all combinations; empty: it tries none."""
+    """Options that ``softwalltime tune`` tries, such as ``p=75|85,keys=user``: all combinations; empty: none."""
     censoring: ClassVar[bool] = False
     """Whether it treats the runtime of a job killed at its walltime as a lower bound."""
 
@@ -88,15 +88,15 @@ class Predictor(ABC):
 
     @property
     def contents(self) -> str:
-        """A digest of what the predictor took from a file, such as trained weights; empty: it took nothing.
+        """Digest of the files that the predictor has read, such as trained weights; empty: none.
 
-        Saved figures count only for equal contents, because a file may change and keep its name.
+        Saved results are reused only for equal digests, because a file may change and keep its name.
         """
         return ""
 
     @property
     def observes(self) -> bool:
-        """Whether the predictor implements :meth:`observe`; drivers make events only for such predictors."""
+        """Whether the predictor implements :meth:`observe`; drivers create events only for such predictors."""
         return type(self).observe is not Predictor.observe
 
     def observe(self, event: Event) -> None:  # noqa: B027 - optional
@@ -120,7 +120,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def learn(self, job: CompletedJob) -> None:
-        """Learn from a job that has ended; called about in the order of ``job.end``."""
+        """Learn from a job that has ended; called approximately in the order of ``job.end``."""
 
     @abstractmethod
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -131,16 +131,15 @@ class Predictor(ABC):
         """
 
     def restates(self, other: "Predictor") -> bool:
-        """Whether each of its answers follows from the other one's, by :meth:`restate`.
+        """Return whether each of its answers can be derived from the other predictor's, by :meth:`restate`.
 
-        Optional.  The other one must have learnt and observed the same, and it is asked the same.  A driver with both
-        then needs only the other one.
+        Optional.  Given the same events and requests, a driver with both then runs only the other one.
         """
         return False
 
     def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        """Return its own answer, given that of a predictor which it restates; to be implemented with :meth:`restates`.
+        """Derive its own answer from that of a predictor for which :meth:`restates` is true.
 
-        :param elapsed: with which the other one was asked.
+        :param elapsed: elapsed time in the other predictor's request.
         """
         return answer

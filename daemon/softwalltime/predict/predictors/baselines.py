@@ -1,4 +1,4 @@
-"""Baselines that learn nothing: the user's walltime, a share of it, and a fixed runtime."""
+"""Baselines without learning: the requested walltime, a share of it, and a fixed runtime."""
 
 from typing import ClassVar
 

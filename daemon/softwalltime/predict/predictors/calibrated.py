@@ -23,7 +23,7 @@ from softwalltime.predict.predictors.learned.levels import Situations
 from softwalltime.predict.predictors.learned.network import Weights, load
 from softwalltime.predict.predictors.learned.price import Objective, Price, best_seconds, critical_cell, first_log_price
 from softwalltime.predict.predictors.learned.priors import NO_BINS, ProjectJobs
-from softwalltime.predict.predictors.learned.sequence import RUNNING
+from softwalltime.predict.predictors.learned.sequence import MAX_USER_RUNNING_JOBS
 from softwalltime.predict.predictors.learned.user_jobs import (
     KEY,
     MIN_USER_JOBS,
@@ -43,32 +43,33 @@ from softwalltime.predict.predictors.learned.user_jobs import (
     waited,
 )  # fmt: skip
 
-SETTLED = 86400
-"""Seconds after its end that a job adjusts the prices."""
-LATENESS = SETTLED // 2
-"""Seconds by which a job may become known late without a change of any later answer."""
-DAYS = 400
+SETTLED_AFTER_S = 86400
+"""Seconds after a job's end at which it adjusts the prices."""
+MAX_LATENESS_S = SETTLED_AFTER_S // 2
+"""Maximum seconds by which a job may become known late without changing later answers."""
+HISTORY_DAYS = 400
 """Days of history from which a new predictor learns."""
 MAX_TRAINING_JOBS = 300_000
-"""Maximum number of these days' jobs, the last ones.  The price forgets 78% of what came before."""
-PRESENT = 1000
-"""Waiting and running jobs of one user that count as submissions since a past job, the last ones."""
-PROJECTS = 8192
-"""Combinations of project, queue and walltime kept; those that have waited longest for a job are forgotten."""
+"""Maximum number of jobs of these days, the last ones.  The price has forgotten 78% of what came before."""
+MAX_PRESENT_JOBS = 1000
+"""Maximum waiting and running jobs of one user, the last ones, that count as submissions since a past job."""
+MAX_PROJECT_KEYS = 8192
+"""Maximum combinations of project, queue and walltime; the least recently used ones are forgotten."""
 UNSAMPLED_JOBS, JOBS_PER_SAMPLE, JOBS_PER_LATER_SAMPLE = 2000, 3, 6
-"""Jobs that all adjust the prices; after them, the number of jobs of which one adjusts the price at submission, and the
-later one.  Counted anew each day, to be the same after a restart."""
+"""Jobs of a day that all adjust the prices; after them, one in so many jobs adjusts the price at submission, and the
+later price.  The count starts again each day, so that it is the same after a restart."""
 AT_SUBMISSION, LATER = 0, 1
-"""Which price: of answers at the submission, or after it, when more jobs have ended and fewer are underestimated."""
+"""Index of the price: for predictions at submission, or later, when more jobs have ended and fewer are
+underestimated."""
 LATER_GAIN = 3.0
-"""Gain of the later price: its excess is that of all jobs at their start, though only those that waited have it."""
+"""Gain of the later price: its excess is that of all jobs at start, though only jobs that waited use this price."""
 SUBMISSION_WINDOW_S = 60
-"""Seconds after the submission to which its price holds."""
+"""Seconds after submission in which the price at submission is used."""
 
 _NONE: Floats = np.empty((ROW, 0))
 
 MIN_HISTORY_S = 6 * 3600
-"""Seconds before a job's submission from which on its user's jobs must be kept for the job to adjust the price."""
+"""Minimum seconds of its user's history before submission for a job to adjust the price."""
 
 Key = tuple[str, str, int]
 Row = tuple[float, ...]
@@ -94,13 +95,13 @@ class CalibratedOptions(Options):
 
 
 class Calibrated(Predictor):
-    """The runtime's distribution from similar past jobs, and of it the number with the highest expected utility.
+    """Estimate the runtime's distribution from similar past jobs; predict the value with the highest expected utility.
 
-    The utility is the accuracy less a price for an underestimate: the price at which the target's share of the past
-    jobs would have been underestimated (see :mod:`.learned.price`).  For this the predictor estimates each job again
-    when it has ended, from what was known at its submission.  It does so ``SETTLED`` after the end and in order of
-    end, so that the answers depend neither on what was asked nor on the order in which jobs became known.  (After a
-    time without ends they may depend on that order for some jobs, until no past job is due any more: see ``_settle``.)
+    The utility is the accuracy minus a price for an underestimate: the price at which the target share of past jobs
+    would have been underestimated (see :mod:`.learned.price`).  To adjust it, the predictor estimates each ended job
+    again from what was known at its submission.  It does so ``SETTLED_AFTER_S`` after the end and in order of end, so
+    predictions depend neither on earlier requests nor on the order in which jobs became known.  (After a period without
+    ends they may depend on that order for some jobs, until no past job is due: see ``_settle``.)
     """
 
     name: ClassVar[str] = "calibrated"
@@ -117,7 +118,7 @@ class Calibrated(Predictor):
     def __init__(self, options: CalibratedOptions, weights: Weights | None = None) -> None:
         """Learn and predict with these options.
 
-        :param weights: of the attention, in place of those that the options name.
+        :param weights: weights of the attention; default: those that the options name.
         """
         super().__init__(options)
         require_executable_memory()
@@ -131,7 +132,7 @@ class Calibrated(Predictor):
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
         self._queues: OrderedDict[Key, ProjectJobs] = OrderedDict()
         self._everybody: Floats = np.zeros(SIZE)
-        # End, job id, server, the row, the user and the project's key of jobs that have not adjusted the price.
+        # Jobs that have not adjusted the price: end, job id, server, row, user, project key.
         self._pending: list[Pending] = []
         self._newest = 0
         first = first_log_price(options.objective, options.target)
@@ -144,7 +145,7 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        return History(per_user=MIN_USER_JOBS, seconds=DAYS * 86400, most=MAX_TRAINING_JOBS)
+        return History(per_user=MIN_USER_JOBS, seconds=HISTORY_DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
     def contents(self) -> str:
@@ -171,7 +172,7 @@ class Calibrated(Predictor):
             present.start(job_id, start, (0.0, start, *row[SUBMITTED:]))
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to those of its user and project; let a job that ended ``SETTLED`` before adjust the prices."""
+        """Add the job to its user and project; let jobs that ended ``SETTLED_AFTER_S`` ago adjust the prices."""
         submission, end, runtime = job.submission, job.end, job.runtime
         walltime = submission.walltime
         if not walltime or runtime <= 0:
@@ -187,11 +188,11 @@ class Calibrated(Predictor):
         _add(self._queues, ("", *key[1:]), end, share)
         insort(self._pending, (end, submission.job_id, job.server, row, submission.user, key))
         self._newest = max(self._newest, end)
-        if self._pending[0][0] <= self._newest - SETTLED:
+        if self._pending[0][0] <= self._newest - SETTLED_AFTER_S:
             self._settle()
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """The number that the options ask for, and the distribution."""
+        """Return the value that the options select, and the distribution."""
         walltime = submission.walltime
         if not walltime:
             return NoPrediction(Reason.NO_WALLTIME)
@@ -224,15 +225,15 @@ class Calibrated(Predictor):
         return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
 
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
-        """Return what is known about a job with a walltime at the time ``now``, and the ids of the past jobs."""
+        """Return what is known at ``now`` about a job with a walltime, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
-        present = user.present.submissions(PRESENT, without=submission.job_id)
-        # The last to start, whatever the order in which they became known.
-        running, started = user.present.running(RUNNING, now, without=submission.job_id)
+        present = user.present.submissions(MAX_PRESENT_JOBS, without=submission.job_id)
+        # The last to start, independent of the order in which they became known.
+        running, started = user.present.running(MAX_USER_RUNNING_JOBS, now, without=submission.job_id)
         waiting = int(present[:, 0].searchsorted(now)) - started
         columns = user.columns
         last = sequence.ended_by(columns, now)
-        # No more than a restarted daemon has (see ``history``).
+        # Use no more jobs than a restarted daemon has (see ``history``).
         first = max(last - MIN_USER_JOBS, 0)
         known = self._known(
             now,
@@ -270,9 +271,9 @@ class Calibrated(Predictor):
         return best_seconds(self._objective, shares, log_price, walltime, ncpus or 1)
 
     def _settle(self) -> None:
-        """Let the job that ended first adjust the prices.
+        """Let the next due job, in order of end, adjust the prices.
 
-        After a time without jobs many are due: two for each job that is learnt, because an answer may be waiting.
+        After a period without ends many are due: process two for each job that is learnt, because a request may wait.
         """
         job, self._settled = self._pending.pop(0), self._settled + 1
         day = job[0] // 86400
@@ -282,11 +283,11 @@ class Calibrated(Predictor):
             self._adjust(job)
         if self._settled < UNSAMPLED_JOBS or self._of_day % JOBS_PER_LATER_SAMPLE == 1:
             self._adjust_later(job)
-        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED:
+        if self._settled % 2 and self._pending and self._pending[0][0] <= self._newest - SETTLED_AFTER_S:
             self._settle()
 
     def _adjust(self, job: Pending) -> None:
-        """Adjust the price by the one that the job would have needed, and the quantiles by where it ended."""
+        """Adjust the price by the job's critical price, and the quantiles by its runtime."""
         row, walltime = job[3], job[5][2]
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
         adjusted = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
@@ -304,7 +305,7 @@ class Calibrated(Predictor):
         self._everybody[int(row[SHARE])] += weight
 
     def _adjust_later(self, job: Pending) -> None:
-        """Adjust what answers after the submission need by what was known at the start of a job that waited."""
+        """Adjust the later price and quantiles by what was known at the start of a job that waited."""
         row, walltime = job[3], job[5][2]
         if not waited(row, SUBMISSION_WINDOW_S):
             return
@@ -317,20 +318,19 @@ class Calibrated(Predictor):
     def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> tuple[Floats, int] | None:
         """Adjust one of the prices.
 
-        Return the distribution at the time ``now`` and how many of the user's jobs had ended; none if what was known
-        is not kept.
+        Return the distribution at ``now`` and the number of the user's ended jobs; ``None`` if the jobs known then are
+        no longer kept.
 
-        :param per_sample: one of so many jobs adjusts this price.
+        :param per_sample: one in so many jobs adjusts this price.
         """
         end, job_id, _, row, user, key = job
         jobs = self._users[user]
         if jobs.forgotten > now - MIN_HISTORY_S:
-            # The user ran so many jobs since that those known then are not kept: estimated again from few, a job
-            # says nothing about the price.
+            # The user has run too many jobs since: an estimate from the few kept ones would bias the price.
             return None
-        # Many of the jobs that waited or ran at the time ended after this one.
-        until = end + SETTLED - LATENESS
-        # At its start the job was not one of the others that waited.
+        # Include jobs that waited or ran at that time and ended after this one.
+        until = end + SETTLED_AFTER_S - MAX_LATENESS_S
+        # At its start, exclude the job itself from the waiting jobs.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
         shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
         objective, runtime = self._objective, math.exp(row[RUNTIME]) - 1e-6
@@ -339,7 +339,7 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime, ncpus) < runtime
 
         price = self._prices[which]
-        late, count = missed(price.log_at(now - SETTLED)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
+        late, count = missed(price.log_at(now - SETTLED_AFTER_S)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
         price.add(end, critical_cell(missed), late, count)
         if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)
@@ -350,7 +350,7 @@ class Calibrated(Predictor):
 
     def _new_user(self, name: str) -> UserJobs:
         if not self._users:
-            # Now, and not when a request waits.
+            # Compile now, so that no request waits for it.
             compile_kernels()
         user = self._users[name] = UserJobs()
         return user
@@ -360,7 +360,7 @@ def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, share: int
     jobs = projects.get(key)
     if jobs is None:
         jobs = projects[key] = ProjectJobs()
-        if len(projects) > PROJECTS:
+        if len(projects) > MAX_PROJECT_KEYS:
             projects.popitem(last=False)
     jobs.add(end, share)
     projects.move_to_end(key)

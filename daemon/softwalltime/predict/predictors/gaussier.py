@@ -18,7 +18,7 @@ from softwalltime.predict.predictors.base import History, Options, Predictor
 
 Floats = NDArray[np.float64]
 _TINY = 1e-100
-"""In place of 0 in a divisor; features and gradients that are not 0 are far above it."""
+"""Replaces 0 in divisors; other features and gradients are far larger."""
 FEATURES = (
     "requested", "last1", "last2", "last3", "mean2", "mean3", "mean", "processors", "mean processors",
     "processors by mean", "running mean processors", "running", "longest running", "sum running", "running processors",
@@ -31,13 +31,13 @@ _LEFT, _RIGHT = np.triu_indices(1 + len(FEATURES))
 DIMENSION = len(_LEFT)
 """Terms of the polynomial: the constant, the features, their squares and products."""
 MAX_USER_RUNS = 512
-"""Jobs of one user kept, the last ones to end."""
-LATENESS = 86400
-"""Seconds by which a job may become known late without a change of any later answer."""
-DAYS = 400
+"""Maximum jobs kept of one user, the last ones to end."""
+MAX_LATENESS_S = 86400
+"""Maximum seconds by which a job may become known late without changing later answers."""
+HISTORY_DAYS = 400
 """Days of history from which a new predictor learns."""
-_AT_ONCE = 4
-"""Jobs at most that one call of ``learn`` trains with, because an answer may be waiting."""
+_MAX_STEPS = 4
+"""Maximum jobs that one call of ``learn`` trains with, because a request may wait."""
 
 Branch = Literal["linear", "squared"]
 Weight = Literal["one", "large", "small", "long-narrow", "short-wide"]
@@ -92,7 +92,7 @@ class UserRuns:
         return self._count
 
     def knows(self, now: int) -> bool:
-        """Return whether the jobs that count at ``now`` are still kept."""
+        """Return whether the jobs known at ``now`` are still kept."""
         return len(self.runs) == self._count or self.runs[0].end <= now
 
     def features(self, job: Asked, now: int) -> list[float]:
@@ -139,7 +139,7 @@ class NormalisedGradient:
     def __init__(self, features: int, eta: float, l2: float = 0.0) -> None:
         """Begin with coefficients 0.
 
-        :param eta: greatest step of the prediction, about, in its unit.
+        :param eta: approximate maximum step of the prediction, in its unit.
         :param l2: strength of the penalty ``l2 / 2 x sum of squared coefficients``.
         """
         self._eta = eta
@@ -197,11 +197,11 @@ class Gaussier(Predictor):
     offsets of the weights, of which none is below 0.  As there, runtimes of the user above the walltime count as the
     walltime, and the sign of a negative value is dropped.
 
-    The published method makes its step when a job ends.  This one makes it ``LATENESS`` later and in order of end,
+    The published method makes its step when a job ends.  This one makes it ``MAX_LATENESS_S`` later in order of end,
     because the answers must not depend on the order in which jobs became known.  (They may for some jobs after a time
-    without ends: at most ``_AT_ONCE`` steps are made for each end, until none is due.)  The step uses the features at
+    without ends: at most ``_MAX_STEPS`` steps are made for each end, until none is due.)  The step uses the features at
     the job's submission; it is left out if more than ``MAX_USER_RUNS`` of the user's jobs have ended since.  A daemon
-    that restarts learns from the last ``DAYS``, and may then answer differently.
+    that restarts learns from the last ``HISTORY_DAYS``, and may then answer differently.
 
     The paper's corrections of predictions that a job outlives are in the simulator (``simulate --correction``), and its
     choice among loss functions is ``softwalltime tune``.
@@ -221,14 +221,14 @@ class Gaussier(Predictor):
         super().__init__(options)
         self._loss = options
         self._users: dict[str, UserRuns] = {}
-        # End, job id, server and user of jobs that the function has not learned, in order of end, and the job.
+        # Jobs not learned yet, in order of end: end, job id, server, user, job and features.
         self._pending: list[tuple[int, str, str, str, PastRun, Asked]] = []
         self._newest = 0
         self._function = NormalisedGradient(DIMENSION, options.eta, options.l2)
 
     @property
     def history(self) -> History:
-        return History(per_user=MAX_USER_RUNS, seconds=DAYS * 86400)
+        return History(per_user=MAX_USER_RUNS, seconds=HISTORY_DAYS * 86400)
 
     def observe(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -241,7 +241,7 @@ class Gaussier(Predictor):
                 user.running.pop(submission.job_id, None)
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the job to its user's; train with jobs that ended ``LATENESS`` before."""
+        """Add the job to its user's; train with jobs that ended ``MAX_LATENESS_S`` before."""
         submission, end = job.submission, job.end
         if not submission.walltime or job.runtime <= 0:
             return
@@ -251,7 +251,7 @@ class Gaussier(Predictor):
         self._user(submission.user).add(run)
         insort(self._pending, (end, asked.job_id, job.server, submission.user, run, asked))
         self._newest = max(self._newest, end)
-        due = bisect_left(self._pending, (self._newest - LATENESS + 1,), hi=min(_AT_ONCE, len(self._pending)))
+        due = bisect_left(self._pending, (self._newest - MAX_LATENESS_S + 1,), hi=min(_MAX_STEPS, len(self._pending)))
         for _ in range(due):
             self._train()
 

@@ -10,7 +10,7 @@ S = TypeVar("S")
 
 
 class LastJobs(Generic[T, S]):
-    """A number for each of the jobs that ended last, in order of end.
+    """One number for each of the last jobs, in order of end.
 
     Jobs that ended in the same second are in order of job id and server (:func:`_tie_break`).  The daemon learns new
     jobs in the order in which they were stored, and at its start by their ends: the records of two servers, or of a log
@@ -23,7 +23,7 @@ class LastJobs(Generic[T, S]):
         self._keys: deque[tuple[int, str, str]] = deque(maxlen=limit)
         self.values: deque[T] = deque(maxlen=limit)
         self.summary: S | None = None
-        """What the predictor computed from the numbers; ``None``: it must be computed again."""
+        """Cached result computed from the numbers; ``None``: not computed."""
 
     def add(self, job: CompletedJob, value: T) -> None:
         """Replace the oldest job's number by this one, unless the job is older than all."""

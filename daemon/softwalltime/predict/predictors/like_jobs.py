@@ -97,7 +97,7 @@ class RecentJobs:
             like = self.like[key] = LikeJobs(key)
         insort(like.sorted, value)
         of_key, by_end = like.by_end, self.by_end
-        # Nearly always the last place: without two calls, learning takes a fifth less time.
+        # Nearly always an append; avoiding two calls makes learning a fifth faster.
         if not by_end or by_end[-1][0] <= end:
             of_key.append((end, value))
             by_end.append((end, like))

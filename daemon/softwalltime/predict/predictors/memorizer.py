@@ -21,9 +21,9 @@ class MemorizerOptions(Options):
 
 
 class Memorizer(LikeJobsPredictor):
-    """The median runtime of the jobs of the last days with the same signature, all that is known at submission.
+    """The median runtime of the jobs of the last days with the same signature: all fields known at submission.
 
-    Jobs with one signature may run differently: predictors that use more may have a smaller error.
+    Runtimes of jobs with the same signature vary; predictors with more information may have a smaller error.
     """
 
     name: ClassVar[str] = "memorizer"

@@ -35,8 +35,8 @@ class Percentile(LikeJobsPredictor):
     Like jobs share the keys' values; a job counts while its end is at most ``window`` seconds old.  Memory is bounded
     by the jobs that ended within the window.
 
-    Users choose project, name and walltime freely, and may run short fakes under values that they have never used.
-    With ``bound`` = f the share is at least 1 / f of the percentile over all jobs of the user, whatever the keys.
+    Users choose project, name and walltime freely, and could run short fake jobs under new values.  With ``bound`` = f
+    the share is at least 1 / f of the percentile over all jobs of the user, independent of the keys.
     """
 
     name: ClassVar[str] = "percentile"

@@ -40,7 +40,7 @@ class Forest:
 
     def of_trees(self, row: Sequence[float]) -> NDArray[np.float64]:
         """Return each tree's prediction for a job with these features."""
-        # The trees were made of numbers in 32 bits.
+        # The trees were fitted with 32-bit numbers.
         x = np.array(row, np.float32)
         node = self.roots
         for _ in range(self.depth):

@@ -1,4 +1,4 @@
-"""Find predictors, and make one from a spec such as ``percentile:p=95,keys=user+project,window=30d``.
+"""Find predictors, and create them from specs such as ``percentile:p=95,keys=user+project,window=30d``.
 
 The registry has the classes in this package's modules, and those of other installed packages with entry points in the
 group ``softwalltime.predict.predictors``.
@@ -106,7 +106,7 @@ def contents_of(spec: str) -> str:
     """Return a digest of the files that a predictor with this spec reads; empty if it reads none or cannot be made."""
     try:
         return make(spec).contents
-    # Another package's predictor may fail in any way; whoever makes it to use it reports that.
+    # Another package's predictor may raise any exception; it is reported when the predictor is created for use.
     except Exception:
         return ""
 
@@ -153,7 +153,7 @@ def _own() -> Iterable[Entry]:
             imported = importlib.import_module(module.name)
         # An optional package that is missing or damaged must not disable the other predictors.
         except Exception as error:
-            # Such a predictor is the only one in its module and has the module's name, with "-" for "_".
+            # By convention such a module has one predictor, with the module's name and "-" for "_".
             problem = f"{type(error).__name__}: {error}"
             if isinstance(error, ImportError):
                 problem = what_to_install(error) or str(error)
@@ -169,7 +169,7 @@ def _foreign() -> Iterable[Entry]:
         origin = point.dist.name if point.dist else point.value
         try:
             member = _check(point.load(), point.name)
-        # Code of another package may fail in any way; the list must show the error and continue.
+        # Another package may raise any exception: list it with the error and continue.
         except Exception as error:
             yield Entry(point.name, origin, None, f"{type(error).__name__}: {error}")
         else:

@@ -60,7 +60,7 @@ class TemplatesOptions(Options):
 
 
 class Templates(Predictor):
-    """Predict from the last runtimes of categories: a template puts a job into one, and an estimator predicts from it.
+    """Predict from the last runtimes of categories: a template selects a job's category, an estimator predicts from it.
 
     A template with an estimator is one of the paper's predictors.  Categories without a job in the window are removed.
     """

@@ -21,7 +21,7 @@ from softwalltime.predict.predictors.regression.tobit import TobitFit, fit_tobit
 
 GRID = (0.1, 1.0, 10.0, 100.0)
 """Strengths of both penalties that cross-validation chooses from."""
-_CLASSES = 20
+_MAX_CLASSES = 20
 """Classes that cross-validation uses, those with the most jobs: a fit takes a millisecond, and there are 160 each."""
 _MIN_SIGMA = 0.05
 """Lower bound of the standard deviation of the errors, as a share of that of the runtimes."""
@@ -50,8 +50,8 @@ class CensoredLine:
 class Trip(ClassRegression):
     """Tobit regression for each class, censored from the left at the least runtime of the class, as in the paper.
 
-    A runtime at the bound means "at most this", and no prediction is below it.  A job that was killed at its walltime
-    would be censored from the right; neither the paper nor this does that.  The penalties are on the coefficients of
+    A runtime at the bound is an upper bound, and no prediction is below it.  A job that was killed at its walltime
+    would be right-censored; neither the paper nor this class does that.  The penalties are on the coefficients of
     standardised features and runtimes.  Cross-validation over the jobs of the largest classes chooses them once, as
     soon as the history spans ``first`` days.  Until then there is no prediction.
 
@@ -78,8 +78,8 @@ class Trip(ClassRegression):
         assert isinstance(options, TripOptions)  # noqa: S101 - by options_type
         oldest = before if self._oldest is None else self._oldest
         if self._penalties is None and known and before - oldest >= options.first * 86400:
-            # The order of arrival must not choose among classes of one size.
-            largest = sorted(known.values(), key=lambda jobs: (-len(jobs), jobs))[:_CLASSES]
+            # Break ties of size independently of the order of arrival.
+            largest = sorted(known.values(), key=lambda jobs: (-len(jobs), jobs))[:_MAX_CLASSES]
             rows = (training_rows(jobs) for jobs in largest)
             self._penalties = choose_penalties(rows, options.folds, options.seed)
         return self._penalties is not None
@@ -124,7 +124,7 @@ def fit_line(x: Floats, y: Floats, l1: float, l2: float) -> CensoredLine:
 def choose_penalties(classes: Iterable[tuple[Floats, Floats]], folds: int, seed: int) -> tuple[float, float]:
     """Return the strengths in :data:`GRID` with the highest mean accuracy over the held-out jobs of these classes.
 
-    A prediction counts as at most the walltime, as in use; accuracy is the paper's equation (5).
+    Predictions are capped at the walltime, as in use; accuracy is the paper's equation (5).
     """
     totals = dict.fromkeys(product(GRID, GRID), 0.0)
     for x, y in classes:
@@ -134,7 +134,7 @@ def choose_penalties(classes: Iterable[tuple[Floats, Floats]], folds: int, seed:
             standardised = _Standardised(x[training], y[training])
             fit = None
             for penalties in totals:
-                # The neighbour on the grid is a good start.
+                # Start from the result of the neighbour on the grid.
                 fit = standardised.fit(*penalties, fit)
                 line = standardised.line(fit)
                 seconds = np.maximum(line.intercept + x[test] @ np.array(line.coefficients), line.lower)

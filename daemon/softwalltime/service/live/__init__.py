@@ -1,6 +1,6 @@
 """Live values: alter the soft walltimes of jobs in PBS while they wait and run.
 
-The daemon looks at the server's jobs at intervals, predicts anew, and alters the jobs whose value has changed.
+The daemon polls the server's jobs, predicts again, and alters the jobs whose value has changed.
 
 :mod:`.ifl`          PBS's client library, through ctypes
 :mod:`.agent`        the process that holds the connection to PBS, so that a fault in the library cannot hurt the daemon

@@ -11,11 +11,11 @@
 
 ``server`` in a request names the PBS server; without it that of ``/etc/pbs.conf`` is asked.
 
-It is a process of its own for two reasons.  A call of PBS's library cannot be interrupted, and a fault in it ends the
-process.  And PBS lets a user in through a setuid program, which the sandbox of the daemon forbids: systemd starts this
-process outside that sandbox (softwalltime-live.socket).  It does nothing for the daemon but read the server's state,
-try whether it is a manager, set soft walltimes of a minute or more, set the resource that orders jobs to seconds, and
-set the one resource that shows expected starts, in the one form it has.
+It is a separate process for two reasons.  A call of PBS's library cannot be interrupted, and a fault in it ends the
+process.  PBS authenticates users with a setuid program, which the daemon's sandbox forbids: systemd starts this process
+outside that sandbox (softwalltime-live.socket).  It accepts only these requests: read the server's state, test for
+manager privilege, set a soft walltime of a minute or more, set the ordering resource in seconds, and set the resource
+that shows expected starts to text of the form ``START_FORM``.
 """
 
 import json
@@ -29,25 +29,24 @@ from typing import Any
 from softwalltime.service.live.ifl import KINDS, NO_JOB, Ifl, IflError
 
 MIN_SOFT_WALLTIME_S = 60
-"""Least soft walltime in seconds: 0 on a running job kills OpenPBS's scheduler."""
+"""Minimum soft walltime in seconds: 0 on a running job kills OpenPBS's scheduler."""
 ORDERING_RESOURCE = "predicted"
 """The custom resource, in seconds, by which ``job_sort_formula`` may order jobs."""
 START_RESOURCE = "predicted_start"
 """The custom resource, a string, that shows a waiting job's expected start."""
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d"
 START_FORM = re.compile(rf"{_TIME}\({_TIME}\.\.{_TIME}\)|unknown", re.ASCII)
-"""An expected start and its 90% range, in local time; or that there is none any more."""
+"""Valid values: an expected start with its 90% range in local time, or ``unknown``."""
 
 
 class Agent:
-    """Carries out requests on one connection, which is opened at the first request."""
+    """Execute requests on one connection to PBS, opened at the first request."""
 
     def __init__(self) -> None:
         self._ifl: Ifl | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            # PBS is connected to only when the request is known to be sound.
             if request["op"] == "alter":
                 job_id, (resource, value) = request["id"], _resource(request)
                 self._connected(request).alter(job_id, {resource: value})
@@ -65,7 +64,7 @@ class Agent:
             names, ids, subjobs = request["names"], request.get("ids", ()), bool(request.get("subjobs"))
             return {"jobs": dict(self._connected(request).jobs(names, ids, subjobs=subjobs))}
         except IflError as error:
-            # The connection may be lost.  Another one takes 3 ms.
+            # The connection may be lost; a new one takes 3 ms.
             if error.code not in NO_JOB and self._ifl is not None:
                 self._ifl.close()
                 self._ifl = None
@@ -79,7 +78,7 @@ class Agent:
 
 
 def _resource(request: dict[str, Any]) -> tuple[str, str]:
-    """The one resource that a request sets, and its value.
+    """Return name and value of the resource that a request sets.
 
     :raises ValueError: if the value is not permitted.
     """

@@ -1,4 +1,4 @@
-"""Which jobs to alter: a pure function of the queue, the predictions and the options; which jobs keep their place."""
+"""Select the jobs to alter, as a pure function of queue, predictions and options; track jobs that keep their place."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -16,10 +16,10 @@ from softwalltime.service.live.watch import ServerJob
 
 
 class Urgency(IntEnum):
-    """Which changes come first when there are more than the budget allows."""
+    """Priority of changes when there are more than the budget allows."""
 
     RUNNING_OUT = 0
-    """A running job whose soft walltime ends soon: the plan for all others rests on it."""
+    """A running job whose soft walltime ends soon: the scheduler's plan for all other jobs depends on it."""
     TOP_JOB = 1
     """A waiting job with a promised start."""
     RUNNING = 2
@@ -27,9 +27,9 @@ class Urgency(IntEnum):
 
 
 class LiveChange(NamedTuple):
-    """What to set on a job, and the decision that it follows from.
+    """Values to set on a job, and the decision behind them.
 
-    ``seconds`` is the soft walltime, ``ordering`` the ordering value in seconds; ``None`` leaves what the job has.
+    ``seconds`` is the soft walltime, ``ordering`` the ordering value in seconds; ``None``: unchanged.
     """
 
     urgency: Urgency
@@ -40,19 +40,18 @@ class LiveChange(NamedTuple):
 
 
 Revise = Callable[[Submission, int | None, int | None], Decision]
-"""Decides anew about a job: (submission, soft walltime it has, seconds that it has run or ``None`` while it waits)."""
+"""New decision about a job: (submission, current soft walltime, elapsed seconds or ``None`` while it waits)."""
 
 
 def plan_changes(
     jobs: Iterable[ServerJob], now: int, options: LiveOptions, revise: Revise, kept: Collection[str] = ()
 ) -> list[LiveChange]:
-    """Return the changes that are worth an alter, the most urgent ones first, older jobs before younger ones.
+    """Return the changes large enough for an alter, by urgency, then by age of the job, oldest first.
 
-    A waiting job gets what it would get if it were submitted now; its ordering value is only ever raised, which takes
-    back a place that its owner got by attributes that the job has no more.  A job that keeps its place has the ordering
-    value :data:`PROMISED` while it waits; one that is held loses it.  A running job gets the prediction given the time
-    that it has run.  Where a running job has outlived its prediction nothing is changed: PBS extends its soft walltime
-    by whole multiples.
+    A waiting job gets the value of a job submitted now.  Its ordering value is only raised, so that a user cannot gain
+    a place by attributes that are altered later.  A job that keeps its place has the ordering value :data:`PROMISED`
+    while it waits, and loses it when it is held.  A running job gets the prediction given its elapsed time.  A running
+    job that has outlived its prediction is not changed: PBS extends its soft walltime by whole multiples.
 
     :param kept: ids of the waiting jobs that keep their place (:class:`KeptPlaces`).
     """
@@ -84,12 +83,12 @@ def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, kept: bool) -
 
 
 def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept: bool) -> int | None:
-    """Return the ordering value to set; ``None``: the job keeps what it has."""
+    """Return the ordering value to set; ``None``: unchanged."""
     value = decision.ordering_seconds if decision.mode == "on" else None
     if kept and value is not None:
         return PROMISED if job.ordering != PROMISED else None
     if job.ordering == PROMISED:
-        # A job that runs for one second has this value without a promise.
+        # PROMISED is also the ordering value of a job of one second.
         value = value or job.submission.walltime
         return None if value == PROMISED else value
     # 0 and no value: the formula takes the walltime.
@@ -99,14 +98,14 @@ def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept:
 
 
 def _held(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
-    """Take the place of a held job, which its owner would have again at the release."""
+    """Reset the ordering value of a held job; otherwise it would have its place again when released."""
     decision = revise(job.submission, job.soft_walltime, None)
     value = _ordering(job, decision, options, kept=False)
     return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
 
 
 def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
-    # PBS alters whole arrays and single jobs, but no subjob that runs; suspended jobs keep what they have.
+    # PBS alters whole arrays and single jobs, but no running subjob; suspended jobs are not altered.
     if job.state == "S" or "[" in job.job_id or job.started is None:
         return None
     elapsed = max(0, now - job.started)
@@ -121,10 +120,10 @@ def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> 
 
 
 def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -> bool:
-    """Whether the change is large enough; a job without a soft walltime is planned with its walltime."""
+    """Return whether the change is large enough; a job without soft walltime is planned with its walltime."""
     has = job.soft_walltime or job.submission.walltime
     if reason is Reason.GUARD:
-        # A short value of any size can delay the late job.
+        # Any difference counts: a value that is too short can delay the late top job.
         return seconds != has
     return has is None or _differs(has, seconds, options)
 
@@ -134,16 +133,16 @@ def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
 
 
 def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:
-    """Return the changes of this look, and how many must wait for the next one."""
+    """Return the changes to make in this poll, and the number postponed to the next one."""
     return changes[:budget], max(0, len(changes) - budget)
 
 
-CYCLE: Final = 1200
-"""Seconds after which PBS ends a scheduling cycle, unless its ``sched_cycle_length`` says something else."""
+DEFAULT_CYCLE_S: Final = 1200
+"""PBS's default ``sched_cycle_length``: maximum seconds of a scheduling cycle."""
 
 
 class _Seen(NamedTuple):
-    """A waiting job at the last look.
+    """A waiting job at the last poll.
 
     ``since``: when it was first seen with these attributes, epoch seconds.  ``settled``: whether a cycle that began
     before has ended.  ``planned``: whether PBS has planned it since.
@@ -157,33 +156,33 @@ class _Seen(NamedTuple):
 
 
 class KeptPlaces:
-    """The waiting jobs that PBS has planned with their present attributes.
+    """The waiting jobs that PBS has planned with their current attributes.
 
-    An estimated start does not show that: PBS leaves it when the owner alters the job, and a scheduling cycle that is
-    under way at the alter writes it for the job as it was.  So an estimate counts only if it appears or changes once no
-    cycle is under way that began before the job had its attributes.  A job that is held, and each job after a restart
-    of the daemon, begins anew.
+    An estimated start alone is no proof: PBS keeps it when the owner alters the job, and a scheduling cycle in
+    progress at the alter writes it for the old attributes.  So an estimate counts only if it appears or changes after
+    all cycles that began before the alter have ended.  Tracking starts again for held jobs, and for all jobs after a
+    restart of the daemon.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
     def look(self, jobs: Iterable[ServerJob], now: int, cycle: int) -> None:
-        """Take in the jobs of PBS's queue at ``now`` (epoch seconds).
+        """Update from the jobs in PBS's queue at ``now`` (epoch seconds).
 
-        :param cycle: seconds for which a cycle may be under way by now; 0: none is.
+        :param cycle: maximum seconds that a scheduling cycle has been in progress; 0: none is.
         """
         before = self._seen
         self._seen = {job.job_id: _next(before.get(job.job_id), job, now, cycle) for job in jobs if job.waits}
 
     def among(self, jobs: Collection[str]) -> set[str]:
-        """Return those of these jobs that may keep their place, by id."""
+        """Return the ids of those jobs that may keep their place."""
         return {job for job in jobs if (seen := self._seen.get(job)) is not None and seen.planned}
 
 
 def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
     submission = job.submission
-    # The same object as long as PBS says that nothing was modified.
+    # Identity first: JobWatcher returns the same object until PBS reports a modification.
     if seen is None or (seen.submission is not submission and seen.submission != submission):
         return _Seen(submission, now, job.promised, cycle == 0, planned=False)
     planned = seen.planned or (seen.settled and job.promised not in (None, seen.estimate))
@@ -192,11 +191,11 @@ def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
 
 
 def longest_cycle(schedulers: Mapping[str, Attributes]) -> int:
-    """Return for how many seconds at most a scheduling cycle has been under way; 0: none is."""
-    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=CYCLE)
+    """Return the maximum seconds that a scheduling cycle has been in progress; 0: none is."""
+    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=DEFAULT_CYCLE_S)
 
 
 def _cycle(scheduler: Attributes) -> int:
     if scheduler.get("state") in ("idle", "down"):
         return 0
-    return converted(scheduler.get("sched_cycle_length"), duration) or CYCLE
+    return converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S

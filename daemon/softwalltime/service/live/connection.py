@@ -19,9 +19,9 @@ _READ = 1 << 20
 
 
 class PbsConnection:
-    """A connection to PBS, held by an agent process that is started when it is needed.
+    """A connection to PBS through an agent process, started at the first request.
 
-    After an error of the agent, or when it did not answer in time, the next request starts another one.
+    After an error or a timeout of the agent the next request starts another one.
 
     :param server: host name of the PBS server; empty: the one of ``/etc/pbs.conf``.
     :param agent: socket at which systemd starts an agent; ``None``: this process starts one.
@@ -39,7 +39,7 @@ class PbsConnection:
         self._process: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:
-        """End the agent, which ends with its input; our own at once."""
+        """Close the connection, which ends the agent; kill an agent that this process started."""
         agent, process = self._socket, self._process
         self._socket = self._process = None
         if process is not None:

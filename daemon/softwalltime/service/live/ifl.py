@@ -63,12 +63,12 @@ KINDS = {
     "vnodes": "pbs_statvnode", "queues": "pbs_statque", "server": "pbs_statserver", "reservations": "pbs_statresv",
     "schedulers": "pbs_statsched",
 }  # fmt: skip
-"""What :meth:`Ifl.objects` reads, and with which function."""
+"""Functions by kind of object, for :meth:`Ifl.objects`."""
 _OF_ALL = {"server", "schedulers"}
-"""Kinds of which PBS's functions read all objects, without a name."""
+"""Kinds whose functions take no object name."""
 
 _FREE = ctypes.CDLL(None).free
-"""What the library allocates in one piece its caller frees."""
+"""``free``: the caller frees memory that the library returns as one block."""
 _FREE.argtypes, _FREE.restype = [ctypes.c_void_p], None
 
 Attributes = dict[str, str]
@@ -162,10 +162,10 @@ class Ifl:
             raise self._error(f"{job_id} cannot be altered", code)
 
     def is_manager(self) -> bool:
-        """Return whether PBS takes this user for a manager.
+        """Return whether PBS gives this user manager privilege.
 
-        Tries to delete a resource that cannot exist: PBS checks the right first.  Its list of managers has patterns,
-        so that reading it proves nothing.
+        Requests to delete a resource that cannot exist: PBS checks the privilege first.  The server's ``managers`` list
+        may contain patterns, so reading it is not sufficient.
 
         :raises IflError: if PBS answers anything else or the connection is lost.
         """

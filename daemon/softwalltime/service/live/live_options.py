@@ -13,7 +13,7 @@ from softwalltime.predict.policy.site import KEEP, WALLTIME, SitePolicy, site_po
 
 
 class LiveOptions(BaseModel):
-    """What the daemon may alter in PBS, how often, and how much; the descriptions are printed to users."""
+    """Settings of ``[live]``: what the daemon may alter in PBS, and how often; descriptions are printed to users."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,9 +66,9 @@ def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
 
 
 def inert(policy: SitePolicy, live: LiveOptions) -> str:
-    """Return what the settings name that cannot act, because live values are not on, and what to do; empty: nothing.
+    """Return which settings have no effect because ``[live]`` is off, and how to fix it; empty: none.
 
-    ``guard = "off"`` says that no guard is wanted: only where nothing would be left of the preset, it is an error.
+    ``guard = "off"`` is an error only if the preset then does nothing.
     """
     if policy.mode != "on":
         return ""
@@ -102,7 +102,7 @@ def _slack_without(policy: SitePolicy) -> str:
 
 
 def without_live(policy: SitePolicy, live: LiveOptions) -> str:
-    """Return what does not work because of the settings of live values, and what to do; empty: everything works."""
+    """Return what does not work because of ``[live]``, and how to fix it; empty: everything works."""
     if policy.mode == "on" and unguarded(policy, live) and not inert(policy, live):
         return (
             f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes; with "
@@ -116,9 +116,9 @@ def _named(policy: SitePolicy) -> str:
 
 
 def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:
-    """Return the policy as it acts: without its guard a preset that needs one plans waiting jobs with walltimes.
+    """Return the effective policy: without its guard, a preset that needs one plans waiting jobs with walltimes.
 
-    A short waiting value lets jobs be backfilled that outlive it.  Only the guard ends the delay of the top job.
+    With a short waiting value, PBS backfills jobs that outlive it.  Only the guard ends the delay of the top job.
     """
     if not unguarded(policy, live):
         return policy
@@ -129,7 +129,7 @@ def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:
 
 
 def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tuple[SitePolicy, LiveOptions]:
-    """Return the policy as it acts, and the options of live values.
+    """Return the effective policy and the live options.
 
     :param policy: the table ``[policy]`` of the settings.
     :param live: the table ``[live]``.
@@ -141,9 +141,9 @@ def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tup
 
 
 def live_options(values: Mapping[str, object], preset: object = None) -> LiveOptions:
-    """The options of the table ``[live]``.
+    """Return the validated options of the table ``[live]``.
 
-    :param preset: of the policy; safe, balanced and order have a guard.
+    :param preset: the policy's preset; safe, balanced and order have a guard.
     :raises UsageError: names the key and what is wrong with its value.
     """
     return validate(LiveOptions, "live", {"guard": guard_of(preset), **values})

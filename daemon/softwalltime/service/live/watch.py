@@ -1,4 +1,4 @@
-"""The jobs of a server as of the last look; a look reads details of those jobs only that were modified since."""
+"""Poll the jobs of a server; read details only of jobs modified since the last poll."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from softwalltime.service.live.ifl import Attributes
 
 T = TypeVar("T")
 
-WAITS = "Q"
+QUEUED = "Q"
 """State of a job that waits."""
-SETTLING = 2
-"""Seconds after a modification in which a job's details are read again at the next look."""
+RECHECK_S = 2
+"""Seconds after a modification during which a job's details are read at every poll."""
 STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
-"""Jobs whose state or details are read in one request: it takes the server about 1 ms, and then others have a turn."""
+"""Jobs per request for state or details: the server needs about 1 ms, then serves other clients."""
 UNKNOWN_ARRAY = 10
-"""Jobs that an array counts for that was not read before."""
+"""Assumed number of jobs of an array that was not read before."""
 
 
 class JobSource(Protocol):
@@ -35,26 +35,26 @@ class JobSource(Protocol):
 
 
 class Extra(NamedTuple):
-    """Attributes that are read of some jobs only: of those for which ``needed`` is true, by what was read of them."""
+    """Attributes that are read only of jobs for which ``needed(attributes)`` is true."""
 
     names: tuple[str, ...]
     needed: Callable[[Attributes], bool]
 
 
 class JobWatcher(Generic[T]):
-    """What is made of each job of a server.
+    """Poll a server's jobs and convert each to an object with ``make``.
 
-    The server answers one client at a time, and each attribute of a job costs it about half a microsecond.  So a look
-    asks for few attributes, in requests of about 1 ms: first for the ids, then for the state of the jobs that were
-    there at the last look, for everything of the others, and for the details of those that were modified.
+    The server answers one client at a time, and each attribute of a job costs it about half a microsecond.  So a poll
+    reads few attributes, in requests of about 1 ms: the ids, the state of known jobs, all attributes of new jobs, and
+    the details of modified jobs.
 
-    :param state: attributes that are read of all jobs at each look; ``mtime`` is among them.
+    :param state: attributes that are read of all jobs at each poll, ``mtime`` included.
     :param details: attributes that change only together with ``mtime``.
-    :param wanted: whether a job is, by its id and state attributes.
-    :param make: makes a job of its id and all attributes.
-    :param update: returns the job with other state attributes.
+    :param wanted: filter by job id and state attributes.
+    :param make: creates the object from job id and all attributes.
+    :param update: returns the object with new state attributes.
     :param subjobs: whether subjobs of arrays are read too.
-    :param extras: further details, each of some jobs only.
+    :param extras: further details of some jobs.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class JobWatcher(Generic[T]):
         :raises IflError: if PBS cannot be read.
         """
         listed = self._source.ids()
-        # PBS's times are whole seconds: a job may have been modified again in the second in which it was read.
-        settled = self._read_at - SETTLING
+        # mtime has whole seconds: a job may be modified again in the second in which it was read.
+        settled = self._read_at - RECHECK_S
         old, known_ids = self._known, self._listed
         states: dict[str, Attributes] = {}
         details: dict[str, Attributes] = {}
@@ -98,7 +98,7 @@ class JobWatcher(Generic[T]):
             if known:
                 states |= self._read(self._state, ids, STATES_AT_ONCE)
                 continue
-            # One request instead of two, as all is to be read.
+            # At the first poll, read state and details in one request.
             read = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
             states |= read
             details |= read
@@ -122,7 +122,7 @@ class JobWatcher(Generic[T]):
             else:
                 job = self._update(old[job_id][1], state)
             known_jobs[job_id] = modified(state), job
-        # Only a whole look counts: after a failure the next one reads what this one has not taken in.
+        # Update the state only after a complete poll: after a failure the next poll reads the same changes.
         self._known, self._listed, self._read_at = known_jobs, frozenset(listed), now
         self._sizes = sizes
         return [job for _, job in known_jobs.values()]
@@ -146,7 +146,7 @@ class JobWatcher(Generic[T]):
 
 
 def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
-    """Yield parts that count for so many jobs at most, or are one array that counts for more."""
+    """Split ids into requests of at most ``at_once`` jobs; a larger array is a request of its own."""
     part: list[str] = []
     total = 0
     for job_id in ids:
@@ -160,9 +160,9 @@ def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> It
 
 
 def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
-    """Return for each array how many jobs the server returns: it and its subjobs that wait no more.
+    """Return the number of jobs that the server returns for each array: itself and its subjobs that no longer wait.
 
-    Those that wait are added by PBS's library.  Those that have ended remain as long as the array.
+    PBS's library adds waiting subjobs itself.  Ended subjobs remain as long as the array.
 
     >>> queued, ended = {"job_state": "Q"}, {"job_state": "X"}
     >>> _array_sizes({"5[].srv": queued, "5[1].srv": ended, "5[2].srv": queued, "6.srv": queued})
@@ -172,7 +172,7 @@ def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
     for job_id, state in states.items():
         number, bracket, rest = job_id.partition("[")
         index, _, server = rest.partition("]")
-        if bracket and not (index and state.get("job_state") == WAITS):
+        if bracket and not (index and state.get("job_state") == QUEUED):
             sizes[f"{number}[]{server}"] += 1
     return dict(sizes)
 
@@ -189,14 +189,14 @@ DETAILS = (*(name for name in NAMES if name != "Job_Owner"), "ctime", "Resource_
 PENDING = "QHWT"
 """States, one letter each, of jobs that have not started (H: held, W: delayed, T: on the way to another queue)."""
 OWNER = Extra(("Job_Owner",), lambda job: "euser" not in job)
-"""Until an execution queue has accepted a job it has no euser, and its owner is its user."""
+"""Owner, read while the job has no euser: PBS sets euser when an execution queue accepts the job."""
 START = Extra(("stime",), lambda job: job.get("job_state", "") not in PENDING)
-"""A job that has started has a start, which changes only together with ``mtime``."""
+"""Start time of started jobs; it changes only together with ``mtime``."""
 BEGUN = "B"
-"""State of an array of which a part has started; it waits too."""
+"""State of an array with started subjobs; its other subjobs wait."""
 WAITING, RUNNING, HELD = "QB", "RS", "HW"
-"""States, one letter each, of jobs that may start (B: an array of which a part has started), of jobs that hold their
-processors (S: suspended, its time goes on), and of jobs that may not start now (W: before its time)."""
+"""States, one letter each: jobs that may start (B: array with started subjobs), running jobs (S: suspended, its
+walltime still counts), and jobs that may not start now (W: delayed until its execution time)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ class ServerJob:
 
     ``soft_walltime`` is in seconds, ``None`` for none.  ``started`` and ``promised`` (``estimated.start_time``, which
     the scheduler gives to its top jobs) are epoch seconds, ``None`` for a job that waits or has no promise.
-    ``modified`` is PBS's ``mtime``.  ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds,
-    ``None`` for none; 0 for one that was taken away.
+    ``modified`` is PBS's ``mtime``.  ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds;
+    ``None``: never set; 0: removed.
     """
 
     submission: Submission

@@ -1,1 +1,1 @@
-"""What a user sees of his own jobs: the process that answers, and its client."""
+"""Own jobs: the server that shows each user his jobs, and its client."""

@@ -1,4 +1,4 @@
-"""A user's own jobs as :mod:`.process` knows them: waiting, running, ended, and requests that are too long."""
+"""A user's own jobs: waiting, running, ended, and requested walltimes that are too long; the client."""
 
 import json
 import socket
@@ -12,19 +12,19 @@ from typing import Any, ClassVar, Self
 from softwalltime.core.errors import SoftwalltimeError
 
 VERSION = 1
-"""Of the answer; a client of another version refuses it."""
+"""Version of the response; a client of another version refuses it."""
 
 Range = tuple[int, int]
 
 SOCKET = Path("/run/softwalltime-me.sock")
 """The socket of softwalltime-me.socket; only root can put another one there."""
 TIMEOUT = 5.0
-"""Seconds for each step."""
-LONGEST = 64 << 20
-"""Bytes of an answer: far more than the jobs of one user take."""
+"""Timeout in seconds for connecting and for each read."""
+MAX_RESPONSE_BYTES = 64 << 20
+"""Maximum bytes of a response, far more than the jobs of one user need."""
 _ROOT = "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)"
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Probabilities of a start by the ends of both ranges and the expected start, in order of time."""
+"""Probabilities that the job starts by: 90% range begin, 50% range begin, expected start, 50% and 90% range end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class WaitingJob:
     suggested: int | None
     """Shorter walltime for which its start was forecast too; null: none."""
     sooner: int | None
-    """By how much sooner it would probably start with that one; null: not known."""
+    """Forecast gain in start time with the suggested walltime; null: not known."""
     today: float | None = None
     """Probability that it starts before midnight, local time, from 0.05 to 0.95; null: not known."""
 
@@ -108,7 +108,7 @@ class EndedJob:
     queue: str
     """Queue from which it ran."""
     state: str
-    """How it ended."""
+    """End state."""
     ncpus: int | None
     """Number of processors requested."""
     ngpus: int | None
@@ -126,7 +126,7 @@ class EndedJob:
     submitted: int
     """Submission time."""
     wait: int | None
-    """Time from when it could run until its start; null: never started."""
+    """Wait from eligibility to start; null: never started."""
     started: int | None
     """Start time; null: never started."""
     ended: int
@@ -135,7 +135,7 @@ class EndedJob:
 
 @dataclass(frozen=True, slots=True)
 class LongRequest:
-    """A walltime in whose place a shorter one would have been enough, in seconds."""
+    """A requested walltime that could be shorter; durations in seconds."""
 
     walltime: int
     """The requested walltime."""
@@ -144,7 +144,7 @@ class LongRequest:
     suggested: int
     """Walltime to request instead."""
     longer: int
-    """How many of the jobs ran longer than that."""
+    """Number of these jobs that ran longer than the suggested walltime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,29 +168,29 @@ class OwnJobs:
     )  # fmt: skip
 
     user: str
-    """The user; empty: no job of his is known."""
+    """The user; empty: he has no known job."""
     read_at: int
     """Time at which the store was read, epoch seconds; 0: never."""
     problem: str
-    """What is wrong at this moment; empty: nothing."""
+    """Current problem; empty: none."""
     forecasts: tuple[ServerForecast, ...]
     """The newest forecasts; none: the site publishes none, or no job waits or runs."""
     days: int
-    """Days of which ended jobs are counted."""
+    """Number of past days whose ended jobs are counted."""
     waiting_jobs: int
     """Number of waiting jobs."""
     waiting: tuple[WaitingJob, ...]
-    """The waiting jobs, the first expected starts first, at most 5,000."""
+    """The waiting jobs, earliest expected start first, at most 5,000."""
     running_jobs: int
     """Number of running jobs."""
     running: tuple[RunningJob, ...]
-    """The running jobs, the first expected ends first, at most 5,000."""
+    """The running jobs, earliest expected end first, at most 5,000."""
     ended_jobs: int
     """Number of jobs that ended in these days."""
     ended: tuple[EndedJob, ...]
-    """The last 20 of them, the newest first."""
+    """The last 20 ended jobs, newest first."""
     requests: tuple[LongRequest, ...]
-    """Requested walltimes that are too long, by the jobs of these days."""
+    """Requested walltimes that are too long, judged by the jobs of these days."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each job; ``expected`` is the start of a waiting job and the end of a running one."""
@@ -205,9 +205,9 @@ class OwnJobs:
 
     @classmethod
     def from_json(cls, text: bytes | bytearray) -> Self:
-        """Return the jobs in an answer.
+        """Parse a response.
 
-        :raises ValueError: if it is no answer of this version.
+        :raises ValueError: if it is not a response of this version.
         """
         try:
             values: dict[str, Any] = json.loads(text)
@@ -230,9 +230,9 @@ def _ranges(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chance_by(job: WaitingJob, moment: int) -> float | None:
-    """Return the probability that a job starts by a moment, straight between the known ones.
+    """Return the probability that a job starts by a moment, interpolated linearly between the known quantiles.
 
-    Nothing is known of what is below 0.05 and above 0.95: these stand for it.  ``None``: there is no range.
+    It is limited to 0.05 and 0.95, the outermost known quantiles.  ``None``: there is no range.
 
     :param moment: epoch seconds.
     """
@@ -255,20 +255,20 @@ def next_midnight(now: int) -> int:
 
 
 class NoOwnJobsError(SoftwalltimeError):
-    """Nobody tells a user about his jobs; the message says who must act."""
+    """Own jobs cannot be read; the message says who must fix it."""
 
 
 def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
     """Return the jobs of this process's user.
 
-    :raises NoOwnJobsError: says what to do, and who.
+    :raises NoOwnJobsError: says what must be done, and by whom.
     """
     received = bytearray()
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(TIMEOUT)
             client.connect(str(path))
-            while len(received) < LONGEST and (part := client.recv(1 << 20)):
+            while len(received) < MAX_RESPONSE_BYTES and (part := client.recv(1 << 20)):
                 received += part
     except FileNotFoundError as error:
         raise NoOwnJobsError(f"{path}: not there: this host does not offer it, or it is stopped; {_ROOT}") from error
@@ -279,11 +279,11 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
     if not received.endswith(b"\n"):
         raise NoOwnJobsError(f"{path}: the answer was cut off: ask again in some seconds; then {_ROOT}")
     try:
-        found = OwnJobs.from_json(received)
+        own_jobs = OwnJobs.from_json(received)
     except ValueError as error:
         raise NoOwnJobsError(
             f"{path}: the answer is of another version than this command: {_ROOT.replace('status', 'restart')}"
         ) from error
-    if not found.read_at:
-        raise NoOwnJobsError(found.problem)
-    return found
+    if not own_jobs.read_at:
+        raise NoOwnJobsError(own_jobs.problem)
+    return own_jobs

@@ -1,8 +1,8 @@
-"""The server of own jobs: who connects gets the answer for his account, and the connection is closed.
+"""The own-jobs server: send each connecting user the jobs of his account, then close the connection.
 
-The connection is the whole question: the server never reads from a client, so nothing that a client sends can select
-other users' jobs, or break anything.  Who connects is known by the kernel (``SO_PEERCRED``), at the moment of the
-connection.  One thread serves all clients and never blocks on one of them.
+The connection itself is the request: the server never reads from a client, so a client can neither select other
+users' jobs nor send harmful input.  The kernel identifies the user (``SO_PEERCRED``) at the time of the connection.
+One thread serves all clients and never blocks on one of them.
 """
 
 import json
@@ -21,30 +21,30 @@ from softwalltime.service.users.own_jobs import VERSION
 from softwalltime.store.own_jobs_rows import LiveRows, OwnRows, PastRuntimes
 
 RATE, BURST = 20.0, 60.0
-"""Answers to one user: a second in the long run, and at once."""
+"""Rate limit for one user: responses per second, and burst."""
 STRANGERS = -1
-"""The users without known jobs: they share an allowance, as one user may have thousands of uids (/etc/subuid)."""
+"""Key of all users without known jobs: they share one rate limit, as a user may have many uids (/etc/subuid)."""
 STRANGERS_RATE, STRANGERS_BURST = 200.0, 400.0
-MOST_OPEN, MOST_OPEN_OF_ONE = 256, 4
-"""Connections that have not taken their whole answer yet, in all and of one user; one more is closed."""
-PATIENCE = 5.0
-"""Seconds in which a client must take its answer."""
-ROUND = 64
-"""Connections accepted before those that wait are served."""
+MAX_OPEN, MAX_OPEN_OF_USER = 256, 4
+"""Maximum open connections, in total and of one user; a further one is closed."""
+SEND_TIMEOUT_S = 5.0
+"""Seconds within which a client must receive its response."""
+MAX_ROUND_CONNECTIONS = 64
+"""Connections accepted before open ones are served."""
 _CREDENTIALS = struct.Struct("3i")
 
 _NONE = OwnRows("", 0, "[]")
 DAYS = 28
-"""Days of which ended jobs are counted, and the walltimes that they requested judged."""
-MOST_LIVE = 5_000
-"""Waiting jobs, and running jobs, in one answer."""
-MOST_ENDED = 20
-"""Ended jobs in one answer."""
+"""Number of past days whose ended jobs are counted and whose requested walltimes are judged."""
+MAX_LIVE_JOBS = 5_000
+"""Maximum waiting jobs, and running jobs, in one response."""
+MAX_ENDED_JOBS = 20
+"""Maximum ended jobs in one response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers as of one moment: all begin with ``head``; ``tails`` has the rest by uid, ``empty`` for others."""
+    """Responses at one time: ``head`` begins all of them, ``tails`` has the rest by uid, ``empty`` for other users."""
 
     head: bytes
     tails: Mapping[int, bytes]
@@ -56,7 +56,7 @@ class Answers:
 
 @dataclass(slots=True)
 class AnswerRows:
-    """What was read from the store last, from which the answers are made.
+    """Rows last read from the store.
 
     ``accounts`` returns the uid of a user name, ``None`` if this host has no such account.
     """
@@ -76,7 +76,7 @@ class AnswerRows:
         return json.dumps(values)[:-1].encode()
 
     def answers(self) -> Answers:
-        """Return the answers to all users, and note who has no account."""
+        """Return the responses for all users; set :attr:`unknown`."""
         by_user: dict[str, dict[str, OwnRows]] = defaultdict(dict)
         kinds = {"waiting": self.live.waiting, "running": self.live.running, "ended": self.ended}
         for kind, users in kinds.items():
@@ -88,7 +88,7 @@ class AnswerRows:
             uid = self.accounts(user)
             if uid is None:
                 unknown.add(user)
-            # Two names of one account: those of its first name, which is that of its processes.
+            # Two names of one uid: use the first name, which its processes have.
             elif uid not in tails or _is_first_name(user, uid):
                 tails[uid] = _tail(user, jobs, self.requests.get(user, "[]"))
         self.unknown = frozenset(unknown)
@@ -104,10 +104,10 @@ class _Client:
 
 
 class Allowance:
-    """A bucket of requests for each key, which fills with time.
+    """Rate limiter: a token bucket for each key.
 
-    :param rate: requests a second in the long run.
-    :param burst: requests at once.
+    :param rate: tokens per second.
+    :param burst: maximum tokens.
     """
 
     def __init__(self, rate: float, burst: float) -> None:
@@ -116,9 +116,9 @@ class Allowance:
         self._buckets: dict[Hashable, tuple[float, float]] = {}
 
     def take(self, key: Hashable, now: float) -> bool:
-        """Return whether the key may ask now, and count the request if so.
+        """Take a token; return whether there was one.
 
-        :param now: seconds of a clock that never goes back.
+        :param now: seconds of a monotonic clock.
         """
         left, since = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
@@ -132,9 +132,9 @@ class Allowance:
 
 
 class OwnJobsServer:
-    """Serves a listening socket.
+    """Serve own jobs on a listening socket.
 
-    :param answers: returns the answers of this moment.
+    :param answers: returns the current responses.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class OwnJobsServer:
         self._epoll.register(listener.fileno(), select.EPOLLIN)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Serve until the condition is true; it is asked once a second at least."""
+        """Serve until the condition is true; it is checked at least once a second."""
         tidied = monotonic()
         while not until():
             for descriptor, _ in self._epoll.poll(1.0):
@@ -166,11 +166,11 @@ class OwnJobsServer:
                 self._tidy(now)
 
     def _accept(self) -> None:
-        for _ in range(ROUND):
+        for _ in range(MAX_ROUND_CONNECTIONS):
             try:
                 connection, _address = self._listener.accept()
             except OSError:
-                # None waits, or no descriptor is free: the next round tries again.
+                # No connection is pending, or no descriptor is free: the next round tries again.
                 return
             connection.setblocking(False)
             self._answer(connection)
@@ -182,15 +182,15 @@ class OwnJobsServer:
         answers, now = self._answers(), monotonic()
         known = uid in answers.tails
         who = uid if known else STRANGERS
-        allowed = len(self._open) < MOST_OPEN and self._open_of[who] < MOST_OPEN_OF_ONE
+        allowed = len(self._open) < MAX_OPEN and self._open_of[who] < MAX_OPEN_OF_USER
         allowed = allowed and (self._users if known else self._strangers).take(who, now)
         self.answered += allowed
         self.refused += not allowed
         parts = answers.of(uid) if allowed else (BUSY,)
-        self._send(_Client(connection, who, [memoryview(part) for part in parts], now + PATIENCE))
+        self._send(_Client(connection, who, [memoryview(part) for part in parts], now + SEND_TIMEOUT_S))
 
     def _send(self, client: _Client) -> None:
-        """Send what can be sent now; close the connection when all is sent, or the client is gone."""
+        """Send what the socket accepts now; close the connection when all is sent or the client has disconnected."""
         try:
             sent = client.connection.sendmsg(client.left, [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except BlockingIOError:
@@ -226,12 +226,12 @@ class OwnJobsServer:
 
 
 def refusal(reason: str) -> bytes:
-    """Return an answer without jobs, which says why."""
+    """Return a response without jobs that gives the reason."""
     return AnswerRows(lambda _: None, problem=reason).head() + _tail("", {}, "[]")
 
 
 def long_requests(past: Iterable[PastRuntimes]) -> dict[str, str]:
-    """Return the advice for each user, as the text of a JSON array: of his walltimes those that are too long."""
+    """Return each user's requested walltimes that are too long, as the text of a JSON array."""
     found: dict[str, list[dict[str, int]]] = defaultdict(list)
     for user, walltime, runtimes in past:
         suggested = shorter_walltime(walltime, runtimes).seconds

@@ -1,9 +1,8 @@
-"""The process of ``softwalltime-me.service``: reads all users' jobs from the store, and answers each with his own.
+"""The process of ``softwalltime-me.service``: read all users' jobs from the store, and send each user his own.
 
-``python -m softwalltime.service.users.process`` takes the socket of systemd, or makes one at the path
-that is its argument.
-The store is that of ``SOFTWALLTIME_DSN``, and the jobs are those of ``SOFTWALLTIME_SERVER``, if it is set.  The role of
-the DSN needs no more rights than deploy/sql/me-role.sql gives.  The process has no other input.
+``python -m softwalltime.service.users.process`` uses the socket of systemd, or creates one at the path in its argument.
+``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server.  The role of the DSN needs only
+the privileges of deploy/sql/me-role.sql.  The process has no other input.
 """
 
 import argparse
@@ -24,11 +23,11 @@ from sqlalchemy import Engine
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import printable
 from softwalltime.core.settings import load_settings
-from softwalltime.core.shorter_walltimes import LEAST_JOBS
+from softwalltime.core.shorter_walltimes import MIN_JOBS
 from softwalltime.service.users.own_jobs_server import (
     DAYS,
-    MOST_ENDED,
-    MOST_LIVE,
+    MAX_ENDED_JOBS,
+    MAX_LIVE_JOBS,
     AnswerRows,
     OwnJobsServer,
     long_requests,
@@ -36,14 +35,14 @@ from softwalltime.service.users.own_jobs_server import (
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 
-EVERY = 10.0
+READ_INTERVAL_S = 10.0
 """Seconds between two readings."""
-SHARE = 0.02
-"""Share of the time in which the jobs that ended are read, at most: they are many, and PostgreSQL has other work."""
-SLOW = 60.0
-"""Seconds that a statement may take."""
-FIRST_READING = 3.0
-"""Seconds that the first users wait for the first reading: less than the client's patience."""
+MAX_ENDED_READ_SHARE = 0.02
+"""Maximum share of the time to spend on reading ended jobs, which are many."""
+STATEMENT_TIMEOUT_S = 60.0
+"""Statement timeout in seconds."""
+FIRST_READ_TIMEOUT_S = 3.0
+"""Seconds that the first clients wait for the first read: less than the client's timeout."""
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 SYSTEMD_SOCKET = 3
@@ -51,15 +50,15 @@ SYSTEMD_SOCKET = 3
 
 log = logging.getLogger(__name__)
 
-KEPT = 3600.0
-"""Seconds for which an account is remembered; one that does not exist for a sixth of that."""
+ACCOUNT_CACHE_S = 3600.0
+"""Seconds for which an account is cached; a missing account is cached for a sixth of that."""
 
 
 class OwnJobsReader:
-    """Reads the store again and again, and replaces the answers.
+    """Read the store periodically and replace the responses.
 
     :param accounts: returns the uid of a user name.
-    :param server: show only jobs of this PBS server; empty: of all of the store, whose users must be the same.
+    :param server: show only jobs of this PBS server; empty: all servers in the store, which must have the same users.
     """
 
     def __init__(self, dsn: str, accounts: Callable[[str], int | None], server: str = "") -> None:
@@ -69,11 +68,11 @@ class OwnJobsReader:
         self._engine: Engine | None = None
         self._ended_due = 0.0
         self.tried = Event()
-        """Set when the store has been read once, or could not be."""
+        """Set after the first attempt to read the store."""
         self.answers = self._rows.answers()
 
     def step(self, now: int) -> None:
-        """Read once; on an error keep what was read, and say in the answers that it is old.
+        """Read once; on an error keep the old rows and report the problem in the responses.
 
         :param now: epoch seconds.
         """
@@ -94,16 +93,16 @@ class OwnJobsReader:
 
     def _read(self, now: int) -> None:
         if self._engine is None:
-            self._engine = connect(self._dsn, StatementMonitor(SLOW))
+            self._engine = connect(self._dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
         rows = self._rows
         with self._engine.connect() as connection:
-            rows.live = read_live(connection, MOST_LIVE, self._server)
+            rows.live = read_live(connection, MAX_LIVE_JOBS, self._server)
             begin = time.monotonic()
             if begin >= self._ended_due:
                 since = now - DAYS * 86400
-                rows.ended = tuple(read_ended(connection, since, MOST_ENDED, self._server))
-                rows.requests = long_requests(read_requests(connection, since, LEAST_JOBS, self._server))
-                self._ended_due = begin + (time.monotonic() - begin) / SHARE
+                rows.ended = tuple(read_ended(connection, since, MAX_ENDED_JOBS, self._server))
+                rows.requests = long_requests(read_requests(connection, since, MIN_JOBS, self._server))
+                self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:
         """Close the connection to the store; the next reading opens another one."""
@@ -120,7 +119,7 @@ class OwnJobsReader:
             except Exception:
                 log.exception("unexpected error; trying again")
             self.tried.set()
-            time.sleep(max(1.0, EVERY - (time.monotonic() - begin)))
+            time.sleep(max(1.0, READ_INTERVAL_S - (time.monotonic() - begin)))
 
 
 def listening_socket(path: Path | None) -> socket.socket:
@@ -157,30 +156,30 @@ def main() -> int:
     except SoftwalltimeError as error:
         log.error("%s", error)
         return error.exit_status
-    # The thread that reads gives up the interpreter within this time: an answer waits no longer.
+    # The reading thread releases the interpreter within this time, so responses are delayed no longer.
     sys.setswitchinterval(20e-6)
     reader = OwnJobsReader(settings.dsn, Accounts().uid, settings.server)
     Thread(target=reader.run, daemon=True).start()
-    # Who asks first, and so starts the process, gets an answer with jobs if that does not take long.
-    reader.tried.wait(FIRST_READING)
+    # The first client, whose connection starts the process, gets its jobs if the first read is quick.
+    reader.tried.wait(FIRST_READ_TIMEOUT_S)
     gc.freeze()
     OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
 
 
 class Accounts:
-    """Uids by user name, of users with jobs only: no client can make the process ask a slow directory service."""
+    """Cache of uids by user name, only of users with jobs: clients cannot cause lookups in a slow directory service."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int | None, float]] = {}
 
     def uid(self, user: str) -> int | None:
         now = monotonic()
-        found, until = self._known.get(user, (None, 0.0))
+        uid, until = self._known.get(user, (None, 0.0))
         if now >= until:
-            found = _uid(user)
-            self._known[user] = found, now + (KEPT / 6 if found is None else KEPT)
-        return found
+            uid = _uid(user)
+            self._known[user] = uid, now + (ACCOUNT_CACHE_S / 6 if uid is None else ACCOUNT_CACHE_S)
+        return uid
 
 
 def _uid(user: str) -> int | None:

@@ -1,1 +1,1 @@
-"""An embedded PostgreSQL for evaluation, which runs while it is used."""
+"""An embedded PostgreSQL for evaluation, which runs while a process uses it."""

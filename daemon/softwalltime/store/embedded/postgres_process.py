@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL for evaluation: the first process that uses it starts it, the last one stops it.
+"""Embedded PostgreSQL for evaluation: the first process that uses it starts it, the last one stops it.
 
 In the data folder::
 
@@ -6,12 +6,12 @@ In the data folder::
         data/           the database
         run/            the socket; there is no TCP port
         log
-    postgres.turn       locked while someone starts or stops the server
+    postgres.turn       locked while a process starts or stops the server
     postgres.users      locked, shared, by each process that uses the server
     postgres.server     locked by all processes of the server itself; names their host
-    postgres.socket     where the socket is, if the path of run/ will not do for one
+    postgres.socket     path of the socket's folder, if the path of run/ is too long or contains a comma
 
-The locks are the kernel's (flock): however a process ends, its locks end with it.
+The locks are flock locks: the kernel releases them when a process ends in any way.
 """
 
 import errno
@@ -35,28 +35,28 @@ from softwalltime.core.errors import StoreError
 from softwalltime.store.embedded.programs import MAJOR, find_programs, find_site, server_account
 
 _SOCKET = ".s.PGSQL.5432"
-_LONGEST_SOCKET = 107
+_MAX_SOCKET_BYTES = 107
 _MIN_FREE_BYTES = 100 * 2**20
-_LARGEST_LOG = 2**20
-_RECOVERY = 240
-"""Seconds that a start or a stop may take; recovery after a crash takes long."""
-_PATIENCE = 30.0
+_MAX_LOG_BYTES = 2**20
+_TIMEOUT_S = 240
+"""Timeout in seconds of a start or stop; recovery after a crash takes long."""
+_EXIT_TIMEOUT_S = 30.0
 """Seconds to wait for the remaining processes of a server whose first process has just ended."""
 
 
 def embedded_postgres(data_dir: Path, *, durable: bool = True) -> AbstractContextManager[str]:
-    """Return the DSN of a PostgreSQL in ``data_dir`` that runs until the last process that uses it leaves.
+    """Return the DSN of a PostgreSQL in ``data_dir`` that runs until the last process stops using it.
 
-    Several processes of one host may use it at once.  A process that is killed leaves it running until the next one
-    leaves.  Without ``durable`` a crash of the machine may destroy what it holds: for tests.
+    Several processes of one host may use it at once.  If a process is killed, the server runs until the next one
+    stops using it.  Without ``durable``, a crash of the machine may destroy the data: for tests.
 
-    On entering, :class:`StoreError` if it is not installed or cannot be started, with the reason and what to do.
+    Entering raises :class:`StoreError` with reason and remedy if it is not installed or cannot be started.
     """
     return _Server(data_dir, durable=durable)
 
 
 def has_data(data_dir: Path) -> bool:
-    # Only the account that runs the server may look into its own folder.
+    # Do not look deeper: only the server's account can read its folder.
     return (data_dir / "postgres").exists()
 
 
@@ -68,7 +68,7 @@ class _Server(AbstractContextManager[str]):
         self._durable = durable
 
     def __enter__(self) -> str:
-        # Before any file is written.
+        # Fail before any file is written.
         find_site()
         with _errors_translated(self._data_dir):
             _make_folder(self._data_dir)
@@ -107,7 +107,7 @@ class _Server(AbstractContextManager[str]):
     def _ensure_running(self) -> None:
         server = _open(self._data_dir / "postgres.server")
         try:
-            deadline = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + _EXIT_TIMEOUT_S
             while not _try_lock(server):
                 self._refuse_other_host(server)
                 if self._answers():
@@ -130,18 +130,18 @@ class _Server(AbstractContextManager[str]):
             )
         lock_file = self._data / "postmaster.pid"
         if lock_file.exists():
-            # If file locks do not reach other hosts, only this prevents two servers on the same files.
+            # On file systems without locks across hosts, only this prevents two servers on the same files.
             self._refuse_other_host(server)
-            # PostgreSQL would mistake another process with the dead server's process id for that server.
+            # Otherwise PostgreSQL mistakes an unrelated process with the dead server's pid for the server.
             lock_file.unlink()
         os.ftruncate(server, 0)
         os.pwrite(server, socket.gethostname().encode(), 0)
         log = self._home / "log"
-        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+        if log.exists() and log.stat().st_size > _MAX_LOG_BYTES:
             log.unlink()
         options = ["-h", "", "-p", "5432", "-k", self._make_socket_folder(), *([] if self._durable else ["-F"])]
         started = self._run(
-            "pg_ctl", "start", "-l", "../log", "-t", str(_RECOVERY), "-o", shlex.join(options), keep_open=[server]
+            "pg_ctl", "start", "-l", "../log", "-t", str(_TIMEOUT_S), "-o", shlex.join(options), keep_open=[server]
         )
         if started.returncode != 0:
             words = _last_lines(log.read_text(errors="replace") if log.exists() else started.stdout)
@@ -153,11 +153,11 @@ class _Server(AbstractContextManager[str]):
         usage = os.statvfs(self._home)
         if usage.f_bavail * usage.f_frsize < _MIN_FREE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._home))
-        # Under another name until it is complete.
+        # Create it under another name, and rename it when it is complete.
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         self._make_folder(unfinished)
-        # The superuser has this user's name, and only this user can connect (peer): no password is needed.
+        # Peer authentication: only this user can connect, without a password.
         options = ["--auth-local=peer", "--auth-host=reject", "-U", _own_name(), "--no-instructions"]
         options += ["--encoding=UTF8", "--locale=C", *([] if self._durable else ["--no-sync"])]
         created = self._run("initdb", *options, cwd=unfinished)
@@ -185,7 +185,7 @@ class _Server(AbstractContextManager[str]):
     def _stop(self) -> None:
         if not (self._data / "postmaster.pid").exists():
             return
-        self._run("pg_ctl", "stop", "-m", "fast", "-t", str(_RECOVERY))
+        self._run("pg_ctl", "stop", "-m", "fast", "-t", str(_TIMEOUT_S))
         record = self._data_dir / "postgres.socket"
         if record.exists():
             with suppress(OSError):
@@ -227,7 +227,7 @@ class _Server(AbstractContextManager[str]):
     def _has_room_for_socket(self) -> bool:
         path = os.fsencode(self._home / "run" / _SOCKET)
         # In a DSN a comma separates hosts.
-        return len(path) <= _LONGEST_SOCKET and b"," not in path
+        return len(path) <= _MAX_SOCKET_BYTES and b"," not in path
 
 
 @contextmanager

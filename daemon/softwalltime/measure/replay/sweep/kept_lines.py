@@ -1,4 +1,4 @@
-"""A file of JSON lines that keeps figures as they are computed; an interrupted command continues from it."""
+"""A file of JSON lines that saves results as they are computed; an interrupted command continues from it."""
 
 import fcntl
 import json
@@ -12,11 +12,10 @@ from softwalltime.core.errors import SourceError
 class KeptLines:
     """Objects by their ``key``, in one file that is open and locked until it is closed.
 
-    Several kinds of objects may be in one file: a key is found or not, whatever other lines there are.  Without a path
-    they are in memory only.
+    Several kinds of objects may share a file, as other lines are ignored.  Without a path objects are only in memory.
 
-    :param contents: what the file holds, for messages: ``trials``.
-    :param writer: what else may write it, for messages: ``command``.
+    :param contents: name of the objects in messages, such as ``trials``.
+    :param writer: name of another writer in messages, such as ``command``.
     """
 
     def __init__(self, path: Path | None, contents: str, writer: str) -> None:
@@ -81,5 +80,5 @@ class KeptLines:
         if len(whole) < len(content):
             if not whole and not content.startswith(b'{"key"'):
                 raise other
-            # A process was killed while it wrote the last line.
+            # Remove an incomplete last line of a killed process.
             os.ftruncate(stream.fileno(), len(whole))

@@ -1,4 +1,4 @@
-"""Predictors tried on workloads, each one a task of its own, and saved as they end: for sweep and tune."""
+"""Evaluate predictors on workloads, one task each, and save the results: for sweep and tune."""
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
@@ -68,14 +68,14 @@ class Trial:
     seconds: float
     """Processor time to predict and learn all jobs."""
     failure: str = ""
-    """Why there are no figures; empty: there are."""
+    """Error if there are no figures; else empty."""
 
 
 _SAVED = TypeAdapter(Trial)
 
 
 class _TooSlowError(Exception):
-    """A predictor has used its processor time up."""
+    """A predictor has exceeded its processor time."""
 
 
 def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
@@ -100,7 +100,7 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
     except _TooSlowError:
         reason = f"took longer than {task.timeout:.0f} s: raise --time-limit"
         return task, Trial(task.spec, (), task.timeout, reason)
-    # A predictor of another package may fail in any way; the others go on.
+    # A predictor of another package may raise any exception; the others continue.
     except Exception as error:
         return task, Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))
     seconds = thread_time() - begin
@@ -108,11 +108,11 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
 
 
 def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask, Trial]:
-    """Return the trials that are saved; one that was too slow only if it had as much time.
+    """Return the saved trials; a timeout counts only if its limit was at least the current one.
 
     :raises SourceError: if a line has the key of a trial and is none.
     """
-    found = {}
+    saved = {}
     for task in tasks:
         line = kept.find(task.key)
         if line is None:
@@ -122,14 +122,14 @@ def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask,
         except (KeyError, ValidationError) as error:
             raise SourceError(f"{kept.path}: holds a line that is no trial: name another file") from error
         if not trial.failure or trial.seconds >= task.timeout:
-            found[task] = trial
-    return found
+            saved[task] = trial
+    return saved
 
 
 def run_trials(
     tasks: Sequence[TrialTask], workers: Workers, kept: KeptLines
 ) -> Generator[tuple[TrialTask, Trial], None, None]:
-    """Yield the trials as they end, and save them; those of a predictor that raised are tried again next time."""
+    """Yield the trials as they end, and save them, except those of predictors that raised an error."""
     with closing(workers.do(run_trial, tasks)) as trials:
         for task, trial in trials:
             if trial.parts or trial.seconds:

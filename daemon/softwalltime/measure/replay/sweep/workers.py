@@ -26,17 +26,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PACKAGE = "pbs-softwalltime"
-_PATIENCE = 10.0
+_SCHEDULER_TIMEOUT_S = 10.0
 """Seconds to wait for a scheduler to answer."""
 _WORKER_TIMEOUT_S = 5.0
 """Seconds to wait for the first worker of a cluster."""
-_IDLE = 10
-"""Seconds after which a process without a task ends, as it must by itself if this one was killed."""
+_IDLE_TIMEOUT_S = 10
+"""Seconds after which an idle process ends, also if its parent was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """So many processes on this machine, or the cluster of a client."""
+    """A number of local processes, or the cluster of a Dask client."""
 
     processes: int
     words: str
@@ -64,7 +64,7 @@ class Workers:
 def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     parallel = Parallel(
         min(processes, len(tasks)), "loky", "generator_unordered", pre_dispatch="2 * n_jobs", batch_size=1,
-        idle_worker_timeout=_IDLE,
+        idle_worker_timeout=_IDLE_TIMEOUT_S,
     )  # fmt: skip
     with warnings.catch_warnings(), ExitStack() as at_the_end:
         # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
@@ -79,8 +79,8 @@ def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]
 def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     from distributed import as_completed
 
-    # A cluster may grow, so it is given everything at once; its workers take what they can.  Who closes the client, or
-    # forgets these futures, gives up what is left.
+    # A cluster may grow, so all tasks are submitted at once.  Closing the client, or dropping these futures, cancels
+    # the remaining ones.
     for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
         yield future.result()
 
@@ -96,7 +96,7 @@ def local_workers(processes: int | None = None) -> Workers:
 
 @contextmanager
 def dask_workers(address: str) -> Iterator[Workers]:
-    """The workers of a Dask cluster, whoever started it.
+    """The workers of a running Dask cluster.
 
     :param address: of its scheduler, such as ``tcp://host:8786``.
     :raises UsageError: if Dask is not installed, or the address is none.
@@ -112,9 +112,9 @@ def dask_workers(address: str) -> Iterator[Workers]:
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        # A client that finds this out by itself takes 20 s to end.
+        # Check the address first: a client with an invalid one takes 20 s to end.
         get_address_host_port(address)
-        client = Client(address, timeout=_PATIENCE, set_as_default=False, name="softwalltime-sweep")
+        client = Client(address, timeout=_SCHEDULER_TIMEOUT_S, set_as_default=False, name="softwalltime-sweep")
     except ValueError as error:
         raise UsageError(f"{address!r} is no scheduler's address, such as tcp://host:8786: {error}") from error
     except OSError as error:
@@ -143,7 +143,7 @@ def _await_worker(client: "Client", address: str) -> None:
 def _check_versions(client: "Client") -> None:
     """Refuse a cluster with another version of softwalltime, or none.
 
-    A worker that is given what it cannot import ends there and then; this call it can import, whatever it has.
+    A worker exits if it cannot import a task; this check uses only a function that every worker can import.
     """
     there = client.run(version, _PACKAGE, on_error="return")
     versions: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
@@ -159,9 +159,9 @@ def _check_versions(client: "Client") -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started within do not hear Ctrl-C, which a terminal sends to them too.
+    """Let processes that are started inside this context ignore Ctrl-C, which a terminal sends to them too.
 
-    They would end with a traceback each; it is for us to end them.
+    Otherwise each would print a traceback; the parent stops them.
     """
     # The first process needs both; starting one of them later would let this thread, and the processes, hear again.
     multiprocessing.resource_tracker.ensure_running()

@@ -1,4 +1,4 @@
-"""Estimate a runtime by the learned attention: features, network, and the mixture of scaled and smeared runtimes."""
+"""Estimate a runtime with the learned attention: features, network, and mixture of scaled and smeared runtimes."""
 
 import math
 import threading
@@ -33,7 +33,7 @@ _DECAY = np.exp(-1.0 / (STEPS * np.array(WIDTHS)))
 
 
 class Gathered(NamedTuple):
-    """What the network and the mixture take; rows are the past jobs, the last one first, then the running ones.
+    """Inputs of the network and the mixture; rows are the past jobs, the last one first, then the running jobs.
 
     ``places`` are those of the past jobs.  ``base`` is the logarithm of the hand-set weight, ``logs`` that of runtime /
     walltime asked for, ``shifts`` that of the ratio of the walltimes, ``kinds`` what the job says of the new one.
@@ -62,7 +62,7 @@ def network(
     """Write the network's outputs for each pair into ``out``, and those for the prior into ``masses``."""
 
     def add_products(values: Floats32, layer: Floats32, sums: Floats32) -> None:
-        # Four inputs at once: the sums are read and written a quarter as often, and added in the same order.
+        # Unrolled by four inputs: sums are loaded and stored a quarter as often, in the same order of addition.
         inputs, units = layer.shape
         whole = inputs - inputs % 4
         for first in range(0, whole, 4):
@@ -110,7 +110,7 @@ def mix(
     """Write the distribution into ``shares`` and each pair's weight into ``weights``; ``shares`` holds zeros."""
 
     def smear_out(smeared: Floats, shares: Floats) -> None:
-        # All widths in one loop: each running sum waits for its last value, but not for those of the others.
+        # All widths in one loop: the running sums are independent, so the processor overlaps them.
         one, two, three = _DECAY
         up, down = np.empty((3, SIZE)), np.empty((3, SIZE))
         first = second = third = 0.0
@@ -222,7 +222,7 @@ def gather_features(known: Known) -> Gathered:
 
 
 class _Workspace(threading.local):
-    """Arrays that the kernels hand to each other, for each thread: to make them takes as long as a mixture."""
+    """Work arrays of the kernels, one set for each thread: allocating them takes as long as a mixture."""
 
     def __init__(self) -> None:
         self.pairs, self.job = np.empty((MAX_PAIRS, PAIR), np.float32), np.empty(JOB, np.float32)
@@ -246,7 +246,7 @@ def _gather_into(space: _Workspace, places: Integers, known: Known) -> int:
 
 def estimate_runtime(known: Known, weights: Weights) -> Estimate:
     """Return the distribution of the runtime of the job asked about, on the grid of its walltime."""
-    # These three belong to the answer.
+    # New arrays: they are part of the result.
     places, shares, counted = np.empty(MAX_PAIRS, np.int64), np.zeros(SIZE), np.empty(MAX_PAIRS)
     space = _SPACE
     count = _gather_into(space, places, known)
@@ -257,15 +257,15 @@ def estimate_runtime(known: Known, weights: Weights) -> Estimate:
         out, rows, space.base, space.logs, space.shifts, space.kinds, space.priors, known.everybody, masses, shares,
         counted,
     )  # fmt: skip
-    # With numpy it takes four times as long.
+    # numpy takes four times as long.
     prior = sum(map(math.exp, masses.tolist()))
     return Estimate(shares, places[:count], counted[:count], running, prior)
 
 
 def smears() -> Floats:
-    """Return for each width the matrix that spreads each bin's mass as :func:`mix` does, for the training.
+    """Return for each width the matrix that smears each bin's mass as :func:`mix` does, for training.
 
-    What lies beyond the walltime reaches it.
+    Mass beyond the walltime is added to the last bin.
     """
     places = np.arange(REACHES)
     matrices = np.zeros((len(WIDTHS), SIZE, SIZE))

@@ -1,8 +1,7 @@
-"""Functions that numba compiles at their first call; what it made is kept for the next process.
+"""Compile functions with numba at their first call, and cache the machine code for other processes.
 
-numba takes what it kept for valid as long as the file that defines the function is the same.  Numbers from other
-modules are compiled in too, such as how many values a row has.  Therefore what is kept is named by a digest of all
-modules of this package.
+numba invalidates its cache only if the file with the function changes.  Constants of other modules, such as the length
+of a row, are compiled in too.  Therefore the cache key includes a digest of all modules of this package.
 """
 
 from collections.abc import Callable
@@ -48,11 +47,10 @@ class Kernel(Generic[R]):
         """Compile the function, or load what was compiled before; some seconds."""
         from numba import njit
 
-        # The name under which numba keeps it.
         self.function.__qualname__ = f"{self.function.__name__}_{sources_digest()}"
         try:
             return njit(self._signature, cache=True)(self.function)
-        # No folder in which to keep it can be written to.
+        # No cache folder is writable.
         except RuntimeError:
             return njit(self._signature)(self.function)
 
@@ -63,7 +61,7 @@ def kernel(signature: str) -> Callable[[Callable[..., R]], Kernel[R]]:
 
 
 def require_executable_memory() -> None:
-    """Refuse a process that may not execute what it compiles, before any request.
+    """Raise an error if this process may not execute compiled code, before any request.
 
     :raises OptionError: says which setting forbids it.
     """
@@ -77,5 +75,5 @@ def require_executable_memory() -> None:
 
 
 def compile_kernels() -> None:
-    for each in Kernel.every:
-        _ = each.compiled
+    for kernel in Kernel.every:
+        _ = kernel.compiled

@@ -21,9 +21,9 @@ REACHES = SIZE - 1
 UPPER: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 2, 0) / STEPS)
 """Upper end of each bin as a share of the walltime."""
 MIDDLE: Floats = np.exp(np.minimum(np.arange(SIZE) - SIZE + 1.5, 0) / STEPS)
-"""The runtime that stands for each bin, as a share of the walltime."""
+"""Representative runtime of each bin, as a share of the walltime."""
 SAMPLE = 400
-"""Quantiles that represent a distribution."""
+"""Number of quantiles that represent a distribution."""
 KNOTS: Floats = np.array([0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 1.0])
 """Probabilities between which quantiles are corrected linearly (see :mod:`.levels`)."""
 
@@ -41,7 +41,7 @@ def seconds_of(place: int, walltime: float) -> float:
 
 
 def remaining(shares: Floats, log_share: float) -> Floats:
-    """Return the distribution of a job that has run already, by the logarithm of its share of the walltime so far."""
+    """Return the distribution given the elapsed time, as the logarithm of its share of the walltime."""
     first = bin_of(log_share)
     remainder = shares.copy()
     remainder[:first] = 0.0
@@ -55,7 +55,7 @@ def remaining(shares: Floats, log_share: float) -> Floats:
 def part_below(below: Floats, log_share: float) -> float:
     """Return the share of a distribution that ends before a runtime, by log(runtime / walltime).
 
-    Linear in the logarithm within a bin, as quantiles are; of the last bin nothing ends before the walltime.
+    Interpolates linearly in the logarithm within a bin, as for quantiles; the last bin is at the walltime.
 
     :param below: the cumulative sum of the distribution.
     """
@@ -87,9 +87,9 @@ class Quantiles(Sequence[float]):
     __slots__ = ("__dict__", "_least", "_levels", "_shares")
 
     def __init__(self, shares: Floats, least: float = 0.0, levels: Floats = KNOTS) -> None:
-        """Take over a distribution.
+        """Create the sample of a distribution.
 
-        :param least: share of the walltime that the job has run already.
+        :param least: elapsed time as a share of the walltime.
         :param levels: probabilities of the distribution at which the quantiles for ``KNOTS`` are.
         """
         self._shares = shares

@@ -1,4 +1,4 @@
-"""What a prediction rests on, as a sentence that is made only when it is read."""
+"""Sources of a prediction, as a sentence that is formatted only when it is read."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from softwalltime.predict.predictors.learned.distribution import Quantiles
 from softwalltime.predict.predictors.learned.features import Estimate
 
-NAMED = 3
-"""Past jobs that the sentence names."""
+MAX_NAMED_JOBS = 3
+"""Number of past jobs that the sentence names."""
 
 
 class Evidence:
-    """The past jobs that an estimate rests on, with their weights, and the distribution that follows from them.
+    """The past jobs used for an estimate, their weights, and the resulting distribution.
 
-    :param ids: job ids of the user's past jobs, in the order that the estimate's places refer to.
+    :param ids: job ids of the user's past jobs; the estimate's places are indices.
     :param walltime: in seconds.
     :param same_script: whether each of the jobs of ``ids`` has the same script; ``None`` where none has.
     """
@@ -38,7 +38,7 @@ class Evidence:
 
     @property
     def jobs(self) -> list[tuple[str, float]]:
-        """Job ids and shares of the whole weight, prior included; the greatest first."""
+        """Return job ids and their shares of the total weight, prior included; the greatest first."""
         weights = self._estimate.weights
         total = float(weights.sum()) + self._estimate.prior
         order = (-weights).argsort(kind="stable")
@@ -51,7 +51,7 @@ class Evidence:
 
     def __str__(self) -> str:
         jobs = self.jobs
-        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:NAMED])
+        named = ", ".join(f"{job_id} {share:.0%}" for job_id, share in jobs[:MAX_NAMED_JOBS])
         same = 0 if self._same_script is None else int(self._same_script[self._estimate.jobs].sum())
         script = f", {same} with the same script" if same else ""
         past = f"{len(jobs)} past jobs of the user{script} ({named})" if jobs else "no past jobs of the user"

@@ -1,6 +1,6 @@
-"""What is known when a job is submitted, and names and constants of the features that :mod:`.gather` makes of it.
+"""Information known at submission, and names and constants of the features that :mod:`.gather` computes from it.
 
-They hold what was known when the job was submitted, and nothing later.
+Nothing later than the submission is used.
 """
 
 import math
@@ -15,39 +15,39 @@ from softwalltime.predict.predictors.learned.user_jobs import Row
 Floats32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
-LOOK_BACK = 256
-"""The user's last jobs that are looked at."""
+MAX_SEARCHED_JOBS = 256
+"""Number of the user's last jobs that are searched."""
 LAST, SAME, SAME_WALLTIME = 24, 24, 16
-"""Of those count the last; the last with the same walltime, processors and queue; the last with the same walltime."""
-OWN = 128
-"""The user's last jobs with the same walltime that count for the prior."""
-RUNNING = 0.7
+"""Maximum past jobs used: last ones; last ones with the same walltime, processors and queue; with the same walltime."""
+MAX_PRIOR_JOBS = 128
+"""Maximum jobs of the user with the same walltime for the prior, the last ones."""
+RUNNING_WEIGHT = 0.7
 """Weight of a running job, relative to a completed one."""
-SAME_NAME = 16
-"""The user's last jobs with the same name that count."""
+MAX_SAME_NAME_JOBS = 16
+"""Maximum past jobs of the user with the same name, the last ones."""
 MAX_PAST_JOBS = 64
-"""Past jobs that count at most."""
+"""Maximum past jobs of an estimate."""
 MAX_RUNNING_JOBS = 24
-"""Running jobs that count at most, the last ones to start."""
+"""Maximum running jobs of an estimate, the last ones to start."""
 MAX_PAIRS = MAX_PAST_JOBS + MAX_RUNNING_JOBS
-KEY_JOBS = 24
-"""Past jobs with the same walltime, processors and queue from which averages are taken."""
-SHORT = math.log(60.0)
-"""Jobs below this logarithm of the runtime are short."""
-BURST = 600.0
-"""Seconds in which submissions count as one burst."""
-LONG_AGO = math.log1p(1e6)
-"""Stands for the logarithm of a time since something that never happened."""
+MAX_KEY_JOBS = 24
+"""Number of past jobs with the same walltime, processors and queue that are averaged."""
+LOG_SHORT_RUNTIME = math.log(60.0)
+"""Logarithm of the runtime in seconds below which a job is short."""
+BURST_WINDOW_S = 600.0
+"""Maximum age in seconds of submissions that belong to one burst."""
+LOG_NEVER = math.log1p(1e6)
+"""Logarithm of the time since an event that never happened."""
 SAME_RUNTIME, SIMILAR_RUNTIME = 0.03, 0.12
 """Differences of logarithms below which runtimes are the same, and similar."""
 POWERS = (0.0, 0.35, 1.0)
 """Powers of the ratio of walltimes by which a past runtime may be scaled."""
 WIDTHS = (0.1, 0.3, 1.0)
 """Widths, in ln t, of the Laplace distributions by which a past runtime may be smeared; the first choice is none."""
-LARGEST = 6.0
+MAX_FEATURE = 6.0
 """Features are limited to minus and plus this."""
 ENDED, CENSORED, REACHED = 0, 1, 2
-"""What a past job says: it ended after its runtime, ran at least so long, or reaches the walltime asked for."""
+"""Kind of a past job: its runtime is known, a lower bound, or reaches the new job's walltime."""
 
 PAIR_FEATURES = (
     "difference of walltimes", "walltime shorter or longer", "same walltime", "difference of processors",
@@ -79,7 +79,7 @@ PRIORS = ("own", "project", "queue", "everybody", "reaches walltime", "uniform")
 
 
 class Known(NamedTuple):
-    """What is known when a job is submitted.
+    """Information known when a job is submitted.
 
     ``ended`` and ``running`` are the user's jobs, one column each, those that ended in order of end; ``submitted`` is
     when the user submitted jobs before this one, ascending.  ``project`` are the bins of the project's jobs that were
@@ -103,9 +103,9 @@ class Known(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A distribution, and what it rests on: places of past jobs and their weights, and the number of running jobs.
+    """A distribution and its sources: places and weights of past jobs, and the number of running jobs.
 
-    ``prior`` is the weight of all that is not a past job.
+    ``prior``: weight of everything else.
     """
 
     shares: Floats

@@ -7,26 +7,26 @@ import numpy as np
 from softwalltime.predict.predictors.learned.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
 from softwalltime.predict.predictors.learned.features import (
-    BURST,
+    BURST_WINDOW_S,
     CENSORED,
     ENDED,
     JOB,
-    KEY_JOBS,
-    LARGEST,
     LAST,
-    LONG_AGO,
-    LOOK_BACK,
+    LOG_NEVER,
+    LOG_SHORT_RUNTIME,
+    MAX_FEATURE,
+    MAX_KEY_JOBS,
     MAX_PAST_JOBS,
+    MAX_PRIOR_JOBS,
     MAX_RUNNING_JOBS,
-    OWN,
+    MAX_SAME_NAME_JOBS,
+    MAX_SEARCHED_JOBS,
     PAIR,
     REACHED,
-    RUNNING,
+    RUNNING_WEIGHT,
     SAME,
-    SAME_NAME,
     SAME_RUNTIME,
     SAME_WALLTIME,
-    SHORT,
     SIMILAR_RUNTIME,
     Floats32,
     Integers,
@@ -46,10 +46,10 @@ from softwalltime.predict.predictors.learned.user_jobs import (
     WALLTIME,
 )  # fmt: skip
 
-_LN_RUNNING = math.log(RUNNING)
+_LN_RUNNING = math.log(RUNNING_WEIGHT)
 _LAST_COUNT = MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
-"""Logarithms of 1 + counts, in a fifth of the time of computing them."""
+"""Table of log(1 + count), five times as fast as computing it."""
 
 
 @kernel(
@@ -67,14 +67,12 @@ def gather(
     The rows are the past jobs, the last one first, then the running ones.
     """
     count, total = ended.shape[1], len(submitted)
-    past = min(count, LOOK_BACK)
-    # Sequences: what came last.
-    gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LONG_AGO
-    end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LONG_AGO
-    burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST))
+    past = min(count, MAX_SEARCHED_JOBS)
+    gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LOG_NEVER
+    end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LOG_NEVER
+    burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST_WINDOW_S))
     outcome_now = ended[RUNTIME, count - 1] if count else walltime
     predecessor_now = keys[total - 1] if total else -1.0
-    # Choose the past jobs.
     past_count = alike_count = same_walltime = same_name = alike_chosen = 0
     last_alike, second_alike = -1, -1
     alike_sum = alike_squares = 0.0
@@ -85,7 +83,7 @@ def gather(
         alike = of_walltime and ended[NCPUS, place] == ncpus and ended[QUEUE, place] == of_queue
         of_name = name != 0 and ended[NAME, place] == name
         runtime = ended[RUNTIME, place]
-        if in_streak and runtime < SHORT:
+        if in_streak and runtime < LOG_SHORT_RUNTIME:
             streak += 1
         else:
             in_streak = False
@@ -95,14 +93,14 @@ def gather(
             number < LAST
             or (alike and alike_count < SAME)
             or (of_walltime and same_walltime < SAME_WALLTIME)
-            or (of_name and same_name < SAME_NAME)
+            or (of_name and same_name < MAX_SAME_NAME_JOBS)
         )
         if alike:
             if alike_count == 0:
                 last_alike = place
             elif alike_count == 1:
                 second_alike = place
-            if alike_count < KEY_JOBS:
+            if alike_count < MAX_KEY_JOBS:
                 alike_sum += runtime - walltime
                 alike_squares += (runtime - walltime) ** 2
         if counts and past_count < MAX_PAST_JOBS:
@@ -118,8 +116,7 @@ def gather(
     rows = past_count + busy
     weights = np.empty(past_count)
     weight_sum = short_sum = killed_sum = mean_sum = square_sum = name_sum = 0.0
-    # Places of the previous row, from which those of the next one are searched: few steps, because jobs that ended one
-    # after the other were mostly submitted so too.
+    # The search for each row starts at the places of the previous row: jobs mostly end in the order of submission.
     before, early, done = total, total, count
     for row in range(rows):
         is_past = row < past_count
@@ -160,7 +157,7 @@ def gather(
             kind = REACHED if jobs_walltime >= walltime else CENSORED
         base[row], logs[row], shifts[row], kinds[row] = prior, log - walltime, walltime - jobs_walltime, kind
         # The job's place in the sequence of submissions, and of ends.
-        burst_began = then - BURST
+        burst_began = then - BURST_WINDOW_S
         while early > 0 and submitted[early - 1] >= burst_began:
             early -= 1
         while early < total and submitted[early] < burst_began:
@@ -169,9 +166,9 @@ def gather(
             done -= 1
         while done < count and ended[END, done] <= then:
             done += 1
-        gap = math.log1p(max(then - submitted[before - 1], 0.0)) if before > 0 else LONG_AGO
+        gap = math.log1p(max(then - submitted[before - 1], 0.0)) if before > 0 else LOG_NEVER
         burst = _LOG1P[min(before - early, _LAST_COUNT)]
-        end_gap = math.log1p(max(then - ended[END, done - 1], 0.0)) if done > 0 else LONG_AGO
+        end_gap = math.log1p(max(then - ended[END, done - 1], 0.0)) if done > 0 else LOG_NEVER
         outcome = ended[RUNTIME, done - 1] if done > 0 else jobs_walltime
         rank = count - 1 - place if is_past else 0
         pairs[row, 0] = apart
@@ -191,7 +188,7 @@ def gather(
         pairs[row, 13] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0
         pairs[row, 14] = not is_past
         pairs[row, 15] = killed
-        pairs[row, 16] = log < SHORT
+        pairs[row, 16] = log < LOG_SHORT_RUNTIME
         pairs[row, 17] = (log - walltime) / 4.0
         pairs[row, 18] = (log - jobs_walltime) / 4.0
         pairs[row, 19] = log / 5.0 - 1.0
@@ -210,16 +207,16 @@ def gather(
             weight = math.exp(prior)
             weights[row] = weight
             weight_sum += weight
-            short_sum += weight * (log < SHORT)
+            short_sum += weight * (log < LOG_SHORT_RUNTIME)
             killed_sum += weight * killed
             mean_sum += weight * (log - walltime)
             square_sum += weight * (log - walltime) ** 2
             name_sum += weight * of_name
-    # How many of the past jobs, by weight, ran as long.
+    # Weight of the past jobs with the same, and with a similar, runtime.
     same, similar = np.zeros(rows), np.zeros(rows)
     for other in range(past_count):
         log, weight = logs[other], weights[other]
-        # Without a branch, so that the compiler takes several rows at once.
+        # Without branches, so that the compiler vectorises the loop.
         for row in range(rows):
             difference = abs(logs[row] - log)
             similar[row] += weight if difference < SIMILAR_RUNTIME else 0.0
@@ -227,22 +224,21 @@ def gather(
     for row in range(rows):
         pairs[row, 22] = same[row] / weight_sum if weight_sum > 0 else 0.0
         pairs[row, 23] = similar[row] / weight_sum if weight_sum > 0 else 0.0
-    least, most = np.float32(-LARGEST), np.float32(LARGEST)
+    least, most = np.float32(-MAX_FEATURE), np.float32(MAX_FEATURE)
     of_pairs = pairs.ravel()
     for place in range(rows * PAIR):
         of_pairs[place] = min(max(of_pairs[place], least), most)
-    # Priors.
     priors[:] = 0.0
     own = 0
     for place in range(count - 1, -1, -1):
-        if own < OWN and ended[WALLTIME, place] == walltime:
+        if own < MAX_PRIOR_JOBS and ended[WALLTIME, place] == walltime:
             own += 1
             priors[0, int(ended[SHARE, place])] += 1.0
     for place in range(len(project)):
         priors[1, project[place]] += 1.0
     for place in range(len(queue)):
         priors[2, queue[place]] += 1.0
-    # One loop: each sum waits for its last value, but not for those of the others.
+    # One loop: the sums are independent, so the processor overlaps them.
     own_jobs, project_jobs, queue_jobs = max(own, 1), max(len(project), 1), max(len(queue), 1)
     own_mean = project_mean = queue_mean = site = known = 0.0
     for place in range(SIZE):
@@ -284,13 +280,13 @@ def gather(
         there = which < count
         place = count - 1 - which
         job[10 + which] = (ended[RUNTIME, place] - walltime) / 4.0 if there else 0.0
-        job[13 + which] = there and ended[RUNTIME, place] < SHORT
+        job[13 + which] = there and ended[RUNTIME, place] < LOG_SHORT_RUNTIME
         job[16 + which] = there and ended[KILLED, place] > 0
     job[19] = (outcome_alike - walltime) / 4.0
     job[20] = (ended[RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
     job[21] = last_alike >= 0
     job[22] = abs(job[19] - job[20])
-    job[23] = last_alike >= 0 and outcome_alike < SHORT
+    job[23] = last_alike >= 0 and outcome_alike < LOG_SHORT_RUNTIME
     job[24] = last_alike >= 0 and ended[KILLED, last_alike] > 0
     job[25] = math.log1p(running.shape[1]) / 3.0
     job[26] = math.log1p(waiting) / 4.0
@@ -301,7 +297,7 @@ def gather(
     job[31] = killed_sum / weight_sum if weight_sum > 0 else 0.0
     job[32] = mean / 4.0
     job[33] = math.sqrt(max(square_sum / weight_sum - mean * mean, 0.0)) / 2.0 if weight_sum > 0 else 0.0
-    alike_chosen = min(alike_count, KEY_JOBS)
+    alike_chosen = min(alike_count, MAX_KEY_JOBS)
     mean = alike_sum / alike_chosen if alike_chosen else 0.0
     job[34] = mean / 4.0
     job[35] = math.sqrt(max(alike_squares / alike_chosen - mean * mean, 0.0)) / 2.0 if alike_chosen else 0.0

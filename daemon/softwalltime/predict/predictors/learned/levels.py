@@ -1,7 +1,7 @@
-"""The correction of quantiles, learnt from the jobs that ended, by situation: first jobs of a user, running jobs.
+"""Calibrate quantiles from ended jobs, by situation: first jobs of a user, other submissions, running jobs.
 
-The quantile 0.9 of a distribution that is too narrow is above its level 0.9.  The level of each of :data:`KNOTS` is
-learnt on its own, by a step per job; between the knots, levels are linear.
+In a distribution that is too narrow, the true 0.9 quantile is above level 0.9.  The level of each of :data:`KNOTS` is
+learnt separately, by a step for each job; between the knots, levels are interpolated linearly.
 
 - The quantiles 0.25 and 0.75 move until the range between them holds half of the jobs (Gibbs & Candès 2021).
 - The quantiles 0.1, 0.5 and 0.95 move until their pinball loss in seconds is least: by a gradient step on it (Zinkevich
@@ -29,42 +29,42 @@ from softwalltime.predict.predictors.learned.distribution import (
 )
 
 FIRST = 0.005
-"""Step of the first job; it falls with the number of jobs."""
+"""Step of the first job; it decreases with the number of jobs."""
 HALF_STEP_JOBS = 50
-"""Jobs after which it is half of that."""
-STEP = 0.0003
-"""Least step for a share of the jobs, per job."""
-LOSS_STEP = 0.000075
-"""Least step for a loss, per job, of a distribution of the usual width."""
-AROUND = 0.02
-"""Levels on both sides of a quantile between which the width of a distribution is taken."""
+"""Number of jobs after which the step is halved."""
+MIN_SHARE_STEP = 0.0003
+"""Minimum step per job of levels that are learnt by share."""
+MIN_LOSS_STEP = 0.000075
+"""Minimum step per job of levels that are learnt by loss, for a distribution of the usual width."""
+WIDTH_LEVELS = 0.02
+"""Distance in levels, on both sides of a quantile, over which the width of the distribution is measured."""
 MAX_RELATIVE_WIDTH = 8.0
-"""Times the usual width beyond which a distribution counts no more."""
-MEMORY = 500
-"""Number of the last steps whose widths make up most of the usual width, a running mean."""
+"""Maximum width of a distribution, relative to the usual width; wider ones are ignored."""
+WIDTH_MEMORY_STEPS = 500
+"""Averaging period of the usual width, in steps."""
 
-OUTSIDE = 0.1
-"""Share of the jobs outside of the widest range."""
+OUTSIDE_SHARE = 0.1
+"""Target share of the jobs outside the widest range."""
 _MIN_PROBABILITY = 0.001
 _FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
 _CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
-_SIDES: Floats = np.array([[-AROUND], [AROUND]])
+_SIDES: Floats = np.array([[-WIDTH_LEVELS], [WIDTH_LEVELS]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
 _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
 _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
-FEW_JOBS = (0, 5, 20)
-"""Jobs of the user that have ended, up to which a submission is a situation of its own."""
+FIRST_JOBS_LIMITS = (0, 5, 20)
+"""Upper limits of the user's ended jobs for separate situations at submission."""
 FIRST_OF_FEW = 0.03
-"""Step of the first job there: such jobs are rare, and far off."""
+"""Step of the first job in these situations: such jobs are rare, and their errors large."""
 RUNS_S = (60, 600, 3600, 14_400)
-"""Seconds that a job has run from which on it is in the next situation; before the first of them it waits or starts."""
-LATE = (0.5, 0.75)
-"""Shares of the walltime at which the last situation is learnt; it begins at the first of them."""
+"""Elapsed seconds at which a running job enters the next situation; before the first it waits or starts."""
+LATE_SHARES = (0.5, 0.75)
+"""Shares of the walltime at which the last situation is learnt; it begins at the first one."""
 
 
 class Levels:
-    """The level of each knot; for knots that are learnt by loss, also the usual width of the distributions there."""
+    """The level of each knot; for knots learnt by loss, also the usual width of the distributions there."""
 
     __slots__ = ("_first", "_jobs", "_learnt", "_of_knot", "_usual", "corrected_levels")
 
@@ -82,37 +82,37 @@ class Levels:
         """The levels of :data:`KNOTS`, ascending."""
 
     def learn(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Move the levels by a job that ended.
+        """Update the levels by an ended job.
 
         :param shares: the distribution of the job.
         :param log_share: the logarithm of its runtime / walltime.
         :param walltime: in seconds.
         :param jobs: number of jobs for which this one stands.
-        :param weight: of its loss, from 0 to 1.  In a share of the jobs each one counts.
+        :param weight: weight of its loss, from 0 to 1; shares of the jobs are not weighted.
         """
         below = shares.cumsum()
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
         levels, first = self._of_knot, self._first / (1 + self._jobs / HALF_STEP_JOBS)
         self._jobs += jobs
-        step = first + STEP * jobs
+        step = first + MIN_SHARE_STEP * jobs
         above = at > self.corrected_levels[_HIGH]
-        # A job that reaches its walltime is within a range whose upper end is the walltime.
-        levels[_LOW] += step * (OUTSIDE - above - (at <= levels[_LOW] and not reaches))
+        # A job that reaches its walltime is inside a range that ends at the walltime.
+        levels[_LOW] += step * (OUTSIDE_SHARE - above - (at <= levels[_LOW] and not reaches))
         for knot in _BY_SHARE:
             inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
             levels[knot] += step * (_PROBABILITIES[knot] - inside)
-        step = weight * (first + LOSS_STEP * jobs)
+        step = weight * (first + MIN_LOSS_STEP * jobs)
         self._learnt += 1
         for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
             usual = self._usual[place] or width
             width = min(width, MAX_RELATIVE_WIDTH * usual)
-            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, MEMORY)
+            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, WIDTH_MEMORY_STEPS)
             levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
         bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
         self._of_knot, self.corrected_levels = bounded.tolist(), np.maximum.accumulate(bounded)
 
     def _widths(self, below: Floats, walltime: float) -> list[float]:
-        """Return the width of a distribution at the quantiles that are learnt by their loss, in seconds."""
+        """Return the width in seconds of a distribution at the quantiles that are learnt by loss."""
         middle = np.array(self._of_knot)[_BY_LOSS]
         short, long = np.exp(logs_at(below, np.minimum(np.maximum(middle + _SIDES, 0.0), 1.0))) * walltime
         return (long - short).tolist()  # type: ignore[no-any-return]  # tolist has no type
@@ -122,31 +122,31 @@ class Situations:
     __slots__ = ("_after", "_submitted")
 
     def __init__(self) -> None:
-        self._submitted = [Levels(FIRST_OF_FEW) for _ in FEW_JOBS] + [Levels(FIRST)]
+        self._submitted = [Levels(FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS] + [Levels(FIRST)]
         self._after = [Levels(FIRST) for _ in range(len(RUNS_S) + 2)]
 
     def submitted(self, user_jobs: int) -> Levels:
         """Return the levels of a submission, by the number of the user's jobs that have ended."""
-        return self._submitted[bisect_left(FEW_JOBS, user_jobs)]
+        return self._submitted[bisect_left(FIRST_JOBS_LIMITS, user_jobs)]
 
     def running(self, elapsed: float, walltime: float) -> Levels:
         """Return the levels of a job that waits, or has run for ``elapsed`` seconds."""
-        late = elapsed >= LATE[0] * walltime
+        late = elapsed >= LATE_SHARES[0] * walltime
         return self._after[-1 if late else bisect_right(RUNS_S, elapsed)]
 
     def learn_started(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Move the levels of jobs that wait, or start after a wait, and of running jobs."""
+        """Update the levels of waiting jobs, of jobs that start after a wait, and of running jobs."""
         self.running(0.0, walltime).learn(shares, log_share, walltime, jobs, weight)
         self.learn_running(shares, log_share, walltime, jobs, weight)
 
     def learn_running(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Move the levels of running jobs by a job that ended; see :meth:`.Levels.learn`.
+        """Update the levels of running jobs by an ended job; see :meth:`.Levels.learn`.
 
         :param shares: the distribution of the job at its start.
         """
         runtime = math.exp(log_share) * walltime
-        early = (elapsed for elapsed in RUNS_S if elapsed < LATE[0] * walltime)
-        for elapsed in (*early, *(share * walltime for share in LATE)):
+        early = (elapsed for elapsed in RUNS_S if elapsed < LATE_SHARES[0] * walltime)
+        for elapsed in (*early, *(share * walltime for share in LATE_SHARES)):
             if elapsed < runtime:
                 of_rest = remaining(shares, math.log(elapsed / walltime))
                 self.running(elapsed, walltime).learn(of_rest, log_share, walltime, jobs, weight)

@@ -1,7 +1,8 @@
 """The weights of the learned attention: a small network, and its file.
 
-The network weighs each past job and chooses how to scale and smear its runtime: features of the pair and of the job,
-two hidden layers (ReLU), eight outputs.  A second one gives the masses of the parts of the prior.
+The network computes the weight of each past job and how to scale and smear its runtime.  Inputs are the features of the
+pair and of the job; it has two hidden layers (ReLU) and eight outputs.  A second network computes the masses of the
+prior's parts.
 """
 
 import json
@@ -24,13 +25,13 @@ from softwalltime.predict.predictors.learned.features import JOB, JOB_FEATURES, 
 
 FORMAT = "softwalltime attention"
 VERSION = 1
-"""Version of the file, which changes with the features and the network."""
+"""Version of the file format; it changes with the features and the network."""
 SHIPPED = "learned"
 """Name of the weights in the package."""
 MAX_BYTES = 16 << 20
-"""Bytes of a file of weights; that of the package has 32 kB."""
+"""Maximum bytes of a file of weights; the package's has 32 kB."""
 OUTPUTS = 8
-"""Of each pair: change of its log weight, three scalings, four smears."""
+"""Outputs for each pair: change of the log weight, three scalings, four smears."""
 PRIOR_OUTPUTS = len(PRIORS)
 
 
@@ -46,7 +47,7 @@ network."""
 class Weights:
     """The layers, in the order of :data:`LAYERS`.
 
-    ``about`` says from what they were trained: logs, seed, command.
+    ``about``: source of the training: logs, seed, command.
     """
 
     layers: tuple[Floats32, ...]
@@ -61,7 +62,7 @@ class Weights:
 
 
 def untrained() -> Weights:
-    """Return weights of 0, with which the hand-set weights of past jobs are unchanged."""
+    """Return weights of 0, which leave the hand-set weights of past jobs unchanged."""
     return Weights(tuple(np.zeros(shape, np.float32) for shape in _shapes(1, 1, 1)))
 
 
@@ -88,7 +89,7 @@ def dump(weights: Weights) -> str:
 def load(name: str) -> Weights:
     """Read a file of weights; ``learned`` is the one in the package.
 
-    The file is read each time, because a reload of the daemon must see new weights of the same name.
+    Not cached: a reload of the daemon must read new weights with the same name.
 
     :raises OptionError: if the file cannot be read, is damaged or is of another version.
     """

@@ -1,8 +1,8 @@
-"""The price of an underestimate that holds the share of underestimated jobs at a target.
+"""Control the price of an underestimate so that the share of underestimated jobs meets a target.
 
-A job's critical price is the least one at which its prediction would not have been too short.  If the price is the
-quantile 1 - target of the critical prices, the target's share of the jobs is underestimated.  Unlike a step up or down
-for each job, a quantile does not overshoot when jobs become known late or thousands at once.
+A job's critical price is the lowest price at which its prediction would not have been an underestimate.  If the price
+is the quantile 1 - target of the critical prices, the target share of the jobs is underestimated.  Unlike a controller
+with a step for each job, a quantile does not overshoot when jobs become known late or thousands at once.
 """
 
 import math
@@ -18,26 +18,26 @@ from softwalltime.predict.predictors.learned.distribution import MIDDLE, REACHES
 Objective = Literal["accuracy", "absolute-error", "node-seconds"]
 
 HOUR = 3600.0
-"""Seconds in the unit of the price of an underestimate, unless the objective is the accuracy."""
+"""Unit of the price in seconds, unless the objective is the accuracy."""
 LOWEST, WIDTH, CELLS = -8.0, 0.05, 320
 """Logarithm of the lowest price, width and number of the cells in which critical prices are counted."""
 MEMORIES = (1000.0, 10_000.0)
 """Jobs after which a critical price has lost 63% of its weight; the price is the mean of one quantile for each, see
 ``MAX_LOG_DIFFERENCE``."""
 PRIOR, SPREAD = 100.0, 0.6
-"""Jobs that the first price counts for, and the spread of their critical prices (of a logistic distribution)."""
+"""Weight of the first price in jobs, and the spread of its (logistic) distribution of critical prices."""
 EARLIER, FORGOTTEN_AFTER = 3000.0, 200_000.0
 """Jobs without excess assumed before the first one, and the jobs after which an excess has lost 63% of its weight."""
-LARGEST_CORRECTION = 0.5
-"""Of the logarithm of the target."""
+MAX_LOG_CORRECTION = 0.5
+"""Maximum correction of the logarithm of the target."""
 MAX_LOG_DIFFERENCE = 1.0
-"""By how much the logarithm of the shorter memory's quantile counts as below the longer one's, at most.  Thousands of
-jobs of one user that are underestimated at no price would else let all jobs after them be underestimated."""
+"""Maximum by which the logarithm of the shorter memory's quantile is below the longer one's.  Otherwise thousands of
+jobs of one user without underestimates would cause underestimates of all jobs after them."""
 
 MAX_PAST_PRICES = 20_000
-"""Past prices kept, at least half as many."""
-LARGEST_WEIGHT = 1e100
-"""Of a job; beyond it all weights are scaled."""
+"""Maximum number of past prices; at least half as many are kept."""
+MAX_WEIGHT = 1e100
+"""Maximum weight of a job; beyond it all weights are scaled."""
 
 
 def critical_cell(missed: Callable[[float], bool]) -> int:
@@ -45,17 +45,17 @@ def critical_cell(missed: Callable[[float], bool]) -> int:
 
     :param missed: whether the prediction at the price with this logarithm is too short; false above the critical price.
     """
-    # Many jobs are underestimated at no price.
+    # Shortcut: many jobs are not underestimated at any price.
     if not missed(LOWEST):
         return 0
     return bisect_left(range(CELLS), True, 1, key=lambda cell: not missed(LOWEST + WIDTH * cell)) - 1
 
 
 class _Memory:
-    """Counts of critical prices whose weights fall with the number of jobs since, and a quantile of them.
+    """Histogram of critical prices with exponentially decreasing weights, and its quantile.
 
-    Weights of new jobs grow instead of those of all old ones falling, and the quantile is searched from the last one:
-    a job takes 1 microsecond, with arrays 10.
+    New jobs get growing weights instead of decreasing all old ones, and the search starts at the last quantile: a job
+    takes 1 microsecond instead of 10 with arrays.
     """
 
     __slots__ = ("_above", "_counts", "_jobs", "_place", "_total", "_weight")
@@ -66,7 +66,7 @@ class _Memory:
         self._counts = list(counts)
         self._total = sum(counts)
         self._weight = 1.0
-        # The last cell that is not wholly above the quantile, and the weight of those above it.
+        # The last cell that is not entirely above the quantile, and the total weight of the cells above it.
         self._place = CELLS - 1
         self._above = 0.0
 
@@ -77,7 +77,7 @@ class _Memory:
         self._total += added
         if cell > self._place:
             self._above += added
-        if self._weight > LARGEST_WEIGHT:
+        if self._weight > MAX_WEIGHT:
             self._counts = [count / self._weight for count in self._counts]
             self._total, self._weight = sum(self._counts), 1.0
             self._above = sum(self._counts[self._place + 1 :])
@@ -97,7 +97,7 @@ class _Memory:
 
 
 class Price:
-    """The price as past jobs have set it.
+    """The price, adjusted by past jobs.
 
     The quantile is that of the target times exp(-excess / target), where the excess is the mean of (job was
     underestimated) - target so far.  Therefore the share over a long time is the target too.
@@ -115,13 +115,13 @@ class Price:
         below = 1.0 / (1.0 + np.exp(np.clip((middle - uppers) / SPREAD, -50.0, 50.0)))
         counts = (PRIOR * np.diff(below, prepend=0.0, append=1.0)).tolist()
         self._memories = [_Memory(jobs, counts) for jobs in MEMORIES]
-        # Now, so that the first job need not search from the highest price.
+        # Search now, so that the first job does not start at the highest price.
         for memory in self._memories:
             memory.log_price(target)
         self._target, self._gain = target, gain
         self._excess = 0.0
         self._seen = 0.0
-        # One more than ends: each one holds after the end before it.
+        # One more than ends: a price is valid after the preceding end.
         self._logs = [first]
         self._ends: list[int] = []
 
@@ -130,11 +130,11 @@ class Price:
         return self._logs[-1]
 
     def log_at(self, time: int) -> float:
-        """Return the logarithm of the price as the jobs that ended by ``time`` set it."""
+        """Return the logarithm of the price after the jobs that ended by ``time``."""
         return self._logs[bisect_right(self._ends, time)]
 
     def count(self, missed: bool, jobs: int = 1) -> None:
-        """Count a job in the share underestimated, but not in the quantile: one that another price decided."""
+        """Count a job only in the share underestimated, not in the quantile: its prediction used another price."""
         keep = 1.0 - jobs / FORGOTTEN_AFTER
         self._excess = self._excess * keep + jobs * (missed - self._target)
         self._seen = self._seen * keep + jobs
@@ -144,12 +144,12 @@ class Price:
 
         :param end: in epoch seconds.
         :param cell: that of its critical price.
-        :param missed: whether the price at that time let it be underestimated.
-        :param jobs: the number of jobs that it stands for.
+        :param missed: whether it was underestimated at the price of that time.
+        :param jobs: its weight in jobs.
         """
         self.count(missed, jobs)
         excess = self._gain * self._excess / (self._seen + EARLIER) / self._target
-        target = self._target * math.exp(-min(max(excess, -LARGEST_CORRECTION), LARGEST_CORRECTION))
+        target = self._target * math.exp(-min(max(excess, -MAX_LOG_CORRECTION), MAX_LOG_CORRECTION))
         shorter, longer = self._memories
         shorter.add(cell, jobs)
         longer.add(cell, jobs)
@@ -161,7 +161,7 @@ class Price:
 
 
 def first_log_price(objective: Objective, target: float) -> float:
-    """Return the logarithm of the price of an underestimate before any job has ended: about where it ends on traces."""
+    """Return the logarithm of the initial price, near its final value on recorded traces."""
     if objective == "accuracy":
         return -0.87 * math.log(target / 0.07)
     return (1.4 if objective == "absolute-error" else 3.4) - 1.2 * math.log(target / 0.05)

@@ -1,4 +1,4 @@
-"""Runtimes as shares of the walltime, by bin: of the jobs of one project with the same queue and walltime."""
+"""Binned runtimes, as shares of the walltime, of a project's jobs with the same queue and walltime."""
 
 from array import array
 from bisect import bisect_left, insort
@@ -6,10 +6,10 @@ from bisect import bisect_left, insort
 import numpy as np
 from numpy.typing import NDArray
 
-LAST = 256
-"""Jobs that count."""
-_ROOM = 128
-"""Jobs kept beyond those, for questions about an earlier time."""
+MAX_USED = 256
+"""Number of jobs used."""
+_SPARE = 128
+"""Number of further jobs kept, for requests about an earlier time."""
 WINDOW_S, MAX_JOBS = 3 * 86400, 16_384
 """Seconds before the last end of which all jobs are kept, up to ``MAX_JOBS``: at a job's submission, a day or more
 before the question, the jobs that ended by then counted.
@@ -21,7 +21,7 @@ NO_BINS: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 class ProjectJobs:
-    """The last jobs of a project that were submitted alike; the order in which they became known does not matter."""
+    """The last jobs of a project with one queue and walltime, independent of the order in which they became known."""
 
     __slots__ = ("_codes",)
 
@@ -32,15 +32,15 @@ class ProjectJobs:
     def add(self, end: int, share: int) -> None:
         codes = self._codes
         insort(codes, end << _BITS | share)
-        if len(codes) > LAST + 2 * _ROOM and (codes[_ROOM] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
-            del codes[:_ROOM]
+        if len(codes) > MAX_USED + 2 * _SPARE and (codes[_SPARE] < end - WINDOW_S << _BITS or len(codes) > MAX_JOBS):
+            del codes[:_SPARE]
 
     def until(self, now: int) -> NDArray[np.int64]:
         """Return the bins of the last jobs that ended by ``now``, in order of end."""
         last = bisect_left(self._codes, now + 1 << _BITS)
-        first = max(last - LAST, 0)
+        first = max(last - MAX_USED, 0)
         if last == first:
             return NO_BINS
-        # A copy: an array cannot grow while another one shows its numbers.
+        # Masking copies: an array with exported buffers cannot grow.
         bins: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
         return bins

@@ -1,4 +1,4 @@
-"""A user's submissions in order of time, and which of the jobs waited and ran at an earlier time."""
+"""Reconstruct a user's submissions, and waiting and running jobs, at an earlier time."""
 
 from typing import NamedTuple
 
@@ -9,16 +9,16 @@ from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.features import Integers
 from softwalltime.predict.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, UserJobs
 
-RUNNING = 64
-"""Running jobs of one user that count, the last ones to start."""
+MAX_USER_RUNNING_JOBS = 64
+"""Maximum running jobs of one user, the last ones to start."""
 NO_JOBS: Floats = np.empty((0, 2))
 """No submissions and keys."""
 STEPS_PER_JOB = 32
-"""Steps after which jobs are sorted by merging: thousands that ended in another order would take 100 ms."""
+"""Insertion steps per job after which merge sort is used: thousands of unordered jobs would take 100 ms."""
 
 
 class Then(NamedTuple):
-    """What was known of a user's jobs at an earlier time.
+    """A user's jobs as known at an earlier time.
 
     ``ended`` and ``running`` hold one column for each job; ``times`` are those of the submissions, ascending, and
     ``keys`` what was submitted (:data:`.user_jobs.KEY`); ``waiting`` is the number of waiting jobs.
@@ -42,7 +42,7 @@ def submissions(submitted: Floats, present: Floats, now: float) -> tuple[Floats,
 
 
 def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
-    """Return what was known at the time ``now`` of the jobs that have ended by ``end``.
+    """Reconstruct the state at ``now`` from the jobs that have ended by ``end``.
 
     :param without: id of a job to leave out that ended between these times.
     """
@@ -50,14 +50,14 @@ def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
     then, last = ended_by(columns, now), ended_by(columns, end)
     first = max(then - MIN_USER_JOBS, 0)
     own = -1 if without is None else jobs.ids.index(without, then, last)
-    running = np.empty((ROW, RUNNING))
-    count, waiting = present_at(columns, then, last, own, now, np.empty(RUNNING, np.int64), running)
+    running = np.empty((ROW, MAX_USER_RUNNING_JOBS))
+    count, waiting = present_at(columns, then, last, own, now, np.empty(MAX_USER_RUNNING_JOBS, np.int64), running)
     times, keys = _ordered(columns, first, last, own, now, NO_JOBS)
     return Then(columns[:, first:then], running[:, :count], times, keys, waiting)
 
 
 def _ordered(columns: Floats, first: int, last: int, own: int, now: float, present: Floats) -> tuple[Floats, Floats]:
-    # A job submitted by a clock that was ahead may have ended long before: then no jobs are between.
+    # With a wrong clock, a job may end long before its submission: then there are no jobs in between.
     most = max(last - first, 0) + len(present)
     times, keys = np.empty(most), np.empty(most)
     count = order(columns, first, last, own, now, present, times, keys)
@@ -67,7 +67,7 @@ def _ordered(columns: Floats, first: int, last: int, own: int, now: float, prese
 def ended_by(columns: Floats, time: float) -> int:
     """Return the number of the jobs that ended by a time; they are in order of end."""
     count: int = columns.shape[1]
-    # Most questions are about now.
+    # Most requests are for the current time.
     if count and columns[END, count - 1] > time:
         count = int(columns[END].searchsorted(time, "right"))
     return count
@@ -88,7 +88,7 @@ def order(
         time = columns[SUBMITTED, job]
         if job == own or time >= now:
             continue
-        # Few steps: jobs that ended one after the other were mostly submitted so too.
+        # Few steps: jobs mostly end in the order of submission.
         place = count
         while place > 0 and times[place - 1] > time and steps < most_steps:
             times[place], keys[place] = times[place - 1], keys[place - 1]

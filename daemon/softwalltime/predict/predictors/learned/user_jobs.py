@@ -1,4 +1,4 @@
-"""The last jobs of one user in columns, in order of end, and those that wait or run."""
+"""One user's last jobs as columns, in order of end, and his waiting and running jobs."""
 
 import math
 from bisect import bisect_left, insort
@@ -19,13 +19,13 @@ logarithm of the runtime, at most the walltime; 1 if killed at the walltime; bin
 group; a number that is equal for the same walltime, processors and queue; hash of the script, 0 if unknown."""
 ROW = 13
 OTHER_NAME = -1.0
-"""Stands for the name and the queue of a job with another script; no hash is negative."""
+"""Name and queue of a job with another script; hashes are not negative."""
 MIN_USER_JOBS = 256
-"""Jobs kept in any case."""
+"""Minimum number of jobs kept."""
 MAX_USER_JOBS = 16_384
-"""Jobs kept at most."""
+"""Maximum number of jobs kept."""
 USER_WINDOW_S = 14 * 86400
-"""Seconds before the user's last end of which all jobs are kept, up to ``MAX_USER_JOBS``."""
+"""Seconds before the user's last end in which all jobs are kept, up to ``MAX_USER_JOBS``."""
 
 
 class PresentJobs:
@@ -36,13 +36,13 @@ class PresentJobs:
     def __init__(self) -> None:
         self._submitted: dict[str, tuple[float, float]] = {}
         self._running: dict[str, tuple[float, Row]] = {}
-        # Ascending from _first to _last, with room on both sides: jobs come at one end and mostly leave at the other.
+        # Sorted from _first to _last, with space on both sides: jobs are mostly added at the end, removed at the start.
         self._submissions: Floats = np.empty((16, 2))
         self._first = self._last = 0
         self._started: list[tuple[float, Row]] = []
 
     def submit(self, job_id: str, submitted: float, key: float) -> None:
-        """Note that a job is there since ``submitted``; ``key`` is the :data:`.user_jobs.KEY` of its row."""
+        """Add a job submitted at ``submitted``; ``key`` is the :data:`.user_jobs.KEY` of its row."""
         submission = (submitted, key)
         if self._submitted.get(job_id) != submission:
             self._withdraw(job_id)
@@ -67,12 +67,12 @@ class PresentJobs:
         own = self._submitted.get(without)
         rows = self._submissions[max(self._first, self._last - most - (own is not None)) : self._last]
         if own is not None:
-            # An equal one stands for it.  If it is older than all of these, the first one is one too many.
+            # Remove an equal row.  If the job is older than all of these, remove the first one.
             rows = np.delete(rows, _place(rows, own), 0)
         return rows
 
     def running(self, most: int, now: float, without: str) -> tuple[list[Row], int]:
-        """Return the last ``most`` jobs to start before ``now`` in order of start, and the number of all that did.
+        """Return the last ``most`` jobs that started before ``now``, in order of start, and the number of all of them.
 
         :param without: id of a job to leave out.
         """
@@ -127,11 +127,11 @@ class UserJobs:
         self._columns: Floats = np.empty((ROW, 16))
         self._count = 0
         self.forgotten = -1
-        """When the last of the jobs ended that are not kept any more; -1: all are kept."""
+        """Last end of the jobs that were removed; -1: none was removed."""
         self.ids: list[str] = []
-        """Job ids in order of end; a list that was handed out changes only at its end."""
+        """Job ids in order of end; a list that was returned is only appended to."""
         self.present = PresentJobs()
-        """Those that wait or run."""
+        """The waiting and running jobs."""
 
     @property
     def columns(self) -> Floats:
@@ -193,12 +193,12 @@ def runs_known_script(row: Row, ended: Floats) -> bool:
 
 
 def named_by_script(row: Row) -> tuple[float, ...]:
-    """Return a job with its script in the place of its name."""
+    """Return a job with its script instead of its name."""
     return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :])
 
 
 def like_script(row: Row, jobs: Floats) -> Floats:
-    """Return past jobs so that those with this job's script are the ones with its name and queue.
+    """Return past jobs with names and queues changed such that equal ones mean the same script.
 
     A job without a known script is one with the same script if it has the same name.
     """
@@ -211,8 +211,8 @@ def like_script(row: Row, jobs: Floats) -> Floats:
 
 
 def waited(row: Row, least: float) -> bool:
-    """Whether a job waited for more than ``least`` seconds."""
-    # A clock that was set may let a start come after the end.
+    """Return whether a job waited for more than ``least`` seconds."""
+    # The start may be after the end if the clock was set.
     return row[SUBMITTED] + least < row[START] < row[END]
 
 
@@ -222,7 +222,7 @@ def _hash(text: str) -> float:
 
 
 def _place(rows: Floats, submission: tuple[float, float]) -> int:
-    """Return where a submission is, or belongs, in ascending rows."""
+    """Return the index of a submission, or its insertion point, in ascending rows."""
     then, key = submission
     first, last = rows[:, 0].searchsorted(then), rows[:, 0].searchsorted(then, "right")
     return int(first + rows[first:last, 1].searchsorted(key))

@@ -23,14 +23,14 @@ FEATURES = (
     "t_last1", "t_last2", "t_supplied", "n_supplied", "A_average", "A_max", "t_longest", "t_longest10", "t_average",
     "t_average10", "t_percentile25",
 )  # fmt: skip
-"""Their names in the paper, in order; t in seconds, n in nodes (or processors), A from 0 to 1."""
+"""Features in order, with the paper's names; t in seconds, n in nodes (or processors), A from 0 to 1."""
 SUPPLIED = FEATURES.index("t_supplied")
 AVERAGE_ACCURACY = FEATURES.index("A_average")
-_LAST = 10
+_LAST_JOBS = 10
 """Number of last jobs in t_longest10 and t_average10."""
 _LOW = 0.25
 _MAX_CLASSES = 50_000
-"""Classes to keep: where job names are hardly ever used again, most classes have one job."""
+"""Maximum number of classes: if job names are rarely reused, most classes have one job."""
 
 
 class ClassJob(NamedTuple):
@@ -45,14 +45,14 @@ class ClassJob(NamedTuple):
 
 
 def class_job(job: CompletedJob) -> ClassJob:
-    """Return what is kept of a job that ran and had a walltime; ``accuracy`` is its walltime's (eq. 5)."""
+    """Convert a job that ran and had a walltime; ``accuracy`` is that of its walltime (eq. 5)."""
     submission, walltime = job.submission, job.submission.walltime or 0
     accuracy = min(job.runtime, walltime) / max(job.runtime, walltime)
     return ClassJob(job.end, submission.submitted, job.runtime, walltime, nodes(submission), accuracy)
 
 
 def nodes(submission: Submission) -> int:
-    """Return the requested number of chunks; of processors where chunks are not known."""
+    """Return the requested number of chunks, or of processors if chunks are unknown."""
     return submission.nodect or submission.ncpus or 0
 
 
@@ -60,7 +60,7 @@ def features(past: Sequence[ClassJob], walltime: int, size: int) -> list[float]:
     """Return the features of a job with this walltime and size after these jobs, at least one."""
     runtimes = [job.runtime for job in past]
     accuracies = [job.accuracy for job in past]
-    last = runtimes[-_LAST:]
+    last = runtimes[-_LAST_JOBS:]
     return [
         runtimes[-1], runtimes[-2] if len(runtimes) > 1 else runtimes[-1], walltime, size,
         sum(accuracies) / len(accuracies), max(accuracies), max(runtimes), max(last), sum(runtimes) / len(runtimes),
@@ -77,8 +77,8 @@ def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
     accuracies = np.array([job.accuracy for job in past])
     count = np.arange(1, len(past) + 1)
     total = np.cumsum(runtimes)
-    before = np.concatenate((np.zeros(min(_LAST, len(past))), total[:-_LAST]))
-    padded = np.concatenate((np.full(_LAST - 1, -np.inf), runtimes))
+    before = np.concatenate((np.zeros(min(_LAST_JOBS, len(past))), total[:-_LAST_JOBS]))
+    padded = np.concatenate((np.full(_LAST_JOBS - 1, -np.inf), runtimes))
     ascending: list[float] = []
     low: list[float] = []
     for runtime in runtimes.tolist():
@@ -87,8 +87,8 @@ def training_rows(past: Sequence[ClassJob]) -> tuple[Floats, Floats]:
     known = (
         runtimes, np.concatenate((runtimes[:1], runtimes[:-1])), np.cumsum(accuracies) / count,
         np.maximum.accumulate(accuracies), np.maximum.accumulate(runtimes),
-        np.lib.stride_tricks.sliding_window_view(padded, _LAST).max(axis=1), total / count,
-        (total - before) / np.minimum(count, _LAST), np.array(low),
+        np.lib.stride_tricks.sliding_window_view(padded, _LAST_JOBS).max(axis=1), total / count,
+        (total - before) / np.minimum(count, _LAST_JOBS), np.array(low),
     )  # fmt: skip
     supplied = (
         np.array([job.walltime for job in past], np.float64)[1:],
@@ -157,7 +157,7 @@ class ClassRegression(Predictor):
         if jobs is None:
             jobs = classes[key] = []
         insort(jobs, class_job(job))
-        # The last ones by end are the same whatever the order of arrival.
+        # Keep the last ones by end, independent of the order of arrival.
         if len(jobs) > self._most:
             del jobs[0]
         classes.move_to_end(key)
@@ -220,7 +220,7 @@ class ClassRegression(Predictor):
         return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
-        """Choose what all models share from the jobs of each class; return whether models can be fitted."""
+        """Choose the parameters shared by all models from the jobs of each class; return whether this was possible."""
         return True
 
     @abstractmethod

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_SWEEPS = 10
-"""Sweeps of coordinate descent per round, at most: the next round goes on from there."""
+_MAX_SWEEPS = 10
+"""Maximum sweeps of coordinate descent per round; the next round continues from there."""
 _TAIL = -12.0
-"""Below this many standard deviations the ratio of density and distribution is taken from its asymptotic series."""
+"""Standard deviations below which the ratio of density and distribution is computed by its asymptotic series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def fit_tobit(
     x: Floats, y: Floats, lower: float, l1: float, l2: float, *, least_sigma: float = 1e-6, tolerance: float = 1e-4,
     rounds: int = 200, start: TobitFit | None = None,
 ) -> TobitFit:  # fmt: skip
-    """Return the parameters that maximise the penalised likelihood of y = max(y*, lower), seen from the left.
+    """Return the parameters that maximise the penalised likelihood of the left-censored y = max(y*, lower).
 
     The maximum is of (Fan et al. 2017, eq. 4; phi and Phi are the normal density and distribution)
 
@@ -87,7 +87,7 @@ def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: flo
     """
     coefficients = start
     rows, wanted = gram.tolist(), target.tolist()
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         coefficients = np.array(_sweep(rows, wanted, coefficients.tolist(), l1, 2.0 * l2))
         active = np.flatnonzero(coefficients)
         signs = np.sign(coefficients[active])
@@ -109,7 +109,7 @@ def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: flo
 def _sweep(
     gram: list[list[float]], target: list[float], coefficients: list[float], l1: float, ridge: float
 ) -> list[float]:
-    """Minimise over one coefficient after the other."""
+    """Minimise over each coefficient in turn."""
     for place, row in enumerate(gram):
         own = row[place]
         pull = target[place] - sum(map(mul, row, coefficients)) + own * coefficients[place]
