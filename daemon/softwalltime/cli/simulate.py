@@ -252,7 +252,7 @@ def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", 
 
 def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
     """Write each policy's schedule; without --policies, the one of the options only."""
-    from softwalltime.measure.simulation.runs import SCHEDULE_COLUMNS, schedule_rows
+    from softwalltime.measure.simulation.schedule_rows import SCHEDULE_COLUMNS, schedule_rows
 
     names = {policy: name for name, policy in plan.policies.items()}
     last = next(reversed(plan.policies.values()))
