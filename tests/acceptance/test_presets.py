@@ -8,7 +8,6 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import ANY
 from uuid import uuid4
 
 import pytest
@@ -158,7 +157,6 @@ def test_off_shadow_balanced_order_balanced_off_in_six_commands(
             assert {verdicts[check] for check in needed} <= {"ok"}, name
             own = PRESETS[name].order
             assert own is None or own.formula("predicted") in lab.qmgr("print server")
-            assert not formula or administrator.proof() == ("ok", ANY), "with daemon and hook in between"
         refused = lab.run(
             sys.executable, "-m", "softwalltime", "policy", "set", "safe", "--apply", "--config", str(daemon.config)
         )
