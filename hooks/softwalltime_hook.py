@@ -295,8 +295,8 @@ def managers_values(pbs):
 
 def is_managers(pbs, job_id, seconds):
     """Return whether a manager set this soft walltime on the job or on its array."""
-    values = {} if seconds is None else managers_values(pbs)[1]
-    return any(seconds in values.get(name, ()) for name in (job_id, re.sub(r"\[[0-9]+\]", "[]", job_id)))
+    values = seconds is not None and managers_values(pbs)[1]
+    return values and any(seconds in values.get(name, ()) for name in (job_id, re.sub(r"\[[0-9]+\]", "[]", job_id)))
 
 
 def remember(job, lowered):
@@ -344,11 +344,12 @@ def ready(descriptor, events, seconds=0.0):
     return bool(poll.poll(seconds * 1000))
 
 
-def wait_for(descriptor, events, deadline):
-    """Wait until one of the events of poll happens; raise socket.timeout at the deadline."""
+def remaining(deadline):
+    """Return the seconds until the deadline; raise socket.timeout if there are none."""
     seconds = deadline - time.monotonic()
-    if seconds <= 0 or not ready(descriptor, events, seconds):
+    if seconds <= 0:
         raise socket.timeout("timed out")
+    return seconds
 
 
 class Connection:
@@ -372,14 +373,13 @@ class Connection:
         if not self.idle:
             self.peer.connect(self.path)  # It never waits: a full backlog is an error.
         received, self.idle = b"", False
-        while line:
-            wait_for(self.peer, select.POLLOUT, deadline)
-            # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
-            line = line[self.peer.send(line, socket.MSG_NOSIGNAL) :]
+        self.peer.settimeout(remaining(deadline))
+        # Without MSG_NOSIGNAL a daemon that dies right now would send pbs_server a SIGPIPE.
+        self.peer.sendall(line, socket.MSG_NOSIGNAL)
         while b"\n" not in received:
             if len(received) >= MAX_LINE:
                 raise NoAnswerError("invalid answer: the line is too long")
-            wait_for(self.peer, select.POLLIN, deadline)
+            self.peer.settimeout(remaining(deadline))
             part = self.peer.recv(4096)  # Most answers have 100 bytes, and allocating memory takes time.
             if not part:
                 raise ConnectionResetError("connection closed without an answer")

@@ -10,7 +10,7 @@ import os
 import select
 import sys
 
-from softwalltime_hook_kept import NoAnswerError, check_permissions, is_exclusive, wait_for
+from softwalltime_hook_kept import NoAnswerError, check_permissions, is_exclusive, ready, remaining
 
 SQL = (
     b"SELECT softwalltime.soft_walltime(softwalltime.predict($1, $2, $3, $4::bigint, $5::bigint),"
@@ -74,6 +74,12 @@ def query(settings, deadline_ms, parameters, deadline):
         return result.get_value(0, 0)
     finally:
         connection.finish()
+
+
+def wait_for(descriptor, events, deadline):
+    """Wait until one of the events of poll happens; raise socket.timeout at the deadline."""
+    while not ready(descriptor, events, remaining(deadline)):
+        pass
 
 
 def load_pq(folder):

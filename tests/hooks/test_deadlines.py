@@ -31,9 +31,10 @@ def test_a_wait_ends_at_the_deadline_and_a_look_never_waits(hook: ModuleType, mo
     waits: list[float] = []
     poll = SimpleNamespace(register=lambda *_: None, poll=waits.append)
     monkeypatch.setattr(hook, "select", SimpleNamespace(poll=lambda: poll))
-    for deadline in (1000.25, 1000.0, 999.0):
+    assert not hook.ready(0, 1, hook.remaining(1000.25))
+    for deadline in (1000.0, 999.0):
         with pytest.raises(TimeoutError):
-            hook.wait_for(0, 1, deadline)
+            hook.remaining(deadline)
     assert not hook.ready(0, 1)
     assert waits == [250, 0]
 
