@@ -3,18 +3,23 @@
 All hooks are installed at once, and one at a time is enabled.  In each round every situation has its turn of some
 qsubs, each timed by itself; the difference of two situations is that of their medians within a round.  Printed is the
 median of these differences over all rounds with its 95% interval (order statistics, no assumption on the distribution),
-so that a load that changes slowly cancels out.  Run it on a quiet machine.
+so that a load that changes slowly cancels out.  Run it on a quiet machine.  The ratio is the difference above an empty
+hook, as a share of what the empty hook costs above none.  The processor time is that of pbs_server's main thread.
+
+The least hook shows what any hook costs that asks a daemon: it sends one constant request on an open connection, and
+sets the answer.  It reads nothing of the job and handles no failure.
 
 It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), and reports without one.
 """
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from softwalltime.core.text_table import table
 from tests.acceptance.lab import HOOK, RUNNER, Lab
@@ -24,7 +29,7 @@ from tests.service.running import Daemon
 from tests.store.stored import add_jobs
 
 JOBS = 10
-ROUNDS = 31
+ROUNDS = int(os.environ.get("SOFTWALLTIME_BENCH_ROUNDS", "31"))
 # The time of each qsub in nanoseconds; the jobs are held, and deleted after each turn.
 SUBMIT = """
 for i in $(seq {jobs}); do
@@ -42,11 +47,34 @@ done
 [ -z "$(timeout 10 qselect)" ]
 """
 EMPTY = "import pbs\npbs.event().accept()\n"
+LEAST = """
+import json, socket, sys
+import pbs
+kept = sys.modules.get("least_hook")
+if kept is None:
+    kept = sys.modules["least_hook"] = type(sys)("least_hook")
+    with open(pbs.hook_config_filename) as file:
+        path = json.load(file)["socket"]
+    kept.peer = socket.socket(socket.AF_UNIX)
+    kept.peer.connect(path)
+kept.peer.sendall(%r)
+answer = json.loads(kept.peer.recv(4096))
+event = pbs.event()
+if event.type == pbs.QUEUEJOB:
+    event.job.Resource_List["soft_walltime"] = pbs.duration(answer["soft_walltime"])
+event.accept()
+"""
+REQUEST: dict[str, Any] = {
+    "v": 1, "op": "predict", "event": "queuejob", "now": 1795177168, "keep": True,
+    "job": {"user": "alice", "project": "_pbs_project_default", "queue": "short", "job_name": "STDIN",
+            "walltime": 600, "executable": "/bin/true"},
+}  # fmt: skip
 DEFAULTS = json.loads((ROOT / "hooks" / "softwalltime_hook.json").read_text())
 DEFAULT_EVENTS = ("queuejob", "modifyjob", "runjob")
 AT_POSTQUEUEJOB = ("postqueuejob", "modifyjob", "runjob")
 ALL_EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
 NO_HOOK = "no hook"
+STANDARD = "empty, default events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +83,21 @@ class Situation:
 
     name: str
     events: tuple[str, ...]
-    empty: bool = False
+    script: str = ""
+    """The hook; empty: ours."""
     running: bool = True
     base: str = ""
     """The empty hook at the same events."""
 
 
 SITUATIONS = (
-    Situation("empty, default events", DEFAULT_EVENTS, empty=True),
-    Situation("ours, default events", DEFAULT_EVENTS, base="empty, default events"),
-    Situation("ours, daemon not running", DEFAULT_EVENTS, running=False, base="empty, default events"),
-    Situation("empty, postqueuejob", AT_POSTQUEUEJOB, empty=True),
+    Situation("empty, default events", DEFAULT_EVENTS, EMPTY),
+    Situation("least, default events", DEFAULT_EVENTS, LEAST % (json.dumps(REQUEST) + "\n").encode(), base=STANDARD),
+    Situation("ours, default events", DEFAULT_EVENTS, base=STANDARD),
+    Situation("ours, daemon not running", DEFAULT_EVENTS, running=False, base=STANDARD),
+    Situation("empty, postqueuejob", AT_POSTQUEUEJOB, EMPTY),
     Situation("ours, postqueuejob", AT_POSTQUEUEJOB, base="empty, postqueuejob"),
-    Situation("empty, all four", ALL_EVENTS, empty=True),
+    Situation("empty, all four", ALL_EVENTS, EMPTY),
     Situation("ours, all four", ALL_EVENTS, base="empty, all four"),
 )
 
@@ -81,7 +111,7 @@ def install(lab: Lab, number: int, situation: Situation, folder: Path, socket: P
     """Add a situation's hook, not enabled."""
     name = hook_name(number)
     script, configuration = folder / f"{name}.py", folder / f"{name}.json"
-    script.write_text(EMPTY if situation.empty else HOOK.read_text())
+    script.write_text(situation.script or HOOK.read_text())
     settings: dict[str, Any] = {
         **DEFAULTS,
         "socket": str(socket if situation.running else folder / "nobody.sock"),
@@ -102,23 +132,38 @@ def uninstall(lab: Lab) -> None:
         lab.run("qmgr", "-c", f"delete hook {hook_name(number)}")
 
 
-def milliseconds(lab: Lab) -> float:
-    """The median time of a qsub in one turn."""
+class Cost(NamedTuple):
+    """Milliseconds of a qsub: the time that the user waits, and processor time of the server's main thread."""
+
+    wall: float
+    processor: float
+
+
+def processor_time(lab: Lab) -> float:
+    """The processor time that the server's main thread has used, in milliseconds."""
+    pid = (lab.home / "server_priv" / "server.lock").read_text().strip()
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def cost(lab: Lab) -> Cost:
+    """The median time of a qsub in one turn, and the mean processor time."""
+    before = processor_time(lab)
     output = lab.must("bash", "-c", SUBMIT.format(jobs=JOBS), user="alice").split()
+    used = processor_time(lab) - before
     assert "failed" not in output, "a qsub failed"
     lab.must("bash", "-c", DELETE)
-    return statistics.median(map(int, output)) / 1e6
+    return Cost(statistics.median(map(int, output)) / 1e6, used / JOBS)
 
 
-def turn(lab: Lab, number: int | None) -> float:
+def turn(lab: Lab, number: int | None) -> Cost:
     """One situation's turn; ``None``: no hook."""
     if number is None:
-        return milliseconds(lab)
+        return cost(lab)
     lab.qmgr(f"set hook {hook_name(number)} enabled = true")
     try:
         # PBS loads the hook at its first event; the job is deleted with the others.
         lab.must("qsub", "-h", "-q", "short", "-l", "walltime=600", "--", "/bin/true", user="alice")
-        return milliseconds(lab)
+        return cost(lab)
     finally:
         lab.qmgr(f"set hook {hook_name(number)} enabled = false")
 
@@ -133,10 +178,25 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return statistics.median(ordered), ordered[low], ordered[high]
 
 
-def difference(of: Sequence[float], base: Sequence[float]) -> str:
-    """The paired difference with its interval, in milliseconds."""
-    median, low, high = median_interval([a - b for a, b in zip(of, base, strict=True)])
+def difference(of: Sequence[float], base: Sequence[float], unit: float = 1.0) -> str:
+    """The paired difference with its interval, in milliseconds or in parts of ``unit`` milliseconds."""
+    median, low, high = (value / unit for value in median_interval([a - b for a, b in zip(of, base, strict=True)]))
     return f"{median:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def row(measured: dict[str, list[Cost]], situation: Situation) -> list[str]:
+    """The row of the table about a situation: wall and processor time, above no hook and above an empty one."""
+    cells = []
+    for column in range(2):
+        own, none = ([cost[column] for cost in measured[name]] for name in (situation.name, NO_HOOK))
+        cells += [f"{statistics.median(own):.2f}", difference(own, none)]
+        if situation.base:
+            base = [cost[column] for cost in measured[situation.base]]
+            empty = statistics.median([a - b for a, b in zip(base, none, strict=True)])
+            cells += [difference(own, base), difference(own, base, empty)]
+        else:
+            cells += ["", ""]
+    return [situation.name, *cells]
 
 
 def main() -> None:
@@ -145,7 +205,7 @@ def main() -> None:
     if lab is None or (reason := lab.ready()):
         print(f"not measured: {reason if lab else f'{RUNNER} names no command that runs things on a PBS server'}")
         return
-    measured: dict[str, list[float]] = {NO_HOOK: [], **{situation.name: [] for situation in SITUATIONS}}
+    measured: dict[str, list[Cost]] = {NO_HOOK: [], **{situation.name: [] for situation in SITUATIONS}}
     with scratch_folder() as folder, empty_store(folder) as (dsn, engine):
         with engine.begin() as connection:
             add_jobs(connection, [job(runtime=300, job_id=f"{number}.old") for number in range(2)])
@@ -167,17 +227,11 @@ def main() -> None:
             uninstall(lab)
             daemon.end()
     print(f"{ROUNDS} rounds of {JOBS} qsubs; milliseconds, medians, 95% intervals in brackets\n")
-    rows = [[NO_HOOK, f"{statistics.median(measured[NO_HOOK]):.2f}", "", ""]]
-    rows += [
-        [
-            situation.name,
-            f"{statistics.median(measured[situation.name]):.2f}",
-            difference(measured[situation.name], measured[NO_HOOK]),
-            difference(measured[situation.name], measured[situation.base]) if situation.base else "",
-        ]
-        for situation in SITUATIONS
-    ]
-    print(table(["situation", "ms a qsub", "above no hook", "above an empty hook at the same events"], rows))
+    head = ["above none", "above empty", "ratio"]
+    none = (f"{statistics.median(values):.2f}" for values in zip(*measured[NO_HOOK], strict=True))
+    rows = [[NO_HOOK, *(cell for value in none for cell in (value, "", "", ""))]]
+    rows += [row(measured, situation) for situation in SITUATIONS]
+    print(table(["situation", "ms a qsub", *head, "processor ms", *head], rows))
 
 
 if __name__ == "__main__":
