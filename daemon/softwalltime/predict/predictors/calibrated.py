@@ -107,7 +107,7 @@ class Calibrated(Predictor):
     name: ClassVar[str] = "calibrated"
     summary: ClassVar[str] = "most accurate prediction at a target rate of underestimation, from similar past jobs"
     source: ClassVar[str] = "this project; Kaplan & Meier 1958 (censoring), Gibbs & Candès 2021 (calibration online)"
-    options_type: ClassVar[type[Options]] = CalibratedOptions
+    options: CalibratedOptions
     tried_options: ClassVar[tuple[str, ...]] = (
         "target=0.01|0.02|0.05|0.1|0.2",
         "objective=absolute-error,target=0.02|0.05|0.1|0.2",
@@ -122,11 +122,9 @@ class Calibrated(Predictor):
         """
         super().__init__(options)
         require_executable_memory()
-        self._target = options.target
         self._statistic = options.statistic
         self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
-        self._minimum = options.minimum
         self._weights = load(options.weights) if weights is None else weights
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
@@ -210,7 +208,7 @@ class Calibrated(Predictor):
         quantiles = Quantiles(shares, least, levels.corrected_levels)
         log_price = self._prices[LATER if later else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
-        seconds = max(number, self._minimum, float(elapsed))
+        seconds = max(number, self.options.minimum, float(elapsed))
         mine = known.asked[SCRIPT]
         same_script = known.ended[SCRIPT] == mine if mine else None
         evidence = Evidence(ids, estimate, quantiles, walltime, same_script)
@@ -222,7 +220,7 @@ class Calibrated(Predictor):
 
     def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
         number = answer.mean if self._q is None else answer.quantile(self._q)
-        return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
+        return answer._replace(seconds=max(number, self.options.minimum, float(elapsed)))
 
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known at ``now`` about a job with a walltime, and the ids of the past jobs."""
