@@ -143,37 +143,15 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         ncpus = nodes_ncpus if ncpus is None else ncpus
         ngpus = nodes_ngpus if ngpus is None else ngpus
     return (
-        job_id,
-        user,
-        submitted,
-        None if walltime_text is None else walltime(walltime_text),
-        group or "",
-        project,
-        account or "",
-        job_name or "",
-        queue or "",
-        None if min_walltime is None else walltime(min_walltime),
-        None if max_walltime is None else walltime(max_walltime),
-        ncpus,
-        None if nodect is None else whole(nodect),
-        ngpus,
-        None if mem is None else size(mem),
-        select or nodes or "",
-        place or "",
-        None if interactive is None else _truth(interactive),
-        "",  # script
-        server,
-        start,
-        end,
-        runtime,
-        qtime,
-        etime,
-        None if soft_walltime is None else walltime(soft_walltime),
-        None if exit_status is None else whole(exit_status),
-        None if run_count is None else whole(run_count),
-        None if cput is None else duration(cput),
+        job_id, user, submitted, None if walltime_text is None else walltime(walltime_text), group or "", project,
+        account or "", job_name or "", queue or "", None if min_walltime is None else walltime(min_walltime),
+        None if max_walltime is None else walltime(max_walltime), ncpus, None if nodect is None else whole(nodect),
+        ngpus, None if mem is None else size(mem), select or nodes or "", place or "",
+        None if interactive is None else _truth(interactive), "", server, start, end, runtime, qtime, etime,
+        None if soft_walltime is None else walltime(soft_walltime), None if exit_status is None else whole(exit_status),
+        None if run_count is None else whole(run_count), None if cput is None else duration(cput),
         None if mem_used is None else size(mem_used),
-    )
+    )  # fmt: skip
 
 
 def _truth(text: str) -> bool:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from softwalltime.predict.predictors.learned import user_jobs as of
 from softwalltime.predict.predictors.learned.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
 from softwalltime.predict.predictors.learned.features import (
@@ -16,20 +17,6 @@ from softwalltime.predict.predictors.learned.features import (
     REACHED,
     Floats32,
     Integers,
-)  # fmt: skip
-from softwalltime.predict.predictors.learned.user_jobs import (
-    END,
-    GROUP,
-    KILLED,
-    MAX_USER_JOBS,
-    NAME,
-    NCPUS,
-    QUEUE,
-    RUNTIME,
-    SHARE,
-    START,
-    SUBMITTED,
-    WALLTIME,
 )  # fmt: skip
 
 MAX_SEARCHED_JOBS = 256
@@ -55,7 +42,7 @@ SAME_RUNTIME, SIMILAR_RUNTIME = 0.03, 0.12
 MAX_FEATURE = 6.0
 """Features are limited to minus and plus this."""
 _LN_RUNNING = math.log(RUNNING_WEIGHT)
-_LAST_COUNT = MAX_USER_JOBS + 1
+_LAST_COUNT = of.MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 """Table of log(1 + count), five times as fast as computing it."""
 
@@ -77,9 +64,9 @@ def gather(
     count, total = ended.shape[1], len(submitted)
     past = min(count, MAX_SEARCHED_JOBS)
     gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LOG_NEVER
-    end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LOG_NEVER
+    end_gap_now = math.log1p(max(now - ended[of.END, count - 1], 0.0)) if count else LOG_NEVER
     burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST_WINDOW_S))
-    outcome_now = ended[RUNTIME, count - 1] if count else walltime
+    outcome_now = ended[of.RUNTIME, count - 1] if count else walltime
     predecessor_now = keys[total - 1] if total else -1.0
     past_count = alike_count = same_walltime = same_name = alike_chosen = 0
     last_alike, second_alike = -1, -1
@@ -87,10 +74,10 @@ def gather(
     streak, in_streak, alike_of_last = 0, True, 0
     for number in range(past):
         place = count - 1 - number
-        of_walltime = ended[WALLTIME, place] == walltime
-        alike = of_walltime and ended[NCPUS, place] == ncpus and ended[QUEUE, place] == of_queue
-        of_name = name != 0 and ended[NAME, place] == name
-        runtime = ended[RUNTIME, place]
+        of_walltime = ended[of.WALLTIME, place] == walltime
+        alike = of_walltime and ended[of.NCPUS, place] == ncpus and ended[of.QUEUE, place] == of_queue
+        of_name = name != 0 and ended[of.NAME, place] == name
+        runtime = ended[of.RUNTIME, place]
         if in_streak and runtime < LOG_SHORT_RUNTIME:
             streak += 1
         else:
@@ -118,7 +105,7 @@ def gather(
         alike_count += alike
         same_walltime += of_walltime
         same_name += of_name
-    outcome_alike = ended[RUNTIME, last_alike] if last_alike >= 0 else walltime
+    outcome_alike = ended[of.RUNTIME, last_alike] if last_alike >= 0 else walltime
     busy = min(running.shape[1], MAX_RUNNING_JOBS)
     first_running = running.shape[1] - busy
     rows = past_count + busy
@@ -130,14 +117,14 @@ def gather(
         is_past = row < past_count
         jobs = ended if is_past else running
         place = places[row] if is_past else first_running + row - past_count
-        jobs_walltime, then = jobs[WALLTIME, place], jobs[SUBMITTED, place]
-        log = jobs[RUNTIME, place] if is_past else math.log(max(now - jobs[START, place], 1.0))
-        killed = is_past and jobs[KILLED, place] > 0
-        of_walltime, of_ncpus = jobs_walltime == walltime, jobs[NCPUS, place] == ncpus
-        same_queue = jobs[QUEUE, place] == of_queue
+        jobs_walltime, then = jobs[of.WALLTIME, place], jobs[of.SUBMITTED, place]
+        log = jobs[of.RUNTIME, place] if is_past else math.log(max(now - jobs[of.START, place], 1.0))
+        killed = is_past and jobs[of.KILLED, place] > 0
+        of_walltime, of_ncpus = jobs_walltime == walltime, jobs[of.NCPUS, place] == ncpus
+        same_queue = jobs[of.QUEUE, place] == of_queue
         alike = of_walltime and of_ncpus and same_queue
-        of_name = name != 0 and jobs[NAME, place] == name
-        apart, ratio = abs(jobs_walltime - walltime), abs(jobs[NCPUS, place] - ncpus)
+        of_name = name != 0 and jobs[of.NAME, place] == name
+        apart, ratio = abs(jobs_walltime - walltime), abs(jobs[of.NCPUS, place] - ncpus)
         while before > 0 and submitted[before - 1] >= then:
             before -= 1
         while before < total and submitted[before] < then:
@@ -146,7 +133,7 @@ def gather(
         while after < total and submitted[after] <= then:
             after += 1
         since = total + 1 - after
-        log_hours = math.log1p(max(now - jobs[END, place], 0.0) / 3600.0) if is_past else 0.0
+        log_hours = math.log1p(max(now - jobs[of.END, place], 0.0) / 3600.0) if is_past else 0.0
         prior = -0.8 * apart - 0.4 * ratio - 0.75 * _LOG1P[min(max(since - 1, 0), _LAST_COUNT)]
         if not of_walltime:
             prior -= 0.1
@@ -154,7 +141,7 @@ def gather(
             prior -= 0.4
         if not same_queue:
             prior -= 0.06
-        if jobs[NAME, place] != name:
+        if jobs[of.NAME, place] != name:
             prior -= 0.3
         if is_past:
             prior -= 0.15 * log_hours
@@ -170,20 +157,21 @@ def gather(
             early -= 1
         while early < total and submitted[early] < burst_began:
             early += 1
-        while done > 0 and ended[END, done - 1] > then:
+        while done > 0 and ended[of.END, done - 1] > then:
             done -= 1
-        while done < count and ended[END, done] <= then:
+        while done < count and ended[of.END, done] <= then:
             done += 1
         gap = math.log1p(max(then - submitted[before - 1], 0.0)) if before > 0 else LOG_NEVER
         burst = _LOG1P[min(before - early, _LAST_COUNT)]
-        end_gap = math.log1p(max(then - ended[END, done - 1], 0.0)) if done > 0 else LOG_NEVER
-        outcome = ended[RUNTIME, done - 1] if done > 0 else jobs_walltime
+        end_gap = math.log1p(max(then - ended[of.END, done - 1], 0.0)) if done > 0 else LOG_NEVER
+        outcome = ended[of.RUNTIME, done - 1] if done > 0 else jobs_walltime
         rank = count - 1 - place if is_past else 0
         # In the order of PAIR_FEATURES; those left out are written elsewhere.
         pair = pairs[row]
         pair[0], pair[1], pair[2], pair[3] = apart, walltime - jobs_walltime, of_walltime, ratio
-        pair[4], pair[5], pair[6], pair[7], pair[8] = of_ncpus, same_queue, jobs[GROUP, place] == group, of_name, alike
-        pair[9], pair[10] = _LOG1P[rank] / 3.0, pair[10] if is_past else np.float32(0.0)
+        pair[4], pair[5], pair[6] = of_ncpus, same_queue, jobs[of.GROUP, place] == group
+        pair[7], pair[8], pair[9] = of_name, alike, _LOG1P[rank] / 3.0
+        pair[10] = pair[10] if is_past else np.float32(0.0)
         pair[11], pair[12] = _LOG1P[min(since, _LAST_COUNT)] / 4.0, log_hours / 3.0
         pair[13], pair[14], pair[15] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0, not is_past, killed
         pair[16], pair[17], pair[18] = log < LOG_SHORT_RUNTIME, (log - walltime) / 4.0, (log - jobs_walltime) / 4.0
@@ -224,9 +212,9 @@ def gather(
     priors[:] = 0.0
     own = 0
     for place in range(count - 1, -1, -1):
-        if own < MAX_PRIOR_JOBS and ended[WALLTIME, place] == walltime:
+        if own < MAX_PRIOR_JOBS and ended[of.WALLTIME, place] == walltime:
             own += 1
-            priors[0, int(ended[SHARE, place])] += 1.0
+            priors[0, int(ended[of.SHARE, place])] += 1.0
     for place in range(len(project)):
         priors[1, project[place]] += 1.0
     for place in range(len(queue)):
@@ -249,14 +237,14 @@ def gather(
     alike_running = 0
     oldest = newest = walltime - 8.0
     for place in range(running.shape[1]):
-        log = math.log(max(now - running[START, place], 1.0))
+        log = math.log(max(now - running[of.START, place], 1.0))
         if place == 0:
             oldest = log
         newest = log
         alike_running += (
-            running[WALLTIME, place] == walltime
-            and running[NCPUS, place] == ncpus
-            and running[QUEUE, place] == of_queue
+            running[of.WALLTIME, place] == walltime
+            and running[of.NCPUS, place] == ncpus
+            and running[of.QUEUE, place] == of_queue
         )
     mean = mean_sum / weight_sum if weight_sum > 0 else 0.0
     # In the order of JOB_FEATURES.
@@ -267,14 +255,14 @@ def gather(
     for which in range(3):
         there = which < count
         place = count - 1 - which
-        job[10 + which] = (ended[RUNTIME, place] - walltime) / 4.0 if there else 0.0
-        job[13 + which] = there and ended[RUNTIME, place] < LOG_SHORT_RUNTIME
-        job[16 + which] = there and ended[KILLED, place] > 0
+        job[10 + which] = (ended[of.RUNTIME, place] - walltime) / 4.0 if there else 0.0
+        job[13 + which] = there and ended[of.RUNTIME, place] < LOG_SHORT_RUNTIME
+        job[16 + which] = there and ended[of.KILLED, place] > 0
     job[19] = (outcome_alike - walltime) / 4.0
-    job[20] = (ended[RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
+    job[20] = (ended[of.RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
     job[21], job[22] = last_alike >= 0, abs(job[19] - job[20])
     job[23] = last_alike >= 0 and outcome_alike < LOG_SHORT_RUNTIME
-    job[24] = last_alike >= 0 and ended[KILLED, last_alike] > 0
+    job[24] = last_alike >= 0 and ended[of.KILLED, last_alike] > 0
     job[25], job[26] = math.log1p(running.shape[1]) / 3.0, math.log1p(waiting) / 4.0
     job[27], job[28] = (oldest - walltime) / 4.0, (newest - walltime) / 4.0
     job[29], job[32] = math.log1p(alike_running) / 3.0, mean / 4.0

@@ -173,16 +173,14 @@ def row_of(
     )  # fmt: skip
 
 
-def runs_known_script(row: Row, ended: Floats) -> bool:
-    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -MIN_USER_JOBS:]
+def by_script(row: tuple[float, ...], ended: Floats, running: Floats) -> tuple[tuple[float, ...], Floats, Floats]:
+    """Return a job and its user's jobs with scripts instead of names, if an ended job had the job's script."""
+    if not row[SCRIPT] or row[SCRIPT] not in ended[SCRIPT, -MIN_USER_JOBS:]:
+        return row, ended, running
+    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :]), _like_script(row, ended), _like_script(row, running)
 
 
-def named_by_script(row: Row) -> tuple[float, ...]:
-    """Return a job with its script instead of its name."""
-    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :])
-
-
-def like_script(row: Row, jobs: Floats) -> Floats:
+def _like_script(row: Row, jobs: Floats) -> Floats:
     """Return past jobs with names and queues changed such that equal ones mean the same script.
 
     A job without a known script is one with the same script if it has the same name.
