@@ -9,24 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.formatting import DAY, HOUR
 from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table, results
 from softwalltime.measure.experiments.study import ScoredJobs, Study, available, estimates
 from softwalltime.measure.experiments.trials import Trials, simulate_all
 from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
-from softwalltime.predict.predictors.registry import BASELINE
 
 CITATION = "Chlumský & Klusáček, JSSPP 2022"
 PREDICTORS = {"v1": "last2", "v2": "last2+900", "v3": "usage", "v4": "usage-long"}
 """Predictors by the paper's name."""
-CLASSES = {"short": (0, 2 * HOUR), "medium": (2 * HOUR, 24 * HOUR), "long": (24 * HOUR, 1 << 60)}
-"""Runtimes above the first and up to the second number of seconds (section 3.2)."""
 SYSTEMS = {"fcfs+easy": ("fcfs", "easy"), "fairshare+pbs": ("fairshare", "pbs")}
 """Queue order and backfilling: the simplest system, and the one closest to the authors' PBS."""
-QUARTILES = (25, 50, 75)
-
 DIFFERENCES = """
 - Other workloads: the CERIT-SC traces have 67,000 (figure 4) to 935,724 jobs on 6,656 CPUs in several queues.
 - Section 4 of the paper compares two periods with different jobs. Here all policies run on the same jobs, so that the
@@ -37,14 +31,11 @@ DIFFERENCES = """
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
-    """Repeat figures 4 to 6 by replay, and section 4 on one workload by simulation."""
+    """Repeat figure 4 by replay, and section 4 on one workload by simulation."""
     usable, missing = available([*PREDICTORS, *more])
     predicted = estimates(study, usable)
     trials = simulate_all(study, policies(usable))
-    tables = (
-        _underestimation(predicted), _errors(predicted), _users(predicted),
-        *(_system(trials, system, usable) for system in SYSTEMS),
-    )  # fmt: skip
+    tables = (_underestimation(predicted), *(_system(trials, system, usable) for system in SYSTEMS))
     return results(study, "chlumsky2022", CITATION, DIFFERENCES, tables, missing)
 
 
@@ -78,51 +69,6 @@ def _underestimation(predicted: ScoredJobs) -> Table:
         )  # fmt: skip
     published = "underestimated: walltime 0%, v3 less than 12%, v2 nearly 31%, v1 over 40% (figure 4, section 3.1)."
     return Table("fig4", "Figure 4: under- and overestimation by predictor", columns, tuple(rows), published)
-
-
-def _errors(predicted: ScoredJobs) -> Table:
-    columns: list[Column] = [Column("predictor", "predictor")]
-    for name in CLASSES:
-        columns += [Column(f"{name}_p{percent}", f"{name} {percent}%", "duration") for percent in QUARTILES]
-    rows = []
-    for spec in predicted.estimate:
-        cells: list[Cell] = []
-        for above, limit in CLASSES.values():
-            error = predicted.errors(spec)[(predicted.runtime > above) & (predicted.runtime <= limit)]
-            cells += [float(np.percentile(error, percent)) if len(error) else None for percent in QUARTILES]
-        rows.append((spec, *cells))
-    published = "v3 has the smallest errors, v1 underestimates most, long jobs worst (figure 5, for other periods)."
-    title = "Figure 5: quartiles of estimate minus runtime, by class of runtime"
-    return Table("fig5", title, tuple(columns), tuple(rows), published)
-
-
-def _users(predicted: ScoredJobs) -> Table:
-    """Figure 6: the mean absolute error of each user."""
-    columns = (
-        Column("predictor", "predictor"), Column("users", "users", "count"),
-        Column("better", "users with less error", "share"),
-        Column("better_24h", "by more than 24 h", "share"), Column("worst", "largest deterioration", "duration"),
-    )  # fmt: skip
-    jobs = predicted.workload.jobs
-    names, user = np.unique([jobs[index].submission.user for index in predicted.index.tolist()], return_inverse=True)
-    count = np.maximum(np.bincount(user, minlength=len(names)), 1)
-
-    def by_user(spec: str) -> Floats:
-        sums = np.bincount(user, np.abs(predicted.errors(spec)), len(names))
-        means: Floats = sums / count
-        return means
-
-    before = by_user(BASELINE)
-    rows = []
-    for spec in predicted.estimate:
-        if spec == BASELINE or not len(names):
-            continue
-        gain = before - by_user(spec)
-        rows.append(
-            (spec, len(names), _mean(gain > 0), _mean(gain > DAY), max(float(-gain.min()), 0.0))
-        )  # fmt: skip
-    published = "better for 91% of the users, by more than 24 h for 77%, at worst 26 min worse (figure 6, section 3.2)."
-    return Table("fig6", "Figure 6: mean absolute error of each user", columns, tuple(rows), published)
 
 
 def _system(trials: Trials, system: str, specs: Sequence[str]) -> Table:

@@ -21,8 +21,6 @@ CITATION = "Tang, Desai, Buettner & Lan, J. Parallel Distrib. Comput. 73 (2013)"
 KEYS = {"user": "user", "project": "project", "double": "user+project", "triple": "user+project+walltime"}
 """The key types (section 4.1)."""
 PERCENTILES = (100, 95, 90, 85, 80, 70, 50)
-MONTHS = (1, 2, 3, 6, 12)
-"""Time windows of figures 8 to 10, in months of 30 days."""
 ALL_DAYS_S = 36_500 * DAY
 THRESHOLD = 0.5
 SCHEMES = (95, 85, 70)
@@ -51,7 +49,7 @@ DIFFERENCES = """
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
-    """Repeat figures 4 to 10 by replay and figures 14(d) to 17(d) by simulation; ``more`` is not used."""
+    """Repeat figures 4 to 7 by replay and figures 14(d) to 17(d) by simulation; ``more`` is not used."""
     trials = simulate_all(study, policies(), monthly=True)
     tables = (*_accuracy_tables(study), *_gain_tables(trials))
     months = {"months simulated": len(trials.parts)}
@@ -87,31 +85,24 @@ def _warnings(study: Study) -> str:
 
 
 def _accuracy_tables(study: Study) -> tuple[Table, ...]:
-    """Figures 4 to 10."""
+    """Figures 4 to 7."""
     workload = study.workload
     original = score(workload, np.full(len(workload.jobs), -1, np.int64))
     by_key: list[tuple[Cell, ...]] = [("walltime", "", *_scores(original))]
     by_threshold: list[tuple[Cell, ...]] = []
-    by_window: list[tuple[Cell, ...]] = []
-    cases = [(key, months) for key in KEYS for months in ((None, *MONTHS) if key in ("double", "triple") else (None,))]
-    replays = len(PERCENTILES) * (len(cases) + 2)
+    replays = len(PERCENTILES) * (len(KEYS) + 2)
     with study.bar("replaying", replays * len(workload.jobs)) as progress:
-        for key, months in cases:
-            window = ALL_DAYS_S if months is None else months * 30 * DAY
-            specs = [f"percentile:p={p},keys={KEYS[key]},window={window},least=10" for p in PERCENTILES]
-            held = [f"{spec},threshold={THRESHOLD}" for spec in specs if months is None and "+" in KEYS[key]]
+        for key, fields in KEYS.items():
+            specs = [f"percentile:p={p},keys={fields},window={ALL_DAYS_S},least=10" for p in PERCENTILES]
+            held = [f"{spec},threshold={THRESHOLD}" for spec in specs if "+" in fields]
             results = drive_specs(workload, [*specs, *held], progress=progress)
             scores = [score(workload, result.soft_walltimes) for result in results.values()]
             for place, percentile in enumerate(PERCENTILES):
                 plain, head = scores[place], (key, f"p{percentile}")
-                if months is None:
-                    by_key.append((*head, *_scores(plain)))
+                by_key.append((*head, *_scores(plain)))
                 if held:
                     limited = scores[len(specs) + place]
                     by_threshold.append((*head, *_two(plain), *_two(limited), _drop(plain, limited)))
-                if "+" in KEYS[key]:
-                    by_window.append((*head, "all" if months is None else f"{months} months", *_scores(plain)))
-    by_window.sort(key=lambda row: (str(row[0]), -int(str(row[1])[1:])))
     figures = (
         Column("accuracy", "accuracy", "accuracy"), Column("accuracy_median", "median", "accuracy"),
         Column("na", "NA", "share"), Column("oe", "OE", "share"), Column("ue", "UE", "share"),
@@ -133,11 +124,6 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
                 Column("change", "change of UE + BE", "change"),
             ),
             tuple(by_threshold), "17 to 35% fewer underestimates with the triple key (section 4.2.3).",
-        ),
-        Table(
-            "fig8_10", "Figures 8 to 10: accuracy by time window",
-            (first, second, Column("window", "window"), *figures), tuple(by_window),
-            "one month is at least as accurate as all jobs but at p70, with fewer UE and BE (figures 8 to 10).",
         ),
     )  # fmt: skip
 

@@ -136,17 +136,3 @@ class Predictor(ABC):
         ``elapsed`` is the time in seconds that the job has run: 0 at submission and at start.  The call must not change
         later predictions.
         """
-
-    def restates(self, other: "Predictor") -> bool:
-        """Return whether each of its answers can be derived from the other predictor's, by :meth:`restate`.
-
-        Optional.  Given the same events and requests, a driver with both then runs only the other one.
-        """
-        return False
-
-    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        """Derive its own answer from that of a predictor for which :meth:`restates` is true.
-
-        :param elapsed: elapsed time in the other predictor's request.
-        """
-        return answer

@@ -198,14 +198,6 @@ class Calibrated(Predictor):
         evidence = Evidence(ids, estimate, quantiles, walltime, same_script)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
 
-    def restates(self, other: Predictor) -> bool:
-        alike = isinstance(other, Calibrated) and self._weights == other._weights
-        return alike and self._statistic != "target"
-
-    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        number = answer.mean if self._q is None else answer.quantile(self._q)
-        return answer._replace(seconds=max(number, self.options.minimum, float(elapsed)))
-
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known at ``now`` about a job with a walltime, and the ids of the past jobs."""
         user = self._users.get(submission.user) or UserJobs()
