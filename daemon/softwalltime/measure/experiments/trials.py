@@ -5,6 +5,8 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -120,16 +122,9 @@ class Trials:
         return changes
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    path: Path
-    teaching: tuple[State, ...]
-    processors: int
-    shake: str
-    seed: int
-    part: str
-    policies: tuple[tuple[str, SchedulerPolicy], ...]
-    count: Count
+_Policies = tuple[tuple[str, SchedulerPolicy], ...]
+_Task = tuple[int, str, _Policies]
+"""Seed, part and policies."""
 
 
 def simulate_all(
@@ -150,16 +145,12 @@ def simulate_all(
     with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
         path = Path(folder) / "jobs.json"
         take(study.jobs.completed, study.teaching, path)
-        tasks = [
-            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
-            for seed in study.seeds
-            for name in names
-            for piece in pieces
-        ]
-        with closing(workers.do(_evaluate, tasks)) as done, study.bar("simulating", total) as progress:
-            for task, figures in done:
-                for (name, _), cell in zip(task.policies, figures, strict=True):
-                    simulated[name][task.part, task.seed] = cell
+        tasks = list(product(study.seeds, names, pieces))
+        evaluate = partial(_evaluate, path, study.teaching, study.processors, study.shake, count)
+        with closing(workers.do(evaluate, tasks)) as done, study.bar("simulating", total) as progress:
+            for (seed, part, policies_of), figures in done:
+                for (name, _), cell in zip(policies_of, figures, strict=True):
+                    simulated[name][part, seed] = cell
                 progress(total // len(tasks))
     keys = [(part, seed) for part in names for seed in study.seeds]
     return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
@@ -168,13 +159,14 @@ def simulate_all(
 _recent: tuple[tuple[Path, int], Jobs] | None = None
 
 
-def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
+def _evaluate(
+    path: Path, teaching: tuple[State, ...], processors: int, shake: str, count: Count, task: _Task
+) -> tuple[_Task, list[Figures]]:
     global _recent
-    key = (task.path, task.seed)
-    if _recent is None or _recent[0] != key:
-        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
-        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
-    part = part_of(_recent[1], task.part, task.count)
-    processors = task.processors
-    outcomes = (run(part.jobs, processors, policy) for _, policy in task.policies)
+    seed, name, policies = task
+    if _recent is None or _recent[0] != (path, seed):
+        jobs = jobs_of(load(path).jobs, teaching, limited_only=True)
+        _recent = (path, seed), shaken(jobs, shake, seed) if shake else jobs
+    part = part_of(_recent[1], name, count)
+    outcomes = (run(part.jobs, processors, policy) for _, policy in policies)
     return task, [schedule_figures(part, outcome, processors) for outcome in outcomes]

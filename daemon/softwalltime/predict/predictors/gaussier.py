@@ -106,9 +106,11 @@ class UserRuns:
             present += [(now - start, run) for start, run in others if start < now]
         elapsed, sizes = zip(*present, strict=True) if present else ((0,), (0,))
         idle = now - past[-1].end if past else 0
+        day, week = _TURN * (job.submitted % _DAY / _DAY), _TURN * (job.submitted % (7 * _DAY) / (7 * _DAY))
         times = [requested, *(*last, requested, requested)[:3], sum(last[:2]) / len(last[:2]), sum(last) / len(last)]
         own = [sum(sizes) / len(sizes), len(present), max(elapsed), sum(elapsed), sum(sizes), idle]
-        return [*times, runtime, ncpus, size, ncpus / size, *own, *_circle(job.submitted)]
+        times_of_day = (math.cos(day), math.sin(day), math.cos(week), math.sin(week))
+        return [*times, runtime, ncpus, size, ncpus / size, *own, *times_of_day]
 
 
 def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
@@ -116,11 +118,6 @@ def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
     base = np.array((1.0, *features))
     products: NDArray[np.float64] = base[_LEFT] * base[_RIGHT]
     return products
-
-
-def _circle(time: int) -> tuple[float, float, float, float]:
-    day, week = _TURN * (time % _DAY / _DAY), _TURN * (time % (7 * _DAY) / (7 * _DAY))
-    return math.cos(day), math.sin(day), math.cos(week), math.sin(week)
 
 
 class NormalisedGradient:

@@ -44,9 +44,7 @@ class Last2(Predictor):
         if job.runtime <= 0:
             return
         user = job.submission.user
-        jobs = self._jobs.get(user)
-        if jobs is None:
-            jobs = self._jobs[user] = LastJobs(2)
+        jobs = self._jobs.get(user) or self._jobs.setdefault(user, LastJobs(2))
         jobs.add(job, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:

@@ -46,9 +46,7 @@ class Usage(Predictor):
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        jobs = self._jobs.get(submission.user)
-        if jobs is None:
-            jobs = self._jobs[submission.user] = LastJobs(self._last)
+        jobs = self._jobs.get(submission.user) or self._jobs.setdefault(submission.user, LastJobs(self._last))
         jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
