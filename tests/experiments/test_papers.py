@@ -115,6 +115,12 @@ def test_chlumsky_compares_on_one_workload(reports: dict[str, PaperResults]) -> 
     assert (policy.waiting, policy.running) == ("v3", "usage"), "asked again at the start"
 
 
+def test_chlumsky_classes_hold_all_jobs(reports: dict[str, PaperResults]) -> None:
+    everyone = rows(reports["chlumsky2022"], "fig7")[0]
+    for what in ("runtime", "walltime"):
+        assert sum(everyone[f"{what}_{name}"] for name in chlumsky2022.CLASSES) == pytest.approx(1)
+
+
 def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, PaperResults]) -> None:
     report = reports["fan2017"]
     run = {row["spec"] for row in rows(report, "fig8_9")}
