@@ -262,15 +262,12 @@ def test_user_project_and_job_id_have_300_characters_together_at_most(which: str
         assert accepted
 
 
-def test_the_cache_of_days_is_bounded_and_days_beyond_it_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    days = pbs_records._ValidDays()
-    monkeypatch.setattr(pbs_records, "_days", days)
-    monkeypatch.setattr(pbs_records, "_MAX_DAYS", 3)
-    for day in range(1, 9):
+def test_the_cache_of_days_is_bounded_and_days_are_read_again() -> None:
+    assert pbs_records._is_day.cache_info().maxsize == 10_000
+    for day in (*range(1, 9), *range(1, 9)):
         assert pbs_records.split(f"11/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())[0] == "E"
         with pytest.raises(RecordError, match="MM/DD"):
             pbs_records.split(f"13/{day:02}/2026 10:16:10;E;1.srv;user=x".encode())
-    assert len(days) == 3
 
 
 def test_a_record_of_a_job_whose_end_is_before_its_start_has_no_negative_runtime() -> None:

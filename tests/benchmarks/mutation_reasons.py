@@ -23,7 +23,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=True)):",
         "for index, (name, value) in enumerate(zip(_FIELDS, texts, strict=False)):",
     ): "both have the same length",
-    (PBS, "_MAX_DAYS = 10_000", "_MAX_DAYS = 10001"): "the size of a cache",
+    (PBS, "@lru_cache(maxsize=10_000)", "@lru_cache(maxsize=10001)"): "the size of a cache",
     (
         FIELDS,
         'pairs = [pair.split("=", 1) for pair in message.split(" ")]',

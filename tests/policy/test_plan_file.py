@@ -63,7 +63,7 @@ def test_a_plan_is_read_as_it_was_written(plan: Plan, tmp_path: Path) -> None:
         ("guard = 3600", "garde = 3600", "live.guard: "),
         ("wait_after = 8000.0", "", "promised.wait_after: "),
         ("\n[live]\n", "\n[lives]\n", "live: Field required"),
-        ("\n[live]\n", "\n[live\n", "no plan: not TOML"),
+        ("\n[live]\n", "\n[live\n", "not TOML"),
         ('version = "1"', "version = 1", "version: "),
     ],
 )
@@ -84,5 +84,5 @@ def test_a_file_that_is_missing_or_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(SoftwalltimeError, match=r"plan\.toml: No such file"):
         read_plan(file)
     file.write_bytes(b"\xff")
-    with pytest.raises(SoftwalltimeError, match=r"plan\.toml: no plan: not UTF-8 at byte 0"):
+    with pytest.raises(SoftwalltimeError, match=r"plan\.toml: not UTF-8 at byte 0"):
         read_plan(file)

@@ -21,13 +21,12 @@ from softwalltime.predict.predictors.learned.attention import estimate_runtime, 
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE
 from softwalltime.predict.predictors.learned.features import (
     JOB_FEATURES,
-    MAX_FEATURE,
     PAIR_FEATURES,
     WIDTHS,
     Estimate,
     Known,
 )
-from softwalltime.predict.predictors.learned.gather import gather
+from softwalltime.predict.predictors.learned.gather import MAX_FEATURE, gather
 from softwalltime.predict.predictors.learned.network import MAX_BYTES, Weights, dump, load, parse, untrained
 from softwalltime.predict.predictors.learned.user_jobs import MAX_USER_JOBS, SUBMITTED
 from softwalltime.predict.predictors.registry import make

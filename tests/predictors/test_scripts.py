@@ -8,14 +8,7 @@ import pytest
 
 from softwalltime.core.jobs import CompletedJob, Prediction
 from softwalltime.predict.predictors.base import Predictor
-from softwalltime.predict.predictors.learned.user_jobs import (
-    NAME,
-    OTHER_NAME,
-    QUEUE,
-    like_script,
-    named_by_script,
-    row_of,
-)
+from softwalltime.predict.predictors.learned.user_jobs import NAME, OTHER_NAME, QUEUE, by_script, row_of
 from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
@@ -91,8 +84,8 @@ def test_past_jobs_without_a_script_count_by_their_names() -> None:
 
     mine = row("run", "a.sh")
     past = np.array([row(*each) for each in (("run", "b.sh"), ("x", "a.sh"), ("run", ""), ("x", ""), ("", ""))]).T
-    changed = like_script(mine, past)
-    same = changed[NAME] == named_by_script(mine)[NAME]
+    named, changed, _ = by_script(mine, past, past[:, :0])
+    same = changed[NAME] == named[NAME]
     assert same.tolist() == [False, True, True, False, False]
     assert (changed[QUEUE] == OTHER_NAME).tolist() == [True, False, False, False, False]
     assert (past[QUEUE] == mine[QUEUE]).all(), "the user's jobs stay as they are"

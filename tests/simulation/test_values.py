@@ -1,7 +1,6 @@
 """Values: what the scheduler plans with, by specification; predictors learn only what has ended."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +13,10 @@ from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import Engine, check, simulate
 from softwalltime.measure.simulation.machine import Processors
-from softwalltime.measure.simulation.planned_values import sources
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.measure.simulation.system_state import SystemState
 from softwalltime.predict.predictors.base import Options, Predictor
-from softwalltime.predict.predictors.calibrated import Calibrated
-from softwalltime.predict.predictors.learned.network import dump, untrained
 from softwalltime.predict.predictors.registry import make
 from tests.samples import job
 
@@ -247,47 +243,3 @@ def test_live_values_ask_again_and_observe_a_submission_once(monkeypatch: pytest
     assert words.count("SUBMITTED") == 1
     # At its submission, after 300 and 600 s, and at 900 s before it starts.
     assert words.count("predict") == 4
-
-
-def test_statistics_of_one_distribution_cost_one_predictor(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = {
-        "order": "xf",
-        "waiting": "calibrated:statistic=mean",
-        "running": "calibrated:statistic=quantile,q=0.8",
-        "ordering": "calibrated:statistic=median",
-    }
-    learnt: list[str] = []
-    learn = Calibrated.learn
-
-    def count(self: Calibrated, completed: CompletedJob) -> None:
-        learnt.append(completed.submission.job_id)
-        learn(self, completed)
-
-    monkeypatch.setattr(Calibrated, "learn", count)
-    together = system(jobs, **policy)
-    assert len(learnt) == len(set(learnt)) > 0
-    monkeypatch.setattr(Calibrated, "restates", lambda *_: False)
-    alone = system(jobs, **policy)
-    assert len(learnt) == 4 * len(set(learnt))
-    assert together.started == alone.started
-    assert together.values.waiting == alone.values.waiting
-    assert together.values.running == alone.values.running
-    assert together.values.ordering.tolist() == alone.values.ordering.tolist()
-
-
-@pytest.mark.parametrize(
-    ("specs", "found"),
-    [
-        (["calibrated:statistic=mean", "calibrated"], {"calibrated:statistic=mean": "calibrated"}),
-        (["calibrated:target=0.1", "calibrated"], {}),
-    ],
-)
-def test_what_is_calibrated_to_a_target_restates_nothing(specs: list[str], found: dict[str, str]) -> None:
-    assert sources({spec: make(spec) for spec in specs}) == found
-
-
-def test_predictors_with_other_weights_restate_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "weights.json"
-    file.write_text(dump(untrained()))
-    specs = ("calibrated:statistic=mean", f"calibrated:weights={file},statistic=mean", "v1")
-    assert sources({spec: make(spec) for spec in specs}) == {}

@@ -3,6 +3,7 @@
 import io
 import os
 import stat
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -58,24 +59,12 @@ class _Gzip:
         return self._zlib.unused_data
 
 
-def _zstd() -> _Decompressor:
-    """Return Python's own decompressor (3.14), or that of its backport.
-
-    :raises ModuleNotFoundError: if there is neither.
-    """
-    try:
-        module = import_module("compression.zstd")
-    except ModuleNotFoundError:
-        module = import_module("backports.zstd")
-    decompressor: _Decompressor = module.ZstdDecompressor()
-    return decompressor
-
-
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
     ("gzip", b"\x1f\x8b", _Gzip),
     ("bzip2", b"BZh", lambda: import_module("bz2").BZ2Decompressor()),
     ("xz", b"\xfd7zXZ\0", lambda: import_module("lzma").LZMADecompressor()),
-    ("zstd", b"\x28\xb5\x2f\xfd", _zstd),
+    ("zstd", b"\x28\xb5\x2f\xfd", lambda: import_module(_ZSTD).ZstdDecompressor()),
 )
 _NO_ZSTD = "compressed by zstd: run pip install 'pbs-softwalltime[zstd]', or decompress it (zstd -d)"
 WRITTEN_WITHIN_S = 60.0
@@ -84,17 +73,20 @@ SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 """Name suffixes of compressed files."""
 
 
+@dataclass
 class _Decompressed:
     """Contents of a compressed file, which may have several members."""
 
-    def __init__(self, file: IO[bytes], path: Path, name: str, magic: bytes, make: Callable[[], _Decompressor]) -> None:
-        self._file = file
-        self._path = path
-        self._name = name
-        self._magic = magic
-        self._make = make
+    _file: IO[bytes]
+    _path: Path
+    _name: str
+    _magic: bytes
+    _make: Callable[[], _Decompressor]
+
+    def __post_init__(self) -> None:
         # Byte offsets in the contents: of the buffer, and of the next read.
-        self._begin = self._place = 0
+        self._begin = 0
+        self._place = 0
         self._restart()
 
     def read(self, size: int, /) -> bytes:
@@ -196,23 +188,15 @@ def opened(path: Path) -> Iterator[OpenFile]:
             file.seek(0)
             for name, magic, make in _FORMATS:
                 if first.startswith(magic):
-                    _require(make, path)
+                    try:
+                        make()
+                    except ModuleNotFoundError as error:
+                        raise UnsuitableFileError(path, _NO_ZSTD) from error
                     yield OpenFile(path, _Decompressed(file, path, name, magic, make), file, plain=False)
                     return
             yield OpenFile(path, file, file, plain=True)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from error
-
-
-def _require(make: Callable[[], _Decompressor], path: Path) -> None:
-    """Require the package of a decompressor.
-
-    :raises UnsuitableFileError: names the package.
-    """
-    try:
-        make()
-    except ModuleNotFoundError as error:
-        raise UnsuitableFileError(path, _NO_ZSTD) from error
 
 
 def _open_regular(path: Path) -> IO[bytes]:
@@ -221,17 +205,13 @@ def _open_regular(path: Path) -> IO[bytes]:
     :raises SourceError: if it is not a regular file; it is not opened then.
     """
     _refuse_special(path, path.stat())
-    file = io.open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115, UP020  # Path.open has no opener
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK), "rb")
     try:
         _refuse_special(path, os.fstat(file.fileno()))
     except SourceError:
         file.close()
         raise
     return file
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK)
 
 
 def _refuse_special(path: Path, status: os.stat_result) -> None:

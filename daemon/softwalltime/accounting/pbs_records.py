@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from softwalltime.accounting.conversions import duration, epoch, size, walltime, whole
 from softwalltime.accounting.fields import attributes
@@ -37,28 +38,22 @@ def split(line: bytes) -> tuple[str, str, str]:
     if len(parts) < 4:
         raise RecordError("not an accounting record: fewer than 3 semicolons", value=parts[0])
     stamp, kind, job_id, message = parts
-    if len(stamp) != 19 or not _days[stamp[:11]] or stamp[13] + stamp[16] != "::":
+    if len(stamp) != 19 or not _is_day(stamp[:11]) or stamp[13] + stamp[16] != "::":
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
     if len(kind) != 1:
         raise RecordError("not one letter", field="record type", value=kind)
     return kind, job_id, message
 
 
-class _ValidDays(dict[str, bool]):
-    """Cache: whether a text is the day of a time stamp and a blank; a log has few different days."""
-
-    def __missing__(self, text: str) -> bool:
-        try:
-            datetime.strptime(text, "%m/%d/%Y ")
-            valid = len(text) == 11
-        except ValueError:
-            valid = False
-        return valid if len(self) >= _MAX_DAYS else self.setdefault(text, valid)
-
-
-_MAX_DAYS = 10_000
-"""Maximum number of texts in the cache."""
-_days = _ValidDays()
+# A log has few different days.
+@lru_cache(maxsize=10_000)
+def _is_day(text: str) -> bool:
+    """Return whether a text is the day of a time stamp and a blank."""
+    try:
+        datetime.strptime(text, "%m/%d/%Y ")
+    except ValueError:
+        return False
+    return len(text) == 11
 
 
 def is_array_parent(job_id: str) -> bool:
@@ -143,37 +138,15 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
         ncpus = nodes_ncpus if ncpus is None else ncpus
         ngpus = nodes_ngpus if ngpus is None else ngpus
     return (
-        job_id,
-        user,
-        submitted,
-        None if walltime_text is None else walltime(walltime_text),
-        group or "",
-        project,
-        account or "",
-        job_name or "",
-        queue or "",
-        None if min_walltime is None else walltime(min_walltime),
-        None if max_walltime is None else walltime(max_walltime),
-        ncpus,
-        None if nodect is None else whole(nodect),
-        ngpus,
-        None if mem is None else size(mem),
-        select or nodes or "",
-        place or "",
-        None if interactive is None else _truth(interactive),
-        "",  # script
-        server,
-        start,
-        end,
-        runtime,
-        qtime,
-        etime,
-        None if soft_walltime is None else walltime(soft_walltime),
-        None if exit_status is None else whole(exit_status),
-        None if run_count is None else whole(run_count),
-        None if cput is None else duration(cput),
+        job_id, user, submitted, None if walltime_text is None else walltime(walltime_text), group or "", project,
+        account or "", job_name or "", queue or "", None if min_walltime is None else walltime(min_walltime),
+        None if max_walltime is None else walltime(max_walltime), ncpus, None if nodect is None else whole(nodect),
+        ngpus, None if mem is None else size(mem), select or nodes or "", place or "",
+        None if interactive is None else _truth(interactive), "", server, start, end, runtime, qtime, etime,
+        None if soft_walltime is None else walltime(soft_walltime), None if exit_status is None else whole(exit_status),
+        None if run_count is None else whole(run_count), None if cput is None else duration(cput),
         None if mem_used is None else size(mem_used),
-    )
+    )  # fmt: skip
 
 
 def _truth(text: str) -> bool:

@@ -112,12 +112,12 @@ def _change(
             changes.remove(job_id, positions.record(kind, index))
 
 
+@dataclass(frozen=True)
 class _LinePositions:
-    def __init__(self, block: Block, path: str, lines: Sequence[bytes], skipped: int) -> None:
-        self._block = block
-        self._skipped = skipped
-        self._path = path
-        self._lines = lines
+    _block: Block
+    _path: str
+    _lines: Sequence[bytes]
+    _skipped: int
 
     @cached_property
     def _offsets(self) -> list[int]:

@@ -26,12 +26,7 @@ MORE_COLUMNS = ("unused", "queue name", "node specification")
 _NUMBERS = 11
 """Number of first columns that are numbers; names may follow."""
 _NAMED = frozenset({"user ID", "group ID", "executable number", "queue number"})
-_OPTIONAL = frozenset(
-    {
-        "allocated processors", "average CPU time used", "used memory", "requested processors", "requested memory",
-        "status",
-    }
-)  # fmt: skip
+_OPTIONAL = frozenset(COLUMNS[4:_NUMBERS]) - {"requested time"}
 COMPLETED, CANCELLED = 1, 5
 KILLED_BY_DELETION = 271
 """Exit_status of a job that was deleted while it ran."""
@@ -130,37 +125,14 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         queue_name, select = _more(parts, queue_name)
     # In the order of the fields of Submission, then of CompletedJob.
     return (
-        str(number),
-        user_name,
-        submitted,
-        min(walltime, MAX_WALLTIME) if walltime > 0 else None,
-        group_name,
-        group_name,
-        "",  # account
-        names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""),
-        queue_name,
-        None,  # min_walltime
-        None,  # max_walltime
-        ncpus,
-        None,  # nodect
-        None,  # ngpus
-        _bytes(memory, ncpus, "requested memory", header),
-        select,
-        "",  # place
-        None,  # interactive
-        "",  # script
-        server,
-        None if never_ran else start,
-        start + runtime,
-        runtime,
-        submitted,
-        submitted,
-        None,  # soft_walltime
-        0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1,
-        0 if never_ran else 1,
+        str(number), user_name, submitted, min(walltime, MAX_WALLTIME) if walltime > 0 else None, group_name,
+        group_name, "", names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""), queue_name, None,
+        None, ncpus, None, None, _bytes(memory, ncpus, "requested memory", header), select, "", None, "",
+        server, None if never_ran else start, start + runtime, runtime, submitted, submitted, None,
+        0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1, 0 if never_ran else 1,
         min(cpu * ncpus, _MAX_NUMBER) if 0 <= cpu < _MAX_NUMBER and ncpus else None,
         _bytes(used, ncpus, "used memory", header),
-    )
+    )  # fmt: skip
 
 
 def _bytes(kilobytes: int, ncpus: int | None, column: str, header: Header) -> int | None:

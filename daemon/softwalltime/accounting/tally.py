@@ -1,7 +1,7 @@
 """Count lines by type, and keep malformed lines with position and reason."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 from softwalltime.core.errors import RecordError, SourceError
@@ -73,23 +73,14 @@ class Tally:
         return sum(self.other.values())
 
     def add(self, other: "Tally") -> None:
-        for count in _COUNTS:
-            setattr(self, count, getattr(self, count) + getattr(other, count))
-        self.other += other.other
-        self.left_out += other.left_out
-        self.kept += other.kept[: MAX_KEPT_LINES - len(self.kept)]
-        self.broken += other.broken
-        self.left_out_files += other.left_out_files
-        self.unfinished += other.unfinished
+        for name in (field_.name for field_ in fields(self) if field_.name != "machine"):
+            value = getattr(other, name)
+            if name == "kept":
+                value = value[: MAX_KEPT_LINES - len(self.kept)]
+            setattr(self, name, getattr(self, name) + value)
 
     def keep(self, malformed: Malformed) -> None:
         """Count a malformed line; keep it if fewer than ``MAX_KEPT_LINES`` are kept."""
         self.malformed += 1
         if len(self.kept) < MAX_KEPT_LINES:
             self.kept.append(malformed)
-
-
-_COUNTS = (
-    "files", "lines", "jobs", "stored", "array_parents", "interrupted", "disagreeing", "blank", "malformed",
-    "repeated",
-)  # fmt: skip

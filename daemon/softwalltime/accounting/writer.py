@@ -1,16 +1,17 @@
 """Write completed jobs as the accounting records of a PBS server."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import Any
 
 from softwalltime.accounting.conversions import clock
 from softwalltime.core.errors import SourceError
-from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.core.jobs import FIELDS, CompletedJob, FieldKind
 
 
 def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
@@ -35,12 +36,12 @@ def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
 
 def queue_record(job: CompletedJob) -> str:
     """Return the message of the Q record, which PBS writes at submission."""
-    return f"{_identity(job)} {_requested(job.submission, job.soft_walltime)} "
+    return f"{_identity(job)} {_requested(job)} "
 
 
 def start_record(job: CompletedJob) -> str:
     """Return the message of the S record, which PBS writes at job start."""
-    return f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job.submission, job.soft_walltime)} "
+    return f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job)} "
 
 
 def end_record(job: CompletedJob) -> str:
@@ -53,7 +54,7 @@ def end_record(job: CompletedJob) -> str:
     runs = "" if job.run_count is None else f"run_count={job.run_count}"
     interactive = "" if job.submission.interactive is None else f" interactive={job.submission.interactive}"
     return (
-        f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job.submission, job.soft_walltime)}"
+        f"{_identity(job)} start={job.start or 0} {_placed(job)} {_requested(job)}"
         f"{interactive} session=1 end={job.end}{status} {' '.join(used)} {runs}"
     )
 
@@ -73,34 +74,17 @@ def _placed(job: CompletedJob) -> str:
     return f"exec_host={host}/0*{ncpus} exec_vnode=({host}:ncpus={ncpus})"
 
 
-def _requested(submission: Submission, soft_walltime: int | None) -> str:
+def _requested(job: CompletedJob) -> str:
     """Return ``Resource_List``, in alphabetical order as PBS writes it."""
-    texts = {
-        "max_walltime": _clock(submission.max_walltime),
-        "mem": _bytes(submission.mem),
-        "min_walltime": _clock(submission.min_walltime),
-        "ncpus": _text(submission.ncpus),
-        "ngpus": _text(submission.ngpus),
-        "nodect": _text(submission.nodect),
-        "place": _quoted(submission.place),
-        "select": _quoted(submission.select),
-        "soft_walltime": _clock(soft_walltime),
-        "walltime": _clock(submission.walltime),
-    }
-    return " ".join(f"Resource_List.{name}={text}" for name, text in texts.items() if text)
+    submission, texts = job.submission, []
+    for field in _REQUESTED:
+        value = job.soft_walltime if field.name == "soft_walltime" else getattr(submission, field.name)
+        if value not in (None, ""):
+            texts.append(f"{field.pbs}={_FORMATS[field.kind](value)}")
+    return " ".join(texts)
 
 
-def _text(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
-def _clock(seconds: int | None) -> str:
-    return "" if seconds is None else clock(seconds)
-
-
-def _bytes(size: int | None) -> str:
-    if size is None:
-        return ""
+def _bytes(size: int) -> str:
     for unit, factor in (("gb", 2**30), ("mb", 2**20)):
         if size and size % factor == 0:
             return f"{size // factor}{unit}"
@@ -116,6 +100,15 @@ def _quoted(text: str) -> str:
     if " " not in text:
         return text
     return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+_FORMATS: dict[FieldKind, Callable[[Any], str]] = {
+    FieldKind.TEXT: _quoted,
+    FieldKind.WALLTIME: clock,
+    FieldKind.COUNT: str,
+    FieldKind.SIZE: _bytes,
+}
+_REQUESTED = sorted((field for field in FIELDS if field.pbs.startswith("Resource_List.")), key=attrgetter("pbs"))
 
 
 def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, str]]:

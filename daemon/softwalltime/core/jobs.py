@@ -7,10 +7,10 @@ world (an accounting log, a trace, a hook, the store) builds these, so nothing p
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from softwalltime.core.quantiles import quantile
 from softwalltime.core.reasons import Reason, missing_jobs, sentence
@@ -21,80 +21,6 @@ DEFAULT_PROJECT = "_pbs_project_default"
 
 MAX_WALLTIME = 5 * 365 * 86400
 """Maximum walltime in seconds: PBS plans a job without a walltime for five years.  Longer requests count as this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """Attributes of a job at its submission: all that a predictor may use.
-
-    ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
-    default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
-    ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
-
-    ``script`` is a digest of what the job executes, known only where the hook has recorded it
-    (:func:`.service.protocol.script_digest`).
-    """
-
-    job_id: str
-    user: str
-    submitted: int
-    walltime: int | None
-    group: str = ""
-    project: str = ""
-    account: str = ""
-    job_name: str = ""
-    queue: str = ""
-    min_walltime: int | None = None
-    max_walltime: int | None = None
-    ncpus: int | None = None
-    nodect: int | None = None
-    ngpus: int | None = None
-    mem: int | None = None
-    select: str = ""
-    place: str = ""
-    interactive: bool | None = None
-    script: str = ""
-
-    @property
-    def shrink_to_fit(self) -> bool:
-        """Whether the scheduler may shorten the job's walltime; PBS allows no soft walltime on such jobs."""
-        return self.min_walltime is not None
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedJob:
-    """A job that ended: its submission, runtime and exit status.
-
-    ``runtime`` is how long it ran in seconds: ``resources_used.walltime``, else ``end - start``.  It is 0 for a job
-    that died at once and may exceed the walltime, because PBS kills late.  ``start`` is ``None`` for a job that
-    never started.  ``run_count`` is how often the job was started, ``None`` where the log does not say.
-    """
-
-    submission: Submission
-    server: str
-    start: int | None
-    end: int
-    runtime: int
-    qtime: int | None = None
-    etime: int | None = None
-    soft_walltime: int | None = None
-    exit_status: int | None = None
-    run_count: int | None = None
-    cput: int | None = None
-    mem_used: int | None = None
-
-    @property
-    def ran(self) -> bool:
-        return self.runtime > 0
-
-    @property
-    def state(self) -> State:
-        return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
-
-    @property
-    def scored(self) -> bool:
-        """Whether predictions for this job are scored: it ran and had a walltime."""
-        return self.runtime > 0 and (self.submission.walltime or 0) > 0
 
 
 class FieldKind(Enum):
@@ -117,45 +43,94 @@ class Field:
     cannot be read is malformed; any other value is left out.
     """
 
-    name: str
-    column: str
     pbs: str = ""
     kind: FieldKind = FieldKind.TEXT
+    column: str = ""
     required: bool = False
+    name: str = ""
 
 
-FIELDS = (
-    Field("job_id", "job_id"),
-    Field("user", "user_name", "user"),
-    Field("submitted", "ctime", "ctime", FieldKind.TIME, required=True),
-    Field("walltime", "walltime", "Resource_List.walltime", FieldKind.WALLTIME, required=True),
-    Field("group", "group_name", "group"),
-    Field("project", "project", "project"),
-    Field("account", "account", "account"),
-    Field("job_name", "job_name", "jobname"),
-    Field("queue", "queue", "queue"),
-    Field("min_walltime", "min_walltime", "Resource_List.min_walltime", FieldKind.WALLTIME),
-    Field("max_walltime", "max_walltime", "Resource_List.max_walltime", FieldKind.WALLTIME),
-    Field("ncpus", "ncpus", "Resource_List.ncpus", FieldKind.COUNT),
-    Field("nodect", "nodect", "Resource_List.nodect", FieldKind.COUNT),
-    Field("ngpus", "ngpus", "Resource_List.ngpus", FieldKind.COUNT),
-    Field("mem", "mem", "Resource_List.mem", FieldKind.SIZE),
-    Field("select", "select_spec", "Resource_List.select"),
-    Field("place", "place", "Resource_List.place"),
-    Field("interactive", "interactive", "interactive", FieldKind.TRUTH),
-    Field("script", "script"),
-    Field("server", "server"),
-    Field("start", "start_time", "start", FieldKind.TIME, required=True),
-    Field("end", "end_time", "end", FieldKind.TIME, required=True),
-    Field("runtime", "runtime", "resources_used.walltime", FieldKind.DURATION, required=True),
-    Field("qtime", "qtime", "qtime", FieldKind.TIME),
-    Field("etime", "etime", "etime", FieldKind.TIME),
-    Field("soft_walltime", "soft_walltime", "Resource_List.soft_walltime", FieldKind.WALLTIME),
-    Field("exit_status", "exit_status", "Exit_status", FieldKind.COUNT),
-    Field("run_count", "run_count", "run_count", FieldKind.COUNT),
-    Field("cput", "cput", "resources_used.cput", FieldKind.DURATION),
-    Field("mem_used", "mem_used", "resources_used.mem", FieldKind.SIZE),
-)
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Attributes of a job at its submission: all that a predictor may use.
+
+    ``submitted`` is PBS's ``ctime``.  ``walltime`` is what the user asked for, or what the queue's or the server's
+    default gave; ``None`` where there is no limit.  ``job_id`` carries the array index (``3[1].srv``).
+    ``project`` is PBS's project; in a Standard Workload Format trace it is the group.
+
+    ``script`` is a digest of what the job executes, known only where the hook has recorded it
+    (:func:`.service.protocol.script_digest`).
+    """
+
+    job_id: str
+    user: Annotated[str, Field("user", column="user_name")]
+    submitted: Annotated[int, Field("ctime", FieldKind.TIME, column="ctime", required=True)]
+    walltime: Annotated[int | None, Field("Resource_List.walltime", FieldKind.WALLTIME, required=True)]
+    group: Annotated[str, Field("group", column="group_name")] = ""
+    project: Annotated[str, Field("project")] = ""
+    account: Annotated[str, Field("account")] = ""
+    job_name: Annotated[str, Field("jobname")] = ""
+    queue: Annotated[str, Field("queue")] = ""
+    min_walltime: Annotated[int | None, Field("Resource_List.min_walltime", FieldKind.WALLTIME)] = None
+    max_walltime: Annotated[int | None, Field("Resource_List.max_walltime", FieldKind.WALLTIME)] = None
+    ncpus: Annotated[int | None, Field("Resource_List.ncpus", FieldKind.COUNT)] = None
+    nodect: Annotated[int | None, Field("Resource_List.nodect", FieldKind.COUNT)] = None
+    ngpus: Annotated[int | None, Field("Resource_List.ngpus", FieldKind.COUNT)] = None
+    mem: Annotated[int | None, Field("Resource_List.mem", FieldKind.SIZE)] = None
+    select: Annotated[str, Field("Resource_List.select", column="select_spec")] = ""
+    place: Annotated[str, Field("Resource_List.place")] = ""
+    interactive: Annotated[bool | None, Field("interactive", FieldKind.TRUTH)] = None
+    script: str = ""
+
+    @property
+    def shrink_to_fit(self) -> bool:
+        """Whether the scheduler may shorten the job's walltime; PBS allows no soft walltime on such jobs."""
+        return self.min_walltime is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedJob:
+    """A job that ended: its submission, runtime and exit status.
+
+    ``runtime`` is how long it ran in seconds: ``resources_used.walltime``, else ``end - start``.  It is 0 for a job
+    that died at once and may exceed the walltime, because PBS kills late.  ``start`` is ``None`` for a job that
+    never started.  ``run_count`` is how often the job was started, ``None`` where the log does not say.
+    """
+
+    submission: Submission
+    server: str
+    start: Annotated[int | None, Field("start", FieldKind.TIME, column="start_time", required=True)]
+    end: Annotated[int, Field("end", FieldKind.TIME, column="end_time", required=True)]
+    runtime: Annotated[int, Field("resources_used.walltime", FieldKind.DURATION, required=True)]
+    qtime: Annotated[int | None, Field("qtime", FieldKind.TIME)] = None
+    etime: Annotated[int | None, Field("etime", FieldKind.TIME)] = None
+    soft_walltime: Annotated[int | None, Field("Resource_List.soft_walltime", FieldKind.WALLTIME)] = None
+    exit_status: Annotated[int | None, Field("Exit_status", FieldKind.COUNT)] = None
+    run_count: Annotated[int | None, Field("run_count", FieldKind.COUNT)] = None
+    cput: Annotated[int | None, Field("resources_used.cput", FieldKind.DURATION)] = None
+    mem_used: Annotated[int | None, Field("resources_used.mem", FieldKind.SIZE)] = None
+
+    @property
+    def ran(self) -> bool:
+        return self.runtime > 0
+
+    @property
+    def state(self) -> State:
+        return state_of(self.exit_status, self.runtime, self.submission.walltime, self.start)
+
+    @property
+    def scored(self) -> bool:
+        """Whether predictions for this job are scored: it ran and had a walltime."""
+        return self.runtime > 0 and (self.submission.walltime or 0) > 0
+
+
+def _fields_of(data: type) -> list[Field]:
+    hints = get_type_hints(data, include_extras=True)
+    listed = ((name, next(iter(getattr(hint, "__metadata__", ())), Field())) for name, hint in hints.items())
+    return [replace(field, name=name, column=field.column or name) for name, field in listed]
+
+
+FIELDS = (*_fields_of(Submission), *_fields_of(CompletedJob)[1:])
 """Fields of a completed job in the order of its values: parser, store and protocol take theirs from here."""
 
 Values = tuple[Any, ...]

@@ -3,7 +3,6 @@
 import os
 import pwd
 import re
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.states import TEACHING, State
-from softwalltime.core.validation import hint, plain
+from softwalltime.core.validation import hint, plain, read_toml
 
 SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
 SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", re.ASCII)
@@ -178,17 +177,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
     :raises UsageError: if it cannot be read, is not TOML, or has an unknown key.
     """
-    try:
-        contents = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"settings file {file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
-    except RecursionError as error:
-        raise UsageError(f"settings file {file}: not TOML: nested too deeply") from error
-    # ValueError: tomllib raises it for numbers of more than 4,300 digits.
-    except ValueError as error:
-        raise UsageError(f"settings file {file}: not TOML: {error}") from error
+    contents = read_toml(file, f"settings file {file}")
     for key in contents:
         # pydantic-settings accepts a key in another case, and names the key of the model in its errors.
         if key not in Settings.model_fields:

@@ -26,17 +26,7 @@ class State(StrEnum):
     """The log does not say."""
 
 
-TEACHING = frozenset(
-    {
-        State.FINISHED,
-        State.FAILED,
-        State.WALLTIME_EXCEEDED,
-        State.LIMIT_EXCEEDED,
-        State.DELETED,
-        State.NODE_FAILURE,
-        State.UNKNOWN,
-    }
-)
+TEACHING = frozenset(State) - {State.RERUN, State.NOT_STARTED}
 """Default end states of jobs from which predictors learn: the runtime is exact or a lower bound.  Interrupted runs are
 excluded, because the run that completes is learnt."""
 

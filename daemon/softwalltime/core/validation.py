@@ -1,16 +1,43 @@
-"""Convert pydantic's validation errors of settings to messages."""
+"""Read and validate settings, with messages about what is wrong."""
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from softwalltime.core.errors import UsageError, meant
+from softwalltime.core.errors import SourceError, UsageError, meant
 
 Place = tuple[str | int, ...]
 """Keys and positions that lead to a value: ``("policy", "rules", 0, "queue")``."""
 
 M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A model of settings: frozen, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def read_toml(file: Path, what: str) -> dict[str, Any]:
+    """Return the contents of a file.
+
+    :param what: how its errors begin.
+    :raises SourceError: if it cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"{what}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{what}: not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise SourceError(f"{what}: not TOML: nested too deeply") from error
+    # ValueError: tomllib raises it for numbers of more than 4,300 digits.
+    except ValueError as error:
+        raise SourceError(f"{what}: not TOML: {error}") from error
 
 
 def validate(model: type[M], table: str, values: Mapping[str, object]) -> M:

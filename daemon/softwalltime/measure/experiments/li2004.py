@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table
+from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table, results
 from softwalltime.measure.experiments.study import Study, available, estimates
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
@@ -28,10 +28,6 @@ COMPARED = (
     "templates", "templates:method=lsterr", "last2", "usage", "percentile:p=50", "memorizer:window=30d",
 )  # fmt: skip
 """The paper's AVER and LSTERR with the templates of its DAS-2 clusters, and others."""
-TEMPLATES = ("group", "group+user", "group+user+job_name", "group+user+queue", "group+user+job_name+ncpus",
-             "group+user+queue+job_name+ncpus")  # fmt: skip
-"""Templates 1 to 6 of figures 1 to 3."""
-ESTIMATORS = ("wm1", "wm5", "lr5")
 LINEAR = "linear scale"
 """The EDG's prediction, as far as the paper describes it."""
 SAMPLE = 1000
@@ -39,60 +35,25 @@ SAMPLE = 1000
 POLICY = SchedulerPolicy()
 """The site's scheduler: first come, first served, EASY, walltimes."""
 
-DIFFERENCES = (
-    (
-        "The paper predicts for one grid site (NIKHEF, 20 CPUs, PBS with Maui, fair share and limits). Here the "
-        "site's scheduler is simulated too: first come, first served, EASY, planning with walltimes; predictions "
-        "are compared with the starts in that schedule."
-    ),
-    (
-        f"Start times are predicted at {SAMPLE} submissions, spread evenly over each workload and without the first "
-        "1%, for the very job that was submitted, in place of probe jobs for each group."
-    ),
-    "A running job that has outlived its prediction is given the next whole multiple of it.",
-    (
-        "No job that comes later is foreseen, here as in the paper. Under first come, first served it can delay the "
-        "job only by being backfilled."
-    ),
-    "The linear scale is our reading of section 1: requested processor-seconds ahead over processors.",
-)
+DIFFERENCES = f"""
+- The paper predicts for one grid site (NIKHEF, 20 CPUs, PBS with Maui, fair share and limits). Here the site's
+  scheduler is simulated too: first come, first served, EASY, planning with walltimes; predictions are compared with the
+  starts in that schedule.
+- Start times are predicted at {SAMPLE} submissions, spread evenly over each workload and without the first 1%, for the
+  very job that was submitted, in place of probe jobs for each group.
+- A running job that has outlived its prediction is given the next whole multiple of it.
+- No job that comes later is foreseen, here as in the paper. Under first come, first served it can delay the job only by
+  being backfilled.
+- The linear scale is our reading of section 1: requested processor-seconds ahead over processors.
+"""
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
-    """Repeat figures 1 to 4 and tables 2 and 4."""
+    """Repeat figure 4 and tables 2 and 4."""
     usable, missing = available([*COMPARED, *more])
-    single, best = _templates(study)
-    settings = study.settings() | {"sampled submissions": min(SAMPLE, len(study.jobs))}
-    return PaperResults(
-        "li2004", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
-        DIFFERENCES, missing, (single, _runtimes(study, [*usable, best]), _starts(study, usable)),
-    )  # fmt: skip
-
-
-def _templates(study: Study) -> tuple[Table, str]:
-    """Figures 1 to 3, and the best single template with its estimator (the paper's TEMP-EST) as a predictor."""
-    specs = {
-        (template, estimator): f"templates:templates={template},estimators={estimator}"
-        for template in TEMPLATES
-        for estimator in ESTIMATORS
-    }
-    predicted = estimates(study, list(specs.values()))
-    errors = {pair: float(np.abs(predicted.errors(spec)).mean()) for pair, spec in specs.items()}
-    columns = (
-        Column("template", "template"),
-        *(Column(estimator, f"{estimator[:2].upper()}({estimator[2:]})", "duration") for estimator in ESTIMATORS),
-        Column("adjusted", "not the walltime", "share"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for template in TEMPLATES:
-        other = float((predicted.estimate[specs[template, "wm1"]] != predicted.walltime).mean())
-        rows.append((template, *(errors[template, estimator] for estimator in ESTIMATORS), other))
-    published = (
-        "WM(1) and LR(5) are the best estimators; finer templates are better, on the DAS-2 clusters down to number of "
-        "CPUs (figures 1 to 3). Here a job without a like one has its walltime."
-    )
-    title = "Figures 1 to 3: mean absolute error of predicted runtimes by template and estimator"
-    return Table("fig1_3", title, columns, tuple(rows), published), specs[min(errors, key=errors.__getitem__)]
+    tables = (_runtimes(study, usable), _starts(study, usable))
+    sample = {"sampled submissions": min(SAMPLE, len(study.jobs))}
+    return results(study, "li2004", CITATION, DIFFERENCES, tables, missing, sample)
 
 
 def _runtimes(study: Study, specs: list[str]) -> Table:
@@ -168,7 +129,7 @@ def predicted_waits(
             runtimes = actual_runtimes(outcome, sample)
         else:
             predictor = None if name == WALLTIME else make(name)
-            runtimes = predicted_runtimes(jobs, outcome, sample, predictor, study.minimum)
+            runtimes = predicted_runtimes(jobs, outcome, sample, predictor)
         waits = [
             forward(jobs, outcome, state, remaining, waiting, size, POLICY)
             for state, (remaining, waiting) in zip(sample, runtimes, strict=True)
@@ -220,7 +181,7 @@ def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[
 
 
 def predicted_runtimes(
-    jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
+    jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None
 ) -> list[tuple[list[int], list[int]]]:
     """Return predicted remaining runtimes of the running jobs and runtimes of the waiting jobs of each state, seconds.
 
@@ -248,7 +209,7 @@ def predicted_runtimes(
             if predictor is None:
                 return limit
             submission = completed[job].submission
-            value = soft_walltime(driver.predict("", submission, now, elapsed), submission, minimum) or limit
+            value = soft_walltime(driver.predict("", submission, now, elapsed), submission) or limit
             return min(limit, value * (elapsed // value + 1))
 
         remaining = []

@@ -3,7 +3,7 @@
 Only this module of the simulator uses predictors.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -61,10 +61,7 @@ class Values:
         self._distortions = {spec: distortion(spec) for spec in specs if is_distorted(spec)}
         # A live value of a running job is a new prediction, also where a start keeps the waiting value.
         self._live_terms = self._terms._replace(running=policy.running)
-        self._sources = sources(made)
-        self._restating = {spec: made[spec] for spec in self._sources}
-        driver = PredictorDriver({spec: made[spec] for spec in made if spec not in self._sources})
-        self._driver = driver
+        self._driver = driver = PredictorDriver(made)
         events = driver.observes or driver.fits
         self._at_start = not self._same and policy.running in made
         self.limit = jobs.walltime
@@ -102,11 +99,9 @@ class Values:
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             # If one predictor gives the waiting and the ordering value, call it once.
-            source = self._sources.get(spec, spec)
-            answer = answers.get(source)
-            if answer is None:
-                answer = answers[source] = self._predicted(source, job, now, 0)
-            return answer if source == spec else self._restate(spec, answer, 0)
+            if spec not in answers:
+                answers[spec] = self._predicted(spec, job, now, 0)
+            return answers[spec]
 
         asked = self._jobs.completed[job].submission
         decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
@@ -162,28 +157,4 @@ class Values:
         if spec == SOFT_WALLTIME:
             soft = self._jobs.completed[job].soft_walltime or self.limit[job]
             return Prediction(float(soft), "the recorded soft walltime")
-        source = self._sources.get(spec)
-        if source is not None:
-            return self._restate(spec, self._predicted(source, job, now, elapsed), elapsed)
         return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)
-
-    def _restate(self, spec: str, answer: Prediction | NoPrediction, elapsed: int) -> Prediction | NoPrediction:
-        return answer if isinstance(answer, NoPrediction) else self._restating[spec].restate(answer, elapsed)
-
-
-def sources(predictors: Mapping[str, Predictor]) -> dict[str, str]:
-    """Map each predictor that need not learn to the one whose answers it restates (:meth:`.Predictor.restates`)."""
-
-    def source(spec: str, others: Iterable[str]) -> str | None:
-        return next((other for other in others if other != spec and predictors[spec].restates(predictors[other])), None)
-
-    # No chains: a predictor that restates another one is not restated itself.
-    restated: dict[str, str] = {}
-    leading: list[str] = []
-    for spec in sorted(predictors, key=lambda spec: source(spec, predictors) is not None):
-        first = source(spec, leading)
-        if first is None:
-            leading.append(spec)
-        else:
-            restated[spec] = first
-    return restated

@@ -1,6 +1,5 @@
 """Scheduling policies: the settings of a simulation."""
 
-import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.core.errors import OptionError, SourceError
-from softwalltime.core.validation import hint, plain
+from softwalltime.core.validation import hint, plain, read_toml
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make
@@ -180,13 +179,7 @@ def read_policies(path: Path, defaults: dict[str, Any]) -> dict[str, SchedulerPo
     :raises SourceError: if the file cannot be read, is not TOML, or holds no policy.
     :raises OptionError: if a policy is wrong.
     """
-    try:
-        with path.open("rb") as stream:
-            document = tomllib.load(stream)
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: not TOML: {error}") from error
+    document = read_toml(path, str(path))
     for name, table in document.items():
         if not isinstance(table, dict):
             raise SourceError(f"{path}: {name} is outside a table: each policy is a table such as [{name}]")

@@ -1,16 +1,15 @@
 """Read and write the plan file (TOML): recommendation of ``report --write``, for ``policy set`` and ``verify``."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
-from softwalltime.core.errors import SourceError, UsageError
-from softwalltime.core.validation import problems, written
+from softwalltime.core.errors import UsageError
+from softwalltime.core.validation import Strict, problems, read_toml, written
 from softwalltime.predict.policy.presets import UNDO, PresetName
 from softwalltime.predict.policy.site import Spec, site_policy
 
@@ -30,11 +29,7 @@ _ABOUT: Final = {
 }
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PlannedPolicy(_Model):
+class PlannedPolicy(Strict):
     """The values of ``[policy]``; those below ``preset`` only with preset custom."""
 
     preset: Annotated[PresetName, Field(description="a preset, or custom: the values below")]
@@ -57,20 +52,20 @@ class PlannedPolicy(_Model):
         return {"preset": self.preset, **self.model_dump(exclude_none=True)}
 
 
-class PlannedLive(_Model):
+class PlannedLive(Strict):
     """The values of ``[live]``."""
 
     mode: Literal["off", "on"]
     guard: int | Literal["off"]
 
 
-class PlannedPbs(_Model):
+class PlannedPbs(Strict):
     """PBS settings that the recommended policy needs."""
 
     job_sort_formula: str
 
 
-class PromisedChange(_Model):
+class PromisedChange(Strict):
     """A relative change and its 95% interval."""
 
     mean: float
@@ -78,7 +73,7 @@ class PromisedChange(_Model):
     high: float
 
 
-class PromisedClass(_Model):
+class PromisedClass(Strict):
     """The mean wait of a class of jobs, in seconds."""
 
     kind: str
@@ -90,7 +85,7 @@ class PromisedClass(_Model):
     longer: bool = False
 
 
-class Promised(_Model):
+class Promised(Strict):
     """The simulated effect; waits in seconds.
 
     ``baseline``: name of the site's current policy.  ``scheduler``: its values in the simulator that are not defaults;
@@ -111,7 +106,7 @@ class Promised(_Model):
     classes: tuple[PromisedClass, ...] = ()
 
 
-class Plan(_Model):
+class Plan(Strict):
     """A recommended policy, and its predicted effect."""
 
     written: AwareDatetime
@@ -139,15 +134,7 @@ def read_plan(file: Path) -> Plan:
 
     :raises UsageError: if it is none; names the file, the key and its value.
     """
-    try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SourceError(f"{file}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: no plan: not UTF-8 at byte {error.start}") from error
-    # ValueError: tomllib raises it for numbers of more than 4,300 digits.
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: no plan: not TOML: {error}") from error
+    values = read_toml(file, str(file))
     try:
         plan = Plan.model_validate(values)
     except ValidationError as error:

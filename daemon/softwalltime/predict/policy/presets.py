@@ -37,7 +37,6 @@ class Preset:
     """
 
     name: PresetName
-    summary: str
     fixed: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, str | None] = field(default_factory=dict)
     most: Literal["off", "shadow", "on"] = "on"
@@ -45,38 +44,31 @@ class Preset:
     needs_guard: bool = False
     order: PowerOrder | None = None
 
+    @property
+    def summary(self) -> str:
+        return _SUMMARIES[self.name]
 
-_ORDER: Final = {"waiting": HALF, "running": "walltime", "ordering": MEDIAN}
+
+_ORDER: Final = {"mode": "on", "waiting": HALF, "running": "walltime", "ordering": MEDIAN}
 _BALANCED: Final = {**_ORDER, "waiting": BALANCED_WAITING}
-_SAFE: Final = {"waiting": HALF, "running": "walltime", "ordering": None}
+_SAFE: Final = {**_ORDER, "ordering": None}
+_SUMMARIES: Final[Mapping[PresetName, str]] = {
+    "off": "predict nothing, set nothing",
+    "shadow": "predict and record, set nothing",
+    "safe": "half the walltime while a job waits; the order is unchanged",
+    "balanced": "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come earlier",
+    "order": "safe, and the expansion factor over a predicted median as order of the queue",
+    "custom": "the values of the settings",
+}
 PRESETS: Final[Mapping[PresetName, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
-        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _BALANCED, most="shadow"),
-        Preset(
-            "safe",
-            "half the walltime while a job waits; the order is unchanged",
-            {"mode": "on", **_SAFE},
-            guard=HOUR,
-            needs_guard=True,
-        ),
-        Preset(
-            "balanced",
-            "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come earlier",
-            {"mode": "on", **_BALANCED},
-            guard=HOUR,
-            needs_guard=True,
-            order=BALANCED,
-        ),
-        Preset(
-            "order",
-            "safe, and the expansion factor over a predicted median as order of the queue",
-            {"mode": "on", **_ORDER},
-            guard=HOUR,
-            order=EXPANSION_FACTOR,
-        ),
-        Preset("custom", "the values of the settings"),
+        Preset("off", {"mode": "off"}, most="off"),
+        Preset("shadow", {"mode": "shadow"}, _BALANCED, most="shadow"),
+        Preset("safe", _SAFE, guard=HOUR, needs_guard=True),
+        Preset("balanced", _BALANCED, guard=HOUR, needs_guard=True, order=BALANCED),
+        Preset("order", _ORDER, guard=HOUR, order=EXPANSION_FACTOR),
+        Preset("custom"),
     )
 }
 """All presets, from the weakest to the strongest."""

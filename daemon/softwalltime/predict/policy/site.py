@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from softwalltime.core.errors import OptionError
 from softwalltime.core.jobs import Submission
-from softwalltime.core.validation import validate
+from softwalltime.core.validation import Strict, validate
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.presets import PRESETS, PresetName, resolved
 from softwalltime.predict.predictors.registry import make
@@ -25,10 +25,6 @@ Mode = Literal["off", "shadow", "on"]
 _MODES: tuple[Mode, ...] = ("off", "shadow", "on")
 Exclusive = Literal["walltime", "waiting"]
 """Estimate of a waiting job with exclusive placement: its walltime, or the value for waiting jobs."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _check(spec: str) -> str:
@@ -44,7 +40,7 @@ Spec = Annotated[str, AfterValidator(_check)]
 """Specification of a predictor, or ``walltime``, or ``keep``."""
 
 
-class Rule(_Model):
+class Rule(Strict):
     """Exceptions for the jobs that match all of the given queue, user and project."""
 
     queue: str | None = None
@@ -61,7 +57,7 @@ class Rule(_Model):
         return self.queue in (None, job.queue) and self.user in (None, job.user) and self.project in (None, job.project)
 
 
-class SitePolicy(_Model):
+class SitePolicy(Strict):
     """The whole policy; matching rules override its values, later rules override earlier ones.
 
     ``preset`` gives ``mode``, ``waiting``, ``running`` and ``ordering`` (:mod:`.presets`); the fields are what results.

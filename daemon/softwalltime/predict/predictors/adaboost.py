@@ -1,6 +1,7 @@
 """Boosted regression trees, refitted on a schedule; only the fit needs scikit-learn."""
 
 from bisect import bisect_left, insort
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -35,13 +36,13 @@ class AdaBoost(Predictor):
     name: ClassVar[str] = "adaboost"
     summary: ClassVar[str] = "regression trees boosted by AdaBoost, fitted to the last W days every N days"
     source: ClassVar[str] = "Rubio, Villapando, Matira & Aborot 2021, section 4.3; Drucker 1997 (AdaBoost.R2)"
-    options_type: ClassVar[type[Options]] = AdaBoostOptions
+    options: AdaBoostOptions
 
     def __init__(self, options: AdaBoostOptions) -> None:
         super().__init__(options)
         self._window = options.window
         self._every = options.every * 86400
-        self._period: int | None = None
+        self._fitted_before: int | None = None
         # End, id, user, walltime, processors, memory and runtime of each job of the window, in order of end.
         self._rows: list[tuple[int, str, str, int, int, int, int]] = []
         self._users: dict[str, float] = {}
@@ -63,57 +64,39 @@ class AdaBoost(Predictor):
             # Remove a quarter of a window at once: deleting at the start of a list moves all other items.
             del rows[: bisect_left(rows, (job.end - self._window - 3 * self._every // 4,))]
         submission = job.submission
-        insort(
-            self._rows,
-            (
-                job.end,
-                submission.job_id,
-                submission.user,
-                submission.walltime or 0,
-                submission.ncpus or 0,
-                submission.mem or 0,
-                job.runtime,
-            ),
-        )
+        insort(rows, (job.end, submission.job_id, submission.user, *_numbers(submission), job.runtime))
 
     def fit(self, now: int) -> None:
         """Fit to the jobs that ended before the current period, if it began after the last fit."""
-        period = now // self._every
-        if self._period is None or period > self._period:
-            self._period = period
-            self._fit(period * self._every)
+        before = now - now % self._every
+        if self._fitted_before is None or before > self._fitted_before:
+            self._fitted_before = before
+            self._fit(before)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         if self._forest is None:
             return NoPrediction(Reason.OTHER, ("no model has been fitted yet: too few jobs have ended",))
         user = self._users.get(submission.user, self._anybody)
-        features = [user, submission.walltime or 0, submission.ncpus or 0, submission.mem or 0]
-        weighted = sorted(zip(self._forest.of_trees(features).tolist(), self._weights, strict=True))
-        half = 0.5 * sum(self._weights)
-        below = 0.0
-        for seconds, weight in weighted:  # noqa: B007 - the last one is used
-            below += weight
-            if below >= half:
-                break
-        return Prediction(
-            max(seconds, 0.0), "{} boosted trees fitted to {} jobs", (len(self._weights), self._fitted_to)
-        )
+        trees = self._forest.of_trees([user, *_numbers(submission)]).tolist()
+        seconds, weights = zip(*sorted(zip(trees, self._weights, strict=True)), strict=True)
+        # The weighted median; rounding may leave the total just below half of itself.
+        median = bisect_left([*accumulate(weights)][:-1], 0.5 * sum(self._weights))
+        values = (len(self._weights), self._fitted_to)
+        return Prediction(max(seconds[median], 0.0), "{} boosted trees fitted to {} jobs", values)
 
     def _fit(self, before: int) -> None:
         from sklearn.ensemble import AdaBoostRegressor  # type: ignore[import-untyped]  # it has no types
         from sklearn.tree import DecisionTreeRegressor  # type: ignore[import-untyped]  # it has no types
 
         options = self.options
-        assert isinstance(options, AdaBoostOptions)  # noqa: S101 - by options_type
         rows = [row for row in self._rows if before - self._window <= row[0] < before][-options.most :]
         self._forest, self._weights, self._fitted_to = None, [], len(rows)
         if len(rows) < _MIN_JOBS:
             return
-        sums: dict[str, tuple[int, int]] = {}
+        runtimes: dict[str, list[int]] = {}
         for row in rows:
-            total, count = sums.get(row[2], (0, 0))
-            sums[row[2]] = total + row[6], count + 1
-        self._users = {user: total / count for user, (total, count) in sums.items()}
+            runtimes.setdefault(row[2], []).append(row[6])
+        self._users = {user: sum(values) / len(values) for user, values in runtimes.items()}
         runtime = np.array([row[6] for row in rows], np.float64)
         self._anybody = float(runtime.mean())
         features = np.array([(self._users[row[2]], *row[3:6]) for row in rows], np.float32)
@@ -123,3 +106,7 @@ class AdaBoost(Predictor):
         ).fit(features, runtime)  # fmt: skip
         self._weights = [float(weight) for weight in model.estimator_weights_[: len(model.estimators_)]]
         self._forest = forest_of([estimator.tree_ for estimator in model.estimators_])
+
+
+def _numbers(submission: Submission) -> tuple[int, int, int]:
+    return submission.walltime or 0, submission.ncpus or 0, submission.mem or 0

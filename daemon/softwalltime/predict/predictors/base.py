@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -66,8 +67,10 @@ class Predictor(ABC):
     """The rule in one line."""
     source: ClassVar[str]
     """Paper and equation, or another source of the rule."""
+    options: Options
+    """The options; the registry creates them from the user's text.  A subclass annotates the class of its own."""
     options_type: ClassVar[type[Options]] = Options
-    """The class of the options; the registry creates an instance from the user's text."""
+    """The class of the options, by that annotation."""
     main_option: ClassVar[str] = ""
     """The option that a value without a name sets, as in ``factor:0.5``; empty if none."""
     tried_options: ClassVar[tuple[str, ...]] = ("",)
@@ -77,6 +80,10 @@ class Predictor(ABC):
 
     fit_seconds: ClassVar[int] = 3600
     """Seconds between two calls of :meth:`fit`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.options_type = get_annotations(cls).get("options", cls.options_type)
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -129,17 +136,3 @@ class Predictor(ABC):
         ``elapsed`` is the time in seconds that the job has run: 0 at submission and at start.  The call must not change
         later predictions.
         """
-
-    def restates(self, other: "Predictor") -> bool:
-        """Return whether each of its answers can be derived from the other predictor's, by :meth:`restate`.
-
-        Optional.  Given the same events and requests, a driver with both then runs only the other one.
-        """
-        return False
-
-    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        """Derive its own answer from that of a predictor for which :meth:`restates` is true.
-
-        :param elapsed: elapsed time in the other predictor's request.
-        """
-        return answer

@@ -43,18 +43,15 @@ class Factor(UntrainedPredictor):
     name: ClassVar[str] = "factor"
     summary: ClassVar[str] = "a fixed share of the walltime"
     source: ClassVar[str] = "baseline: halved walltimes need no history"
-    options_type: ClassVar[type[Options]] = FactorOptions
+    options: FactorOptions
     tried_options: ClassVar[tuple[str, ...]] = ("share=0.25|0.5|0.75",)
     main_option: ClassVar[str] = "share"
-
-    def __init__(self, options: FactorOptions) -> None:
-        super().__init__(options)
-        self._share = options.share
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         if not submission.walltime:
             return NoPrediction(Reason.NO_WALLTIME)
-        return Prediction(self._share * submission.walltime, "{:g} of the walltime", (self._share,))
+        share = self.options.share
+        return Prediction(share * submission.walltime, "{:g} of the walltime", (share,))
 
 
 class ConstantOptions(Options):
@@ -70,15 +67,11 @@ class Constant(UntrainedPredictor):
     name: ClassVar[str] = "constant"
     summary: ClassVar[str] = "the same runtime for every job"
     source: ClassVar[str] = "Rubio et al. 2021, section 4.4: correction only"
-    options_type: ClassVar[type[Options]] = ConstantOptions
+    options: ConstantOptions
     tried_options: ClassVar[tuple[str, ...]] = ()
     main_option: ClassVar[str] = "seconds"
-
-    def __init__(self, options: ConstantOptions) -> None:
-        super().__init__(options)
-        self._seconds = options.seconds
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         if not submission.walltime:
             return NoPrediction(Reason.NO_WALLTIME)
-        return Prediction(self._seconds, "{:g} s for every job", (self._seconds,))
+        return Prediction(self.options.seconds, "{:g} s for every job", (self.options.seconds,))

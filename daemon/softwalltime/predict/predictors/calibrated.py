@@ -13,6 +13,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.core.reasons import Reason
 from softwalltime.predict.predictors.base import History, Options, Predictor
 from softwalltime.predict.predictors.learned import sequence
+from softwalltime.predict.predictors.learned import user_jobs as of
 from softwalltime.predict.predictors.learned.attention import estimate_runtime
 from softwalltime.predict.predictors.learned.bursts import RecentShare
 from softwalltime.predict.predictors.learned.compiling import compile_kernels, require_executable_memory
@@ -24,24 +25,7 @@ from softwalltime.predict.predictors.learned.network import Weights, load
 from softwalltime.predict.predictors.learned.price import Objective, Price, best_seconds, critical_cell, first_log_price
 from softwalltime.predict.predictors.learned.priors import NO_BINS, ProjectJobs
 from softwalltime.predict.predictors.learned.sequence import MAX_USER_RUNNING_JOBS
-from softwalltime.predict.predictors.learned.user_jobs import (
-    KEY,
-    MIN_USER_JOBS,
-    NCPUS,
-    ROW,
-    RUNTIME,
-    SCRIPT,
-    SHARE,
-    START,
-    SUBMITTED,
-    WALLTIME,
-    UserJobs,
-    like_script,
-    named_by_script,
-    row_of,
-    runs_known_script,
-    waited,
-)  # fmt: skip
+from softwalltime.predict.predictors.learned.user_jobs import UserJobs, by_script, row_of, waited
 
 SETTLED_AFTER_S = 86400
 """Seconds after a job's end at which it adjusts the prices."""
@@ -66,7 +50,7 @@ LATER_GAIN = 3.0
 SUBMISSION_WINDOW_S = 60
 """Seconds after submission in which the price at submission is used."""
 
-_NONE: Floats = np.empty((ROW, 0))
+_NONE: Floats = np.empty((of.ROW, 0))
 
 MIN_HISTORY_S = 6 * 3600
 """Minimum seconds of its user's history before submission for a job to adjust the price."""
@@ -107,7 +91,7 @@ class Calibrated(Predictor):
     name: ClassVar[str] = "calibrated"
     summary: ClassVar[str] = "most accurate prediction at a target rate of underestimation, from similar past jobs"
     source: ClassVar[str] = "this project; Kaplan & Meier 1958 (censoring), Gibbs & Candès 2021 (calibration online)"
-    options_type: ClassVar[type[Options]] = CalibratedOptions
+    options: CalibratedOptions
     tried_options: ClassVar[tuple[str, ...]] = (
         "target=0.01|0.02|0.05|0.1|0.2",
         "objective=absolute-error,target=0.02|0.05|0.1|0.2",
@@ -122,11 +106,9 @@ class Calibrated(Predictor):
         """
         super().__init__(options)
         require_executable_memory()
-        self._target = options.target
         self._statistic = options.statistic
         self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
-        self._minimum = options.minimum
         self._weights = load(options.weights) if weights is None else weights
         self._users: dict[str, UserJobs] = {}
         self._projects: OrderedDict[Key, ProjectJobs] = OrderedDict()
@@ -145,7 +127,7 @@ class Calibrated(Predictor):
 
     @property
     def history(self) -> History:
-        return History(per_user=MIN_USER_JOBS, seconds=HISTORY_DAYS * 86400, most=MAX_TRAINING_JOBS)
+        return History(per_user=of.MIN_USER_JOBS, seconds=HISTORY_DAYS * 86400, most=MAX_TRAINING_JOBS)
 
     @property
     def contents(self) -> str:
@@ -166,10 +148,10 @@ class Calibrated(Predictor):
             present.leave(job_id)
             return
         row = row_of(submission)
-        present.submit(job_id, submission.submitted, row[KEY])
+        present.submit(job_id, submission.submitted, row[of.KEY])
         start = event.time if isinstance(event, Started) else present.started(job_id)
         if start is not None:
-            present.start(job_id, start, (0.0, start, *row[SUBMITTED:]))
+            present.start(job_id, start, (0.0, start, *row[of.SUBMITTED :]))
 
     def learn(self, job: CompletedJob) -> None:
         """Add the job to its user and project; let jobs that ended ``SETTLED_AFTER_S`` ago adjust the prices."""
@@ -210,19 +192,11 @@ class Calibrated(Predictor):
         quantiles = Quantiles(shares, least, levels.corrected_levels)
         log_price = self._prices[LATER if later else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
-        seconds = max(number, self._minimum, float(elapsed))
-        mine = known.asked[SCRIPT]
-        same_script = known.ended[SCRIPT] == mine if mine else None
+        seconds = max(number, self.options.minimum, float(elapsed))
+        mine = known.asked[of.SCRIPT]
+        same_script = known.ended[of.SCRIPT] == mine if mine else None
         evidence = Evidence(ids, estimate, quantiles, walltime, same_script)
         return Prediction(seconds, "{}", (evidence,), quantiles, walltime)
-
-    def restates(self, other: Predictor) -> bool:
-        alike = isinstance(other, Calibrated) and self._weights == other._weights
-        return alike and self._statistic != "target"
-
-    def restate(self, answer: Prediction, elapsed: int = 0) -> Prediction:
-        number = answer.mean if self._q is None else answer.quantile(self._q)
-        return answer._replace(seconds=max(number, self._minimum, float(elapsed)))
 
     def known(self, submission: Submission, now: int) -> tuple[Known, list[str]]:
         """Return what is known at ``now`` about a job with a walltime, and the ids of the past jobs."""
@@ -234,14 +208,14 @@ class Calibrated(Predictor):
         columns = user.columns
         last = sequence.ended_by(columns, now)
         # Use no more jobs than a restarted daemon has (see ``history``).
-        first = max(last - MIN_USER_JOBS, 0)
+        first = max(last - of.MIN_USER_JOBS, 0)
         known = self._known(
             now,
             row_of(submission),
             (submission.group, submission.queue, submission.walltime or 0),
             columns[:, first:last],
             np.array(running).T if running else _NONE,
-            *sequence.submissions(columns[:, -MIN_USER_JOBS:], present, now),
+            *sequence.submissions(columns[:, -of.MIN_USER_JOBS :], present, now),
             max(waiting, 0),
         )
         return known, user.ids[first:last]
@@ -250,13 +224,12 @@ class Calibrated(Predictor):
         self, now: int, row: Row, key: Key, ended: Floats, running: Floats, times: Floats, keys: Floats, waiting: int
     ) -> Known:
         """Return what is known about a job, with that of its project and queue."""
-        if runs_known_script(row, ended):
-            ended, running, row = like_script(row, ended), like_script(row, running), named_by_script(row)
+        row, ended, running = by_script(row, ended, running)
         project, queue = (
             NO_BINS if jobs is None else jobs.until(now)
             for jobs in (self._projects.get(key), self._queues.get(("", *key[1:])))
         )  # fmt: skip
-        return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[KEY], waiting)
+        return Known(now, row, ended, running, times, project, self._everybody, queue, keys, row[of.KEY], waiting)
 
     def _estimate(self, known: Known) -> Estimate:
         return estimate_runtime(known, self._weights)
@@ -290,11 +263,11 @@ class Calibrated(Predictor):
         """Adjust the price by the job's critical price, and the quantiles by its runtime."""
         row, walltime = job[3], job[5][2]
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
-        adjusted = self._adjust_price(job, int(row[SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
+        adjusted = self._adjust_price(job, int(row[of.SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
         if adjusted is None:
             return
         shares, user_jobs = adjusted
-        weight, log_share = self._recent.discount(job[4], self._day, per_sample), row[RUNTIME] - row[WALLTIME]
+        weight, log_share = self._recent.discount(job[4], self._day, per_sample), row[of.RUNTIME] - row[of.WALLTIME]
         self._situations.submitted(user_jobs).learn(shares, log_share, walltime, per_sample, weight)
         if not waited(row, SUBMISSION_WINDOW_S):
             self._situations.learn_running(shares, log_share, walltime, per_sample, weight)
@@ -302,7 +275,7 @@ class Calibrated(Predictor):
         number = min(self._settled, UNSAMPLED_JOBS) + sampled
         weight = max(1 / number, 1 / 2048)
         self._everybody *= 1 - weight
-        self._everybody[int(row[SHARE])] += weight
+        self._everybody[int(row[of.SHARE])] += weight
 
     def _adjust_later(self, job: Pending) -> None:
         """Adjust the later price and quantiles by what was known at the start of a job that waited."""
@@ -310,10 +283,10 @@ class Calibrated(Predictor):
         if not waited(row, SUBMISSION_WINDOW_S):
             return
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_LATER_SAMPLE
-        adjusted = self._adjust_price(job, int(row[START]), LATER, JOBS_PER_LATER_SAMPLE)
+        adjusted = self._adjust_price(job, int(row[of.START]), LATER, JOBS_PER_LATER_SAMPLE)
         if adjusted is not None:
-            weight = self._recent.peek(job[4])
-            self._situations.learn_started(adjusted[0], row[RUNTIME] - row[WALLTIME], walltime, per_sample, weight)
+            weight, log_share = self._recent.peek(job[4]), row[of.RUNTIME] - row[of.WALLTIME]
+            self._situations.learn_started(adjusted[0], log_share, walltime, per_sample, weight)
 
     def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> tuple[Floats, int] | None:
         """Adjust one of the prices.
@@ -332,8 +305,8 @@ class Calibrated(Predictor):
         until = end + SETTLED_AFTER_S - MAX_LATENESS_S
         # At its start, exclude the job itself from the waiting jobs.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
-        shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[NCPUS]), key[2]
-        objective, runtime = self._objective, math.exp(row[RUNTIME]) - 1e-6
+        shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[of.NCPUS]), key[2]
+        objective, runtime = self._objective, math.exp(row[of.RUNTIME]) - 1e-6
 
         def missed(log_price: float) -> bool:
             return best_seconds(objective, shares, log_price, walltime, ncpus) < runtime

@@ -70,30 +70,26 @@ _RUNTIME, _NCPUS = attrgetter("runtime"), attrgetter("ncpus")
 class UserRuns:
     """One user's completed jobs in order of end, and the running ones."""
 
-    __slots__ = ("_count", "_ncpus", "_runtime", "running", "runs")
+    __slots__ = ("_ncpus", "_runtime", "count", "running", "runs")
 
     def __init__(self) -> None:
         self.runs: list[PastRun] = []
         """The last ``MAX_USER_RUNS`` to end; equal ends in order of the other fields."""
         self.running: dict[str, tuple[int, int]] = {}
         """Start and processors of running jobs by id."""
-        self._count = self._runtime = self._ncpus = 0
+        self.count = self._runtime = self._ncpus = 0
 
     def add(self, run: PastRun) -> None:
         insort(self.runs, run)
-        self._count += 1
+        self.count += 1
         self._runtime += run.runtime
         self._ncpus += run.ncpus
         if len(self.runs) > MAX_USER_RUNS:
             del self.runs[0]
 
-    @property
-    def count(self) -> int:
-        return self._count
-
     def knows(self, now: int) -> bool:
         """Return whether the jobs known at ``now`` are still kept."""
-        return len(self.runs) == self._count or self.runs[0].end <= now
+        return len(self.runs) == self.count or self.runs[0].end <= now
 
     def features(self, job: Asked, now: int) -> list[float]:
         """Return the features of a job as they were at ``now``, in the order of :data:`FEATURES`."""
@@ -101,7 +97,7 @@ class UserRuns:
         place = bisect_left(runs, (now + 1,))
         past, later = runs[max(place - 3, 0) : place], runs[place:]
         last = [*map(min, map(_RUNTIME, reversed(past)), repeat(requested))] or [requested]
-        count = self._count - len(later)
+        count = self.count - len(later)
         runtime = (self._runtime - sum(map(_RUNTIME, later))) / count if count else 0.0
         size = (self._ncpus - sum(map(_NCPUS, later))) / count if count else ncpus
         present = [(now - run.start, run.ncpus) for run in later if run.start < now]
@@ -110,9 +106,11 @@ class UserRuns:
             present += [(now - start, run) for start, run in others if start < now]
         elapsed, sizes = zip(*present, strict=True) if present else ((0,), (0,))
         idle = now - past[-1].end if past else 0
+        day, week = _TURN * (job.submitted % _DAY / _DAY), _TURN * (job.submitted % (7 * _DAY) / (7 * _DAY))
         times = [requested, *(*last, requested, requested)[:3], sum(last[:2]) / len(last[:2]), sum(last) / len(last)]
         own = [sum(sizes) / len(sizes), len(present), max(elapsed), sum(elapsed), sum(sizes), idle]
-        return [*times, runtime, ncpus, size, ncpus / size, *own, *_circle(job.submitted)]
+        times_of_day = (math.cos(day), math.sin(day), math.cos(week), math.sin(week))
+        return [*times, runtime, ncpus, size, ncpus / size, *own, *times_of_day]
 
 
 def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
@@ -122,11 +120,6 @@ def polynomial(features: Sequence[float]) -> NDArray[np.float64]:
     return products
 
 
-def _circle(time: int) -> tuple[float, float, float, float]:
-    day, week = _TURN * (time % _DAY / _DAY), _TURN * (time % (7 * _DAY) / (7 * _DAY))
-    return math.cos(day), math.sin(day), math.cos(week), math.sin(week)
-
-
 class NormalisedGradient:
     """A linear function learned one example at a time (Ross, Mineiro & Langford 2013, algorithm NAG).
 
@@ -134,7 +127,7 @@ class NormalisedGradient:
     feature rises, and its step is in units of the feature's scale and of the gradients so far.
     """
 
-    __slots__ = ("_count", "_eta", "_l2", "_norm", "_squares", "coefficients", "scales")
+    __slots__ = ("_eta", "_l2", "_norm", "_squares", "coefficients", "count", "scales")
 
     def __init__(self, features: int, eta: float, l2: float = 0.0) -> None:
         """Begin with coefficients 0.
@@ -144,15 +137,11 @@ class NormalisedGradient:
         """
         self._eta = eta
         self._l2 = l2
-        self._count = 0
+        self.count = 0
         self._norm = 0.0
         self._squares: Floats = np.full(features, _TINY)
         self.coefficients: Floats = np.zeros(features)
         self.scales: Floats = np.full(features, _TINY)
-
-    @property
-    def count(self) -> int:
-        return self._count
 
     def predict(self, x: Floats) -> float:
         return float(self.coefficients @ x)
@@ -169,11 +158,11 @@ class NormalisedGradient:
 
         :param slope: derivative of the loss by the prediction, its weight included.
         """
-        self._count += 1
+        self.count += 1
         self._norm += float(np.add.reduce(np.square(x / self.scales)))
         gradient = slope * x + self._l2 * self.coefficients
         self._squares += np.square(gradient)
-        rate = self._eta * (self._count / self._norm) ** 0.5 if self._norm else 0.0
+        rate = self._eta * (self.count / self._norm) ** 0.5 if self._norm else 0.0
         self.coefficients -= rate * gradient / (self.scales * np.sqrt(self._squares))
 
 
@@ -210,7 +199,7 @@ class Gaussier(Predictor):
     name: ClassVar[str] = "gaussier"
     summary: ClassVar[str] = "polynomial regression, learned online with a loss that prefers underestimates"
     source: ClassVar[str] = "Gaussier, Glesser, Reis & Trystram 2015, E-Loss; Ross, Mineiro & Langford 2013 (NAG)"
-    options_type: ClassVar[type[Options]] = GaussierOptions
+    options: GaussierOptions
     tried_options: ClassVar[tuple[str, ...]] = (
         "",
         "over=linear,under=squared",
@@ -219,7 +208,6 @@ class Gaussier(Predictor):
 
     def __init__(self, options: GaussierOptions) -> None:
         super().__init__(options)
-        self._loss = options
         self._users: dict[str, UserRuns] = {}
         # Jobs not learned yet, in order of end: end, job id, server, user, job and features.
         self._pending: list[tuple[int, str, str, str, PastRun, Asked]] = []
@@ -276,7 +264,7 @@ class Gaussier(Predictor):
             return
         x = polynomial(user.features(asked, run.submitted))
         error = self._function.rescale(x) - run.runtime
-        self._function.step(x, slope(error, run.runtime, run.ncpus, self._loss))
+        self._function.step(x, slope(error, run.runtime, run.ncpus, self.options))
 
     def _user(self, name: str) -> UserRuns:
         return self._users.get(name) or self._users.setdefault(name, UserRuns())

@@ -29,12 +29,11 @@ class Last2(Predictor):
     aliases: ClassVar[tuple[str, ...]] = ("v1",)
     summary: ClassVar[str] = "mean of the user's last 2 runtimes"
     source: ClassVar[str] = "Tsafrir, Etsion & Feitelson 2007; Chlumský & Klusáček 2022, Algorithm 1"
-    options_type: ClassVar[type[Options]] = Last2Options
+    options: Last2Options
     basis: ClassVar[str] = "mean of the last {} runtimes of user {}"
 
     def __init__(self, options: Last2Options) -> None:
         super().__init__(options)
-        self._margin = options.margin
         self._jobs: dict[str, LastJobs[int, Prediction]] = {}
 
     @property
@@ -45,9 +44,7 @@ class Last2(Predictor):
         if job.runtime <= 0:
             return
         user = job.submission.user
-        jobs = self._jobs.get(user)
-        if jobs is None:
-            jobs = self._jobs[user] = LastJobs(2)
+        jobs = self._jobs.get(user) or self._jobs.setdefault(user, LastJobs(2))
         jobs.add(job, job.runtime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -56,10 +53,9 @@ class Last2(Predictor):
             return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
         if (prediction := jobs.summary) is None:
             runtimes = jobs.values
-            count = len(runtimes)
-            prediction = jobs.summary = Prediction(
-                sum(runtimes) / count + self._margin, self.basis, (count, submission.user, self._margin)
-            )
+            count, margin = len(runtimes), self.options.margin
+            values = (count, submission.user, margin)
+            prediction = jobs.summary = Prediction(sum(runtimes) / count + margin, self.basis, values)
         return prediction
 
 
@@ -70,5 +66,5 @@ class Last2Plus(Last2):
     aliases: ClassVar[tuple[str, ...]] = ("v2",)
     summary: ClassVar[str] = "last2 + 900 s"
     source: ClassVar[str] = "Chlumský & Klusáček 2022"
-    options_type: ClassVar[type[Options]] = Last2PlusOptions
+    options: Last2PlusOptions
     basis: ClassVar[str] = "mean of the last {} runtimes of user {}, plus {:g} s"

@@ -12,7 +12,7 @@ S = TypeVar("S")
 class LastJobs(Generic[T, S]):
     """One number for each of the last jobs, in order of end.
 
-    Jobs that ended in the same second are in order of job id and server (:func:`_tie_break`).  The daemon learns new
+    Jobs that ended in the same second are in order of job id and server (:func:`_order`).  The daemon learns new
     jobs in the order in which they were stored, and at its start by their ends: the records of two servers, or of a log
     that comes late, must give the same answers both ways.
     """
@@ -35,8 +35,8 @@ class LastJobs(Generic[T, S]):
             keys.append(key)
             values.append(value)
             return
-        place = len(keys)
-        while place and (keys[place - 1][0] > end or (keys[place - 1][0] == end and _later(keys[place - 1], key))):
+        place, order = len(keys), _order(*key)
+        while place and _order(*keys[place - 1]) > order:
             place -= 1
         if len(keys) == keys.maxlen:
             if not place:
@@ -48,12 +48,7 @@ class LastJobs(Generic[T, S]):
         values.insert(place, value)
 
 
-def _later(first: tuple[int, str, str], other: tuple[int, str, str]) -> bool:
-    """Return whether the first of two jobs that ended in the same second counts as the later one."""
-    return _tie_break(*first[1:]) > _tie_break(*other[1:])
-
-
-def _tie_break(job_id: str, server: str) -> tuple[int, str, int, str, str]:
-    """Return the sort key: the number at the start of the id (9 before 10), then id and server, as in SQL."""
+def _order(end: int, job_id: str, server: str) -> tuple[int, int, str, int, str, str]:
+    """Return the sort key: the end, the number at the start of the id (9 before 10), then id and server, as in SQL."""
     number = job_id.partition(".")[0].partition("[")[0]
-    return len(number), number, len(job_id), job_id, server
+    return end, len(number), number, len(job_id), job_id, server

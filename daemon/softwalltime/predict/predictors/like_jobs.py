@@ -63,10 +63,6 @@ class LikeJobs:
         self.by_end: deque[tuple[int, float]] = deque()
         self.sorted: list[float] = []
 
-    def remove_first(self) -> None:
-        _, value = self.by_end.popleft()
-        del self.sorted[bisect_left(self.sorted, value)]
-
     def since(self, oldest: int) -> list[float]:
         """Return the values of the jobs that ended at ``oldest`` or later, in ascending order."""
         # Remove old values from a copy only: the next prediction may be for an earlier time.
@@ -92,9 +88,7 @@ class RecentJobs:
 
     def add(self, key: Hashable, end: int, value: float) -> None:
         """Add a job that ended; remove the jobs that leave the window."""
-        like = self.like.get(key)
-        if like is None:
-            like = self.like[key] = LikeJobs(key)
+        like = self.like.get(key) or self.like.setdefault(key, LikeJobs(key))
         insort(like.sorted, value)
         of_key, by_end = like.by_end, self.by_end
         # Nearly always an append; avoiding two calls makes learning a fifth faster.
@@ -112,7 +106,8 @@ class RecentJobs:
         by_end = self.by_end
         while by_end and by_end[0][0] < oldest:
             _, like = by_end.popleft()
-            like.remove_first()
+            _, value = like.by_end.popleft()
+            del like.sorted[bisect_left(like.sorted, value)]
             if not like.sorted:
                 del self.like[like.key]
 

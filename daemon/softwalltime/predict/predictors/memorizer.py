@@ -29,7 +29,7 @@ class Memorizer(LikeJobsPredictor):
     name: ClassVar[str] = "memorizer"
     summary: ClassVar[str] = "median runtime of the jobs with the same signature in the last W days"
     source: ClassVar[str] = "hpc-oda-commons 2026, submit-time signatures with a lookback of 10, 30 or 120 days"
-    options_type: ClassVar[type[Options]] = MemorizerOptions
+    options: MemorizerOptions
     tried_options: ClassVar[tuple[str, ...]] = ("window=10d|30d|120d",)
 
     def __init__(self, options: MemorizerOptions) -> None:

@@ -42,7 +42,7 @@ class Percentile(LikeJobsPredictor):
     name: ClassVar[str] = "percentile"
     summary: ClassVar[str] = "percentile P of R over jobs with the same keys in the last W days x walltime"
     source: ClassVar[str] = "Tang, Desai, Buettner & Lan 2013"
-    options_type: ClassVar[type[Options]] = PercentileOptions
+    options: PercentileOptions
     tried_options: ClassVar[tuple[str, ...]] = (
         "p=50|75|85|95,keys=user|user+project|user+project+walltime,window=30d|90d",
     )

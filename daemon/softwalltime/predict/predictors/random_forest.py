@@ -54,13 +54,12 @@ class RandomForest(ClassRegression):
     name: ClassVar[str] = "random-forest"
     summary: ClassVar[str] = "random forest over the jobs with the same user, project and name"
     source: ClassVar[str] = "Fan, Rich, Allcock, Papka & Lan 2017, section V; Breiman 2001"
-    options_type: ClassVar[type[ClassRegressionOptions]] = RandomForestOptions
+    options: RandomForestOptions
 
     def _train(self, x: Floats, y: Floats) -> Forest:
         from sklearn.ensemble import RandomForestRegressor  # type: ignore[import-untyped]  # it has no types
 
         options = self.options
-        assert isinstance(options, RandomForestOptions)  # noqa: S101 - by options_type
         fit = RandomForestRegressor(
             n_estimators=options.trees, min_samples_leaf=options.leaf, random_state=options.seed
         )

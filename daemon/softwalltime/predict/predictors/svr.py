@@ -50,16 +50,14 @@ class SupportVectorRegression(ClassRegression):
     name: ClassVar[str] = "svr"
     summary: ClassVar[str] = "support vector regression over the jobs with the same user, project and name"
     source: ClassVar[str] = "Fan, Rich, Allcock, Papka & Lan 2017, section V; Cortes & Vapnik 1995"
-    options_type: ClassVar[type[ClassRegressionOptions]] = SvrOptions
+    options: SvrOptions
 
     def _train(self, x: Floats, y: Floats) -> SupportVectors:
         from sklearn.svm import SVR  # type: ignore[import-untyped]  # it has no types
 
-        options = self.options
-        assert isinstance(options, SvrOptions)  # noqa: S101 - by options_type
         mean, level, unit = x.mean(axis=0), float(y.mean()), float(y.std()) or 1.0
         scale = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), np.inf)
-        fit = SVR(kernel="rbf", gamma=_GAMMA, C=options.c, epsilon=options.epsilon)
+        fit = SVR(kernel="rbf", gamma=_GAMMA, C=self.options.c, epsilon=self.options.epsilon)
         fit.fit((x - mean) / scale, (y - level) / unit)
         return SupportVectors(
             mean, scale, fit.support_vectors_, unit * fit.dual_coef_[0], level + unit * float(fit.intercept_[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.core.reasons import Reason
@@ -34,10 +34,10 @@ class TemplatesOptions(Options):
     errors: int = Field(default=10, ge=1, le=1000, description="how many last predictions lsterr judges by")
     window: Window = 120 * 86400
 
-    @field_validator("templates", mode="before")
+    @field_validator("templates", "estimators", mode="before")
     @classmethod
-    def _split_templates(cls, value: object) -> object:
-        return tuple(value.split("/")) if isinstance(value, str) else value
+    def _split(cls, value: object, info: ValidationInfo) -> object:
+        return tuple(value.split("/" if info.field_name == "templates" else "+")) if isinstance(value, str) else value
 
     @field_validator("templates")
     @classmethod
@@ -45,11 +45,6 @@ class TemplatesOptions(Options):
         if not templates or any(set(template.split("+")) - set(KEYS) for template in templates):
             raise ValueError(f"templates are sets of {', '.join(KEYS)}: keys joined by +, sets joined by /")
         return templates
-
-    @field_validator("estimators", mode="before")
-    @classmethod
-    def _split_estimators(cls, value: object) -> object:
-        return tuple(value.split("+")) if isinstance(value, str) else value
 
     @field_validator("estimators")
     @classmethod
@@ -68,7 +63,7 @@ class Templates(Predictor):
     name: ClassVar[str] = "templates"
     summary: ClassVar[str] = "mean over job categories of the last runtime and of a line through the last five"
     source: ClassVar[str] = "Li, Chen, Tao, Groep & Wolters 2004, section 2"
-    options_type: ClassVar[type[Options]] = TemplatesOptions
+    options: TemplatesOptions
 
     def __init__(self, options: TemplatesOptions) -> None:
         super().__init__(options)
@@ -101,9 +96,7 @@ class Templates(Predictor):
         categories = self._categories
         for number, key in enumerate(self._keys):
             category = (number, key(job.submission))
-            last = categories.get(category)
-            if last is None:
-                last = categories[category] = []
+            last = categories.setdefault(category, [])
             insort(last, (job.end, job.runtime))
             del last[: -self._longest]
             categories.move_to_end(category)
@@ -116,16 +109,14 @@ class Templates(Predictor):
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the mean of all predictions, or the prediction with the least recent squared error."""
-        predictions = [
-            (number, seconds) for number, seconds in enumerate(self._all(submission, now)) if seconds is not None
-        ]
-        if not predictions:
+        known = {number: seconds for number, seconds in enumerate(self._all(submission, now)) if seconds is not None}
+        if not known:
             return NoPrediction(Reason.TOO_FEW_JOBS, (0, "template's keys", self._window / 86400, 1))
         if self._least_error:
-            _, seconds = min(predictions, key=lambda each: (self._error(each[0]), each[0]))
-            return Prediction(seconds, "the best of {} predictions from job categories", (len(predictions),))
-        total = math.fsum(seconds for _, seconds in predictions)
-        return Prediction(total / len(predictions), "mean of {} predictions from job categories", (len(predictions),))
+            seconds = known[min(known, key=self._error)]
+            return Prediction(seconds, "the best of {} predictions from job categories", (len(known),))
+        mean = math.fsum(known.values()) / len(known)
+        return Prediction(mean, "mean of {} predictions from job categories", (len(known),))
 
     def _error(self, number: int) -> float:
         errors = self._errors[number]

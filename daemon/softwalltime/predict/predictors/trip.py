@@ -62,31 +62,26 @@ class Trip(ClassRegression):
     name: ClassVar[str] = "trip"
     summary: ClassVar[str] = "Tobit regression with elastic net over the jobs with the same user, project and name"
     source: ClassVar[str] = "Fan, Rich, Allcock, Papka & Lan 2017, section IV"
-    options_type: ClassVar[type[ClassRegressionOptions]] = TripOptions
+    options: TripOptions
 
     def __init__(self, options: TripOptions) -> None:
         super().__init__(options)
-        self._penalties = (options.l1, options.l2) if min(options.l1, options.l2) >= 0 else None
-
-    @property
-    def penalties(self) -> tuple[float, float] | None:
+        self.penalties = (options.l1, options.l2) if min(options.l1, options.l2) >= 0 else None
         """The strengths of the L1 and the L2 penalty, once they are known."""
-        return self._penalties
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
         options = self.options
-        assert isinstance(options, TripOptions)  # noqa: S101 - by options_type
         oldest = before if self._oldest is None else self._oldest
-        if self._penalties is None and known and before - oldest >= options.first * 86400:
+        if self.penalties is None and known and before - oldest >= options.first * 86400:
             # Break ties of size independently of the order of arrival.
             largest = sorted(known.values(), key=lambda jobs: (-len(jobs), jobs))[:_MAX_CLASSES]
             rows = (training_rows(jobs) for jobs in largest)
-            self._penalties = choose_penalties(rows, options.folds, options.seed)
-        return self._penalties is not None
+            self.penalties = choose_penalties(rows, options.folds, options.seed)
+        return self.penalties is not None
 
     def _train(self, x: Floats, y: Floats) -> CensoredLine:
-        assert self._penalties is not None  # noqa: S101 - by _prepare
-        return fit_line(x, y, *self._penalties)
+        assert self.penalties is not None  # noqa: S101 - by _prepare
+        return fit_line(x, y, *self.penalties)
 
 
 class _Standardised:

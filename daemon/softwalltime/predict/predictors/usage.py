@@ -9,6 +9,9 @@ from softwalltime.core.reasons import Reason
 from softwalltime.predict.predictors.base import History, Options, Predictor
 from softwalltime.predict.predictors.last_jobs import LastJobs
 
+_PLAIN = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s"
+_DOUBLED = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, doubled, plus {3:g} s"
+
 
 class UsageOptions(Options):
     last: int = Field(default=15, ge=1, le=1000, description="how many of the user's last jobs count")
@@ -26,7 +29,7 @@ class Usage(Predictor):
     aliases: ClassVar[tuple[str, ...]] = ("v3",)
     summary: ClassVar[str] = "max R of the user's last 15 jobs x walltime + 900 s"
     source: ClassVar[str] = "Chlumský & Klusáček 2022, Algorithm 2"
-    options_type: ClassVar[type[Options]] = UsageOptions
+    options: UsageOptions
 
     def __init__(self, options: UsageOptions) -> None:
         super().__init__(options)
@@ -43,9 +46,7 @@ class Usage(Predictor):
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        jobs = self._jobs.get(submission.user)
-        if jobs is None:
-            jobs = self._jobs[submission.user] = LastJobs(self._last)
+        jobs = self._jobs.get(submission.user) or self._jobs.setdefault(submission.user, LastJobs(self._last))
         jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -56,12 +57,13 @@ class Usage(Predictor):
             return NoPrediction(Reason.NO_WALLTIME)
         if (share := jobs.summary) is None:
             share = jobs.summary = max(jobs.values)
-        return self._predict(share, len(jobs.values), submission, submission.walltime)
+        product, template = self._product(share, submission.walltime)
+        values = (len(jobs.values), submission.user, share, self._margin)
+        return make_prediction((product + self._margin, template, values, (), 1.0))
 
-    def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
-        template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s"
-        values = (count, submission.user, share, self._margin)
-        return make_prediction((share * walltime + self._margin, template, values, (), 1.0))
+    def _product(self, share: float, walltime: int) -> tuple[float, str]:
+        """Return the predicted runtime without the margin, in seconds, and the sentence about it."""
+        return share * walltime, _PLAIN
 
 
 class UsageLong(Usage):
@@ -72,11 +74,6 @@ class UsageLong(Usage):
     summary: ClassVar[str] = "usage, R capped at 1, the product doubled when walltime > 24 h, + 900 s"
     source: ClassVar[str] = "CESNET softwalltime-predictor, after Chlumský & Klusáček 2022, Algorithm 2"
 
-    def _predict(self, share: float, count: int, submission: Submission, walltime: int) -> Prediction:
+    def _product(self, share: float, walltime: int) -> tuple[float, str]:
         product = min(1.0, share) * walltime
-        template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, plus {3:g} s"
-        if walltime > 86400:
-            product *= 2
-            template = "user {1} used at most {2:.0%} of the walltime in the last {0} jobs, doubled, plus {3:g} s"
-        values = (count, submission.user, share, self._margin)
-        return make_prediction((product + self._margin, template, values, (), 1.0))
+        return (2 * product, _DOUBLED) if walltime > 86400 else (product, _PLAIN)

@@ -121,5 +121,3 @@ class Quantiles(Sequence[float]):
             return NotImplemented
         same = self._least == other._least and np.array_equal(self._levels, other._levels)
         return same and np.array_equal(self._shares, other._shares)
-
-    __hash__ = None  # type: ignore[assignment]  # equal by value, and made of arrays

@@ -3,7 +3,6 @@
 Nothing later than the submission is used.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,37 +14,15 @@ from softwalltime.predict.predictors.learned.user_jobs import Row
 Floats32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
-MAX_SEARCHED_JOBS = 256
-"""Number of the user's last jobs that are searched."""
-LAST, SAME, SAME_WALLTIME = 24, 24, 16
-"""Maximum past jobs used: last ones; last ones with the same walltime, processors and queue; with the same walltime."""
-MAX_PRIOR_JOBS = 128
-"""Maximum jobs of the user with the same walltime for the prior, the last ones."""
-RUNNING_WEIGHT = 0.7
-"""Weight of a running job, relative to a completed one."""
-MAX_SAME_NAME_JOBS = 16
-"""Maximum past jobs of the user with the same name, the last ones."""
 MAX_PAST_JOBS = 64
 """Maximum past jobs of an estimate."""
 MAX_RUNNING_JOBS = 24
 """Maximum running jobs of an estimate, the last ones to start."""
 MAX_PAIRS = MAX_PAST_JOBS + MAX_RUNNING_JOBS
-MAX_KEY_JOBS = 24
-"""Number of past jobs with the same walltime, processors and queue that are averaged."""
-LOG_SHORT_RUNTIME = math.log(60.0)
-"""Logarithm of the runtime in seconds below which a job is short."""
-BURST_WINDOW_S = 600.0
-"""Maximum age in seconds of submissions that belong to one burst."""
-LOG_NEVER = math.log1p(1e6)
-"""Logarithm of the time since an event that never happened."""
-SAME_RUNTIME, SIMILAR_RUNTIME = 0.03, 0.12
-"""Differences of logarithms below which runtimes are the same, and similar."""
 POWERS = (0.0, 0.35, 1.0)
 """Powers of the ratio of walltimes by which a past runtime may be scaled."""
 WIDTHS = (0.1, 0.3, 1.0)
 """Widths, in ln t, of the Laplace distributions by which a past runtime may be smeared; the first choice is none."""
-MAX_FEATURE = 6.0
-"""Features are limited to minus and plus this."""
 ENDED, CENSORED, REACHED = 0, 1, 2
 """Kind of a past job: its runtime is known, a lower bound, or reaches the new job's walltime."""
 

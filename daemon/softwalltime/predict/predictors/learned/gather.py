@@ -4,50 +4,45 @@ import math
 
 import numpy as np
 
+from softwalltime.predict.predictors.learned import user_jobs as of
 from softwalltime.predict.predictors.learned.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
 from softwalltime.predict.predictors.learned.features import (
-    BURST_WINDOW_S,
     CENSORED,
     ENDED,
     JOB,
-    LAST,
-    LOG_NEVER,
-    LOG_SHORT_RUNTIME,
-    MAX_FEATURE,
-    MAX_KEY_JOBS,
     MAX_PAST_JOBS,
-    MAX_PRIOR_JOBS,
     MAX_RUNNING_JOBS,
-    MAX_SAME_NAME_JOBS,
-    MAX_SEARCHED_JOBS,
     PAIR,
     REACHED,
-    RUNNING_WEIGHT,
-    SAME,
-    SAME_RUNTIME,
-    SAME_WALLTIME,
-    SIMILAR_RUNTIME,
     Floats32,
     Integers,
 )  # fmt: skip
-from softwalltime.predict.predictors.learned.user_jobs import (
-    END,
-    GROUP,
-    KILLED,
-    MAX_USER_JOBS,
-    NAME,
-    NCPUS,
-    QUEUE,
-    RUNTIME,
-    SHARE,
-    START,
-    SUBMITTED,
-    WALLTIME,
-)  # fmt: skip
 
+MAX_SEARCHED_JOBS = 256
+"""Number of the user's last jobs that are searched."""
+LAST, SAME, SAME_WALLTIME = 24, 24, 16
+"""Maximum past jobs used: last ones; last ones with the same walltime, processors and queue; with the same walltime."""
+MAX_PRIOR_JOBS = 128
+"""Maximum jobs of the user with the same walltime for the prior, the last ones."""
+RUNNING_WEIGHT = 0.7
+"""Weight of a running job, relative to a completed one."""
+MAX_SAME_NAME_JOBS = 16
+"""Maximum past jobs of the user with the same name, the last ones."""
+MAX_KEY_JOBS = 24
+"""Number of past jobs with the same walltime, processors and queue that are averaged."""
+LOG_SHORT_RUNTIME = math.log(60.0)
+"""Logarithm of the runtime in seconds below which a job is short."""
+BURST_WINDOW_S = 600.0
+"""Maximum age in seconds of submissions that belong to one burst."""
+LOG_NEVER = math.log1p(1e6)
+"""Logarithm of the time since an event that never happened."""
+SAME_RUNTIME, SIMILAR_RUNTIME = 0.03, 0.12
+"""Differences of logarithms below which runtimes are the same, and similar."""
+MAX_FEATURE = 6.0
+"""Features are limited to minus and plus this."""
 _LN_RUNNING = math.log(RUNNING_WEIGHT)
-_LAST_COUNT = MAX_USER_JOBS + 1
+_LAST_COUNT = of.MAX_USER_JOBS + 1
 _LOG1P: Floats = np.log1p(np.arange(_LAST_COUNT + 1.0))
 """Table of log(1 + count), five times as fast as computing it."""
 
@@ -69,9 +64,9 @@ def gather(
     count, total = ended.shape[1], len(submitted)
     past = min(count, MAX_SEARCHED_JOBS)
     gap_now = math.log1p(max(now - submitted[total - 1], 0.0)) if total else LOG_NEVER
-    end_gap_now = math.log1p(max(now - ended[END, count - 1], 0.0)) if count else LOG_NEVER
+    end_gap_now = math.log1p(max(now - ended[of.END, count - 1], 0.0)) if count else LOG_NEVER
     burst_now = math.log1p(total - np.searchsorted(submitted, now - BURST_WINDOW_S))
-    outcome_now = ended[RUNTIME, count - 1] if count else walltime
+    outcome_now = ended[of.RUNTIME, count - 1] if count else walltime
     predecessor_now = keys[total - 1] if total else -1.0
     past_count = alike_count = same_walltime = same_name = alike_chosen = 0
     last_alike, second_alike = -1, -1
@@ -79,10 +74,10 @@ def gather(
     streak, in_streak, alike_of_last = 0, True, 0
     for number in range(past):
         place = count - 1 - number
-        of_walltime = ended[WALLTIME, place] == walltime
-        alike = of_walltime and ended[NCPUS, place] == ncpus and ended[QUEUE, place] == of_queue
-        of_name = name != 0 and ended[NAME, place] == name
-        runtime = ended[RUNTIME, place]
+        of_walltime = ended[of.WALLTIME, place] == walltime
+        alike = of_walltime and ended[of.NCPUS, place] == ncpus and ended[of.QUEUE, place] == of_queue
+        of_name = name != 0 and ended[of.NAME, place] == name
+        runtime = ended[of.RUNTIME, place]
         if in_streak and runtime < LOG_SHORT_RUNTIME:
             streak += 1
         else:
@@ -110,7 +105,7 @@ def gather(
         alike_count += alike
         same_walltime += of_walltime
         same_name += of_name
-    outcome_alike = ended[RUNTIME, last_alike] if last_alike >= 0 else walltime
+    outcome_alike = ended[of.RUNTIME, last_alike] if last_alike >= 0 else walltime
     busy = min(running.shape[1], MAX_RUNNING_JOBS)
     first_running = running.shape[1] - busy
     rows = past_count + busy
@@ -122,14 +117,14 @@ def gather(
         is_past = row < past_count
         jobs = ended if is_past else running
         place = places[row] if is_past else first_running + row - past_count
-        jobs_walltime, then = jobs[WALLTIME, place], jobs[SUBMITTED, place]
-        log = jobs[RUNTIME, place] if is_past else math.log(max(now - jobs[START, place], 1.0))
-        killed = is_past and jobs[KILLED, place] > 0
-        of_walltime, of_ncpus = jobs_walltime == walltime, jobs[NCPUS, place] == ncpus
-        same_queue = jobs[QUEUE, place] == of_queue
+        jobs_walltime, then = jobs[of.WALLTIME, place], jobs[of.SUBMITTED, place]
+        log = jobs[of.RUNTIME, place] if is_past else math.log(max(now - jobs[of.START, place], 1.0))
+        killed = is_past and jobs[of.KILLED, place] > 0
+        of_walltime, of_ncpus = jobs_walltime == walltime, jobs[of.NCPUS, place] == ncpus
+        same_queue = jobs[of.QUEUE, place] == of_queue
         alike = of_walltime and of_ncpus and same_queue
-        of_name = name != 0 and jobs[NAME, place] == name
-        apart, ratio = abs(jobs_walltime - walltime), abs(jobs[NCPUS, place] - ncpus)
+        of_name = name != 0 and jobs[of.NAME, place] == name
+        apart, ratio = abs(jobs_walltime - walltime), abs(jobs[of.NCPUS, place] - ncpus)
         while before > 0 and submitted[before - 1] >= then:
             before -= 1
         while before < total and submitted[before] < then:
@@ -138,7 +133,7 @@ def gather(
         while after < total and submitted[after] <= then:
             after += 1
         since = total + 1 - after
-        log_hours = math.log1p(max(now - jobs[END, place], 0.0) / 3600.0) if is_past else 0.0
+        log_hours = math.log1p(max(now - jobs[of.END, place], 0.0) / 3600.0) if is_past else 0.0
         prior = -0.8 * apart - 0.4 * ratio - 0.75 * _LOG1P[min(max(since - 1, 0), _LAST_COUNT)]
         if not of_walltime:
             prior -= 0.1
@@ -146,7 +141,7 @@ def gather(
             prior -= 0.4
         if not same_queue:
             prior -= 0.06
-        if jobs[NAME, place] != name:
+        if jobs[of.NAME, place] != name:
             prior -= 0.3
         if is_past:
             prior -= 0.15 * log_hours
@@ -162,47 +157,33 @@ def gather(
             early -= 1
         while early < total and submitted[early] < burst_began:
             early += 1
-        while done > 0 and ended[END, done - 1] > then:
+        while done > 0 and ended[of.END, done - 1] > then:
             done -= 1
-        while done < count and ended[END, done] <= then:
+        while done < count and ended[of.END, done] <= then:
             done += 1
         gap = math.log1p(max(then - submitted[before - 1], 0.0)) if before > 0 else LOG_NEVER
         burst = _LOG1P[min(before - early, _LAST_COUNT)]
-        end_gap = math.log1p(max(then - ended[END, done - 1], 0.0)) if done > 0 else LOG_NEVER
-        outcome = ended[RUNTIME, done - 1] if done > 0 else jobs_walltime
+        end_gap = math.log1p(max(then - ended[of.END, done - 1], 0.0)) if done > 0 else LOG_NEVER
+        outcome = ended[of.RUNTIME, done - 1] if done > 0 else jobs_walltime
         rank = count - 1 - place if is_past else 0
-        pairs[row, 0] = apart
-        pairs[row, 1] = walltime - jobs_walltime
-        pairs[row, 2] = of_walltime
-        pairs[row, 3] = ratio
-        pairs[row, 4] = of_ncpus
-        pairs[row, 5] = same_queue
-        pairs[row, 6] = jobs[GROUP, place] == group
-        pairs[row, 7] = of_name
-        pairs[row, 8] = alike
-        pairs[row, 9] = _LOG1P[rank] / 3.0
-        if not is_past:
-            pairs[row, 10] = 0.0
-        pairs[row, 11] = _LOG1P[min(since, _LAST_COUNT)] / 4.0
-        pairs[row, 12] = log_hours / 3.0
-        pairs[row, 13] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0
-        pairs[row, 14] = not is_past
-        pairs[row, 15] = killed
-        pairs[row, 16] = log < LOG_SHORT_RUNTIME
-        pairs[row, 17] = (log - walltime) / 4.0
-        pairs[row, 18] = (log - jobs_walltime) / 4.0
-        pairs[row, 19] = log / 5.0 - 1.0
-        pairs[row, 20] = kind == REACHED
-        pairs[row, 21] = _LOG1P[max(place - done, 0) if is_past else max(count - done, 0)] / 4.0
-        pairs[row, 24] = math.exp(-abs(log - outcome_now)) if count else 0.0
-        pairs[row, 25] = math.exp(-abs(log - outcome_alike)) if last_alike >= 0 else 0.0
-        pairs[row, 26] = abs(gap - gap_now) / 3.0
-        pairs[row, 27] = abs(end_gap - end_gap_now) / 3.0
-        pairs[row, 28] = before > 0 and keys[before - 1] == predecessor_now
-        pairs[row, 29] = abs(burst - burst_now) / 2.0
-        pairs[row, 30] = math.cos((now - then) * (2.0 * math.pi / 86400.0))
-        pairs[row, 31] = math.exp(-abs(outcome - outcome_now)) if done > 0 and count else 0.0
-        pairs[row, 32] = prior / 4.0
+        # In the order of PAIR_FEATURES; those left out are written elsewhere.
+        pair = pairs[row]
+        pair[0], pair[1], pair[2], pair[3] = apart, walltime - jobs_walltime, of_walltime, ratio
+        pair[4], pair[5], pair[6] = of_ncpus, same_queue, jobs[of.GROUP, place] == group
+        pair[7], pair[8], pair[9] = of_name, alike, _LOG1P[rank] / 3.0
+        pair[10] = pair[10] if is_past else np.float32(0.0)
+        pair[11], pair[12] = _LOG1P[min(since, _LAST_COUNT)] / 4.0, log_hours / 3.0
+        pair[13], pair[14], pair[15] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0, not is_past, killed
+        pair[16], pair[17], pair[18] = log < LOG_SHORT_RUNTIME, (log - walltime) / 4.0, (log - jobs_walltime) / 4.0
+        pair[19], pair[20] = log / 5.0 - 1.0, kind == REACHED
+        pair[21] = _LOG1P[max(place - done, 0) if is_past else max(count - done, 0)] / 4.0
+        pair[24] = math.exp(-abs(log - outcome_now)) if count else 0.0
+        pair[25] = math.exp(-abs(log - outcome_alike)) if last_alike >= 0 else 0.0
+        pair[26], pair[27] = abs(gap - gap_now) / 3.0, abs(end_gap - end_gap_now) / 3.0
+        pair[28], pair[29] = before > 0 and keys[before - 1] == predecessor_now, abs(burst - burst_now) / 2.0
+        pair[30] = math.cos((now - then) * (2.0 * math.pi / 86400.0))
+        pair[31] = math.exp(-abs(outcome - outcome_now)) if done > 0 and count else 0.0
+        pair[32] = prior / 4.0
         if is_past:
             weight = math.exp(prior)
             weights[row] = weight
@@ -231,9 +212,9 @@ def gather(
     priors[:] = 0.0
     own = 0
     for place in range(count - 1, -1, -1):
-        if own < MAX_PRIOR_JOBS and ended[WALLTIME, place] == walltime:
+        if own < MAX_PRIOR_JOBS and ended[of.WALLTIME, place] == walltime:
             own += 1
-            priors[0, int(ended[SHARE, place])] += 1.0
+            priors[0, int(ended[of.SHARE, place])] += 1.0
     for place in range(len(project)):
         priors[1, project[place]] += 1.0
     for place in range(len(queue)):
@@ -256,69 +237,49 @@ def gather(
     alike_running = 0
     oldest = newest = walltime - 8.0
     for place in range(running.shape[1]):
-        log = math.log(max(now - running[START, place], 1.0))
+        log = math.log(max(now - running[of.START, place], 1.0))
         if place == 0:
             oldest = log
         newest = log
         alike_running += (
-            running[WALLTIME, place] == walltime
-            and running[NCPUS, place] == ncpus
-            and running[QUEUE, place] == of_queue
+            running[of.WALLTIME, place] == walltime
+            and running[of.NCPUS, place] == ncpus
+            and running[of.QUEUE, place] == of_queue
         )
     mean = mean_sum / weight_sum if weight_sum > 0 else 0.0
-    job[0] = (walltime - 9.0) / 3.0
-    job[1] = ncpus / 4.0
-    job[2] = math.log1p(past) / 5.0
-    job[3] = math.log1p(alike_count) / 5.0
-    job[4] = math.log1p(same_walltime) / 5.0
-    job[5] = seconds % 3600 == 0
-    job[6] = seconds % 43200 == 0
-    job[7] = gap_now / 6.0 - 1.0
-    job[8] = end_gap_now / 6.0 - 1.0
-    job[9] = count > 0
+    # In the order of JOB_FEATURES.
+    job[0], job[1], job[2] = (walltime - 9.0) / 3.0, ncpus / 4.0, math.log1p(past) / 5.0
+    job[3], job[4] = math.log1p(alike_count) / 5.0, math.log1p(same_walltime) / 5.0
+    job[5], job[6] = seconds % 3600 == 0, seconds % 43200 == 0
+    job[7], job[8], job[9] = gap_now / 6.0 - 1.0, end_gap_now / 6.0 - 1.0, count > 0
     for which in range(3):
         there = which < count
         place = count - 1 - which
-        job[10 + which] = (ended[RUNTIME, place] - walltime) / 4.0 if there else 0.0
-        job[13 + which] = there and ended[RUNTIME, place] < LOG_SHORT_RUNTIME
-        job[16 + which] = there and ended[KILLED, place] > 0
+        job[10 + which] = (ended[of.RUNTIME, place] - walltime) / 4.0 if there else 0.0
+        job[13 + which] = there and ended[of.RUNTIME, place] < LOG_SHORT_RUNTIME
+        job[16 + which] = there and ended[of.KILLED, place] > 0
     job[19] = (outcome_alike - walltime) / 4.0
-    job[20] = (ended[RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
-    job[21] = last_alike >= 0
-    job[22] = abs(job[19] - job[20])
+    job[20] = (ended[of.RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
+    job[21], job[22] = last_alike >= 0, abs(job[19] - job[20])
     job[23] = last_alike >= 0 and outcome_alike < LOG_SHORT_RUNTIME
-    job[24] = last_alike >= 0 and ended[KILLED, last_alike] > 0
-    job[25] = math.log1p(running.shape[1]) / 3.0
-    job[26] = math.log1p(waiting) / 4.0
-    job[27] = (oldest - walltime) / 4.0
-    job[28] = (newest - walltime) / 4.0
-    job[29] = math.log1p(alike_running) / 3.0
+    job[24] = last_alike >= 0 and ended[of.KILLED, last_alike] > 0
+    job[25], job[26] = math.log1p(running.shape[1]) / 3.0, math.log1p(waiting) / 4.0
+    job[27], job[28] = (oldest - walltime) / 4.0, (newest - walltime) / 4.0
+    job[29], job[32] = math.log1p(alike_running) / 3.0, mean / 4.0
     job[30] = short_sum / weight_sum if weight_sum > 0 else 0.0
     job[31] = killed_sum / weight_sum if weight_sum > 0 else 0.0
-    job[32] = mean / 4.0
     job[33] = math.sqrt(max(square_sum / weight_sum - mean * mean, 0.0)) / 2.0 if weight_sum > 0 else 0.0
     alike_chosen = min(alike_count, MAX_KEY_JOBS)
     mean = alike_sum / alike_chosen if alike_chosen else 0.0
     job[34] = mean / 4.0
     job[35] = math.sqrt(max(alike_squares / alike_chosen - mean * mean, 0.0)) / 2.0 if alike_chosen else 0.0
-    job[36] = site
-    job[37] = everybody[REACHES]
-    job[38] = math.log1p(streak) / 3.0
-    job[39] = math.log(weight_sum + 0.01) / 3.0
-    job[40] = math.log1p(len(project)) / 5.0
-    job[41] = project_mean / (4.0 * STEPS)
-    job[42] = priors[1, REACHES]
-    job[43] = math.log1p(len(queue)) / 5.0
-    job[44] = queue_mean / (4.0 * STEPS)
-    job[45] = priors[2, REACHES]
-    job[46] = math.log1p(own) / 5.0
-    job[47] = own_mean / (4.0 * STEPS)
-    job[48] = priors[0, REACHES]
-    job[49] = burst_now / 3.0
-    job[50] = name_sum / weight_sum if weight_sum > 0 else 0.0
-    job[51] = same_name > 0
-    job[52] = total > 0 and predecessor_now == key
-    job[53] = alike_of_last / 8.0
+    job[36], job[37], job[38] = site, everybody[REACHES], math.log1p(streak) / 3.0
+    job[39], job[40] = math.log(weight_sum + 0.01) / 3.0, math.log1p(len(project)) / 5.0
+    job[41], job[42], job[43] = project_mean / (4.0 * STEPS), priors[1, REACHES], math.log1p(len(queue)) / 5.0
+    job[44], job[45], job[46] = queue_mean / (4.0 * STEPS), priors[2, REACHES], math.log1p(own) / 5.0
+    job[47], job[48], job[49] = own_mean / (4.0 * STEPS), priors[0, REACHES], burst_now / 3.0
+    job[50], job[51] = name_sum / weight_sum if weight_sum > 0 else 0.0, same_name > 0
+    job[52], job[53] = total > 0 and predecessor_now == key, alike_of_last / 8.0
     for feature in range(JOB):
         job[feature] = min(max(job[feature], least), most)
     return past_count

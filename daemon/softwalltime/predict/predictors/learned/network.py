@@ -43,6 +43,10 @@ LAYERS = (
 network."""
 
 
+_HEAD = {"format": FORMAT, "version": VERSION}
+_FEATURES = {"pair_features": list(PAIR_FEATURES), "job_features": list(JOB_FEATURES)}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
     """The layers, in the order of :data:`LAYERS`.
@@ -57,7 +61,7 @@ class Weights:
     def digest(self) -> str:
         digest = sha256()
         for layer in self.layers:
-            digest.update(np.ascontiguousarray(layer, "<f4").tobytes())
+            digest.update(_bytes(layer))
         return digest.hexdigest()[:16]
 
 
@@ -69,21 +73,10 @@ def untrained() -> Weights:
 def dump(weights: Weights) -> str:
     """Return the contents of a file of weights: JSON, layers in 32 bits as base64."""
     layers = {
-        name: {
-            "shape": list(array.shape),
-            "values": b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode("ascii"),
-        }
+        name: {"shape": list(array.shape), "values": b64encode(_bytes(array)).decode("ascii")}
         for name, array in zip(LAYERS, weights.layers, strict=True)
     }
-    contents = {
-        "format": FORMAT,
-        "version": VERSION,
-        "about": dict(weights.about),
-        "pair_features": list(PAIR_FEATURES),
-        "job_features": list(JOB_FEATURES),
-        "layers": layers,
-    }
-    return json.dumps(contents, indent=1) + "\n"
+    return json.dumps({**_HEAD, "about": dict(weights.about), **_FEATURES, "layers": layers}, indent=1) + "\n"
 
 
 def load(name: str) -> Weights:
@@ -131,20 +124,18 @@ def parse(text: str, where: str) -> Weights:
         contents = json.loads(text)
         if contents["format"] != FORMAT:
             raise ValueError("the format is another one")
-        own = contents["version"] == VERSION
-        if not own or [contents["pair_features"], contents["job_features"]] != [[*PAIR_FEATURES], [*JOB_FEATURES]]:
+        if contents["version"] != VERSION or any(contents[key] != names for key, names in _FEATURES.items()):
             raise OptionError(
                 f"{where}: version {contents['version']} of the weights; this softwalltime reads version {VERSION} "
                 f"with its own features. {advice}"
             )
-        about = contents["about"]
-        weights = Weights(tuple(_layer(contents["layers"][name]) for name in LAYERS), dict(about))
-        _check_shapes(weights)
+        layers = {name: _layer(contents["layers"][name]) for name in LAYERS}
+        widths = (*layers["second"].shape, *layers["prior_bias_1"].shape)
+        if tuple(layer.shape for layer in layers.values()) != _shapes(*widths):
+            raise ValueError("a layer has another shape")
+        return Weights(tuple(layers.values()), dict(contents["about"]))
     except (ValueError, KeyError, TypeError, Base64Error) as error:
-        if isinstance(error, OptionError):
-            raise
         raise OptionError(f"{where}: not a file of weights, or damaged ({error}). {advice}") from error
-    return weights
 
 
 def _layer(contents: Mapping[str, Any]) -> Floats32:
@@ -155,12 +146,8 @@ def _layer(contents: Mapping[str, Any]) -> Floats32:
     return layer
 
 
-def _check_shapes(weights: Weights) -> None:
-    layers = dict(zip(LAYERS, weights.layers, strict=True))
-    width_1, width_2 = layers["second"].shape
-    (width_prior,) = layers["prior_bias_1"].shape
-    if tuple(layer.shape for layer in weights.layers) != _shapes(width_1, width_2, width_prior):
-        raise ValueError("a layer has another shape")
+def _bytes(layer: Floats32) -> bytes:
+    return np.ascontiguousarray(layer, "<f4").tobytes()
 
 
 def _shapes(width_1: int, width_2: int, width_prior: int) -> tuple[tuple[int, ...], ...]:

@@ -1,6 +1,7 @@
 """One user's last jobs as columns, in order of end, and his waiting and running jobs."""
 
 import math
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import lru_cache
@@ -31,14 +32,13 @@ USER_WINDOW_S = 14 * 86400
 class PresentJobs:
     """The waiting and running jobs of one user."""
 
-    __slots__ = ("_first", "_last", "_running", "_started", "_submissions", "_submitted")
+    __slots__ = ("_running", "_started", "_submissions", "_submitted")
 
     def __init__(self) -> None:
         self._submitted: dict[str, tuple[float, float]] = {}
         self._running: dict[str, tuple[float, Row]] = {}
-        # Sorted from _first to _last, with space on both sides: jobs are mostly added at the end, removed at the start.
-        self._submissions: Floats = np.empty((16, 2))
-        self._first = self._last = 0
+        # Time and key of each submission in turn, ascending.
+        self._submissions = array("d")
         self._started: list[tuple[float, Row]] = []
 
     def submit(self, job_id: str, submitted: float, key: float) -> None:
@@ -47,7 +47,8 @@ class PresentJobs:
         if self._submitted.get(job_id) != submission:
             self._withdraw(job_id)
             self._submitted[job_id] = submission
-            self._insert(submission)
+            place = self._place(submission)
+            self._submissions[place:place] = array("d", submission)
 
     def start(self, job_id: str, start: float, row: Row) -> None:
         self._stop(job_id)
@@ -65,11 +66,13 @@ class PresentJobs:
     def submissions(self, most: int, without: str) -> Floats:
         """Return rows of submission and key, ascending: of the last ``most`` jobs, leaving out the job ``without``."""
         own = self._submitted.get(without)
-        rows = self._submissions[max(self._first, self._last - most - (own is not None)) : self._last]
+        # The row of the job itself, or an equal one; the first one if the job is older than all of these.
+        first = max(len(self._submissions) - 2 * (most + (own is not None)), 0)
+        rows = self._submissions[first:]
         if own is not None:
-            # Remove an equal row.  If the job is older than all of these, remove the first one.
-            rows = np.delete(rows, _place(rows, own), 0)
-        return rows
+            place = max(self._place(own) - first, 0)
+            del rows[place : place + 2]
+        return np.array(rows).reshape(-1, 2)
 
     def running(self, most: int, now: float, without: str) -> tuple[list[Row], int]:
         """Return the last ``most`` jobs that started before ``now``, in order of start, and the number of all of them.
@@ -84,33 +87,15 @@ class PresentJobs:
         del last[bisect_left(last, own)]
         return [row for _, row in last], count - 1
 
-    def _insert(self, submission: tuple[float, float]) -> None:
-        if self._last == len(self._submissions):
-            self._make_room()
-        rows, first, last = self._submissions, self._first, self._last
-        place = first + _place(rows[first:last], submission)
-        rows[place + 1 : last + 1] = rows[place:last].copy()
-        rows[place] = submission
-        self._last += 1
-
     def _withdraw(self, job_id: str) -> None:
-        submission = self._submitted.pop(job_id, None)
-        if submission is None:
-            return
-        rows, first, last = self._submissions, self._first, self._last
-        place = first + _place(rows[first:last], submission)
-        if place - first < last - place:
-            rows[first + 1 : place + 1] = rows[first:place].copy()
-            self._first += 1
-        else:
-            rows[place : last - 1] = rows[place + 1 : last].copy()
-            self._last -= 1
+        if (submission := self._submitted.pop(job_id, None)) is not None:
+            place = self._place(submission)
+            del self._submissions[place : place + 2]
 
-    def _make_room(self) -> None:
-        count = self._last - self._first
-        rows = np.empty((max(2 * count, 16), 2))
-        rows[:count] = self._submissions[self._first : self._last]
-        self._submissions, self._first, self._last = rows, 0, count
+    def _place(self, submission: tuple[float, float]) -> int:
+        """Return the index of a submission, or its insertion point."""
+        flat = self._submissions
+        return 2 * bisect_left(range(len(flat) // 2), submission, key=lambda row: (flat[2 * row], flat[2 * row + 1]))
 
     def _stop(self, job_id: str) -> None:
         running = self._running.pop(job_id, None)
@@ -188,16 +173,14 @@ def row_of(
     )  # fmt: skip
 
 
-def runs_known_script(row: Row, ended: Floats) -> bool:
-    return bool(row[SCRIPT]) and row[SCRIPT] in ended[SCRIPT, -MIN_USER_JOBS:]
+def by_script(row: tuple[float, ...], ended: Floats, running: Floats) -> tuple[tuple[float, ...], Floats, Floats]:
+    """Return a job and its user's jobs with scripts instead of names, if an ended job had the job's script."""
+    if not row[SCRIPT] or row[SCRIPT] not in ended[SCRIPT, -MIN_USER_JOBS:]:
+        return row, ended, running
+    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :]), _like_script(row, ended), _like_script(row, running)
 
 
-def named_by_script(row: Row) -> tuple[float, ...]:
-    """Return a job with its script instead of its name."""
-    return (*row[:NAME], row[SCRIPT], *row[NAME + 1 :])
-
-
-def like_script(row: Row, jobs: Floats) -> Floats:
+def _like_script(row: Row, jobs: Floats) -> Floats:
     """Return past jobs with names and queues changed such that equal ones mean the same script.
 
     A job without a known script is one with the same script if it has the same name.
@@ -219,10 +202,3 @@ def waited(row: Row, least: float) -> bool:
 @lru_cache(4096)
 def _hash(text: str) -> float:
     return crc32(text.encode("utf-8", "replace"))
-
-
-def _place(rows: Floats, submission: tuple[float, float]) -> int:
-    """Return the index of a submission, or its insertion point, in ascending rows."""
-    then, key = submission
-    first, last = rows[:, 0].searchsorted(then), rows[:, 0].searchsorted(then, "right")
-    return int(first + rows[first:last, 1].searchsorted(key))

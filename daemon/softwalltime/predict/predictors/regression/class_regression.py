@@ -124,13 +124,12 @@ class ClassRegression(Predictor):
     models, unless what they share was chosen once from the jobs known then, as the penalties of ``trip`` are.
     """
 
+    options: ClassRegressionOptions
+
     def __init__(self, options: ClassRegressionOptions) -> None:
         super().__init__(options)
         self._least = options.least
-        self._accuracy = options.accuracy
-        self._most = options.most
         self._window = options.window
-        self._every = options.every * 86400
         self._alike = " and ".join(options.keys)
         self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
         # Jobs of each class in order of end; the class without a job for longest comes first.
@@ -138,7 +137,7 @@ class ClassRegression(Predictor):
         self._models: dict[Hashable, Model] = {}
         # Number of jobs, first job and last job that each model was fitted to.
         self._fitted: dict[Hashable, tuple[int, ClassJob, ClassJob]] = {}
-        self._period: int | None = None
+        self._fitted_before: int | None = None
         self._oldest: int | None = None
 
     @property
@@ -153,12 +152,10 @@ class ClassRegression(Predictor):
         self._oldest = job.end if self._oldest is None else min(self._oldest, job.end)
         key = self._key(submission)
         classes = self._classes
-        jobs = classes.get(key)
-        if jobs is None:
-            jobs = classes[key] = []
+        jobs = classes.setdefault(key, [])
         insort(jobs, class_job(job))
         # Keep the last ones by end, independent of the order of arrival.
-        if len(jobs) > self._most:
+        if len(jobs) > self.options.most:
             del jobs[0]
         classes.move_to_end(key)
         oldest = job.end - self._window
@@ -172,17 +169,16 @@ class ClassRegression(Predictor):
 
     def fit(self, now: int) -> None:
         """At the first call in a period, fit each class that changed to its jobs before the period."""
-        period = now // self._every
-        if self._period is not None and period <= self._period:
+        before = now - now % (self.options.every * 86400)
+        if self._fitted_before is not None and before <= self._fitted_before:
             return
-        self._period = period
-        before = period * self._every
-        large = {key: jobs for key, jobs in self._classes.items() if len(jobs) >= self._least}
-        known = {key: self._known(jobs, before) for key, jobs in large.items()}
+        self._fitted_before = before
         known = {
             key: jobs
-            for key, jobs in known.items()
-            if len(jobs) >= self._least and sum(job.accuracy for job in jobs) / len(jobs) <= self._accuracy
+            for key, every in self._classes.items()
+            if len(every) >= self._least
+            and len(jobs := self._known(every, before)) >= self._least
+            and sum(job.accuracy for job in jobs) / len(jobs) <= self.options.accuracy
         }
         if not self._prepare(known, before):
             return
@@ -206,13 +202,11 @@ class ClassRegression(Predictor):
         if count < self._least:
             return NoPrediction(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
         row = features(past, submission.walltime, nodes(submission))
-        if row[AVERAGE_ACCURACY] > self._accuracy:
+        if row[AVERAGE_ACCURACY] > self.options.accuracy:
             return NoPrediction(Reason.OTHER, (f"the walltimes of the last {count} jobs alike are accurate",))
-        model = self._models.get(key)
-        if model is None:
-            return NoPrediction(
-                Reason.OTHER, (f"no model of the jobs with the same {self._alike} has been fitted yet",)
-            )
+        if (model := self._models.get(key)) is None:
+            reason = f"no model of the jobs with the same {self._alike} has been fitted yet"
+            return NoPrediction(Reason.OTHER, (reason,))
         seconds = max(model.predict(row), 1.0)
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 
