@@ -12,9 +12,10 @@ from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, NO_PERMISSION, IflError
 from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live.watch import ServerJobs
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live_values import LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
+from softwalltime.service.status import LiveStatus
 from tests.acceptance.lab import PROCESSORS, WHOLE, Lab, until
 from tests.live.remembered import remembering
 from tests.samples import ROOT
@@ -44,7 +45,7 @@ class Live:
         self.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", running="v1"))
         self.predictions.ready = True
         self.records: list[DecisionRecord] = []
-        self.counts = LiveCounts()
+        self.counts = LiveStatus()
         self.promises = PromiseWatch(remembering())
         self.ended = int(time.time()) - 1000
         self.values = LiveValues(

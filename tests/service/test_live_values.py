@@ -12,10 +12,11 @@ from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import IflError
 from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live_thread import LiveThread
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live_values import LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.protocol import Request
+from softwalltime.service.status import LiveStatus
 from tests.live.emulated import SUBMITTED, EmulatedServer
 from tests.live.remembered import remembering
 from tests.samples import job as completed
@@ -31,7 +32,7 @@ class Site:
         self.server = EmulatedServer(folder)
         self.now = NOW
         self.records: list[DecisionRecord] = []
-        self.counts = LiveCounts()
+        self.counts = LiveStatus()
         self.predictions = PredictionService(
             SitePolicy(mode="on", waiting="v1", running="v1"), clock=lambda: float(self.now)
         )

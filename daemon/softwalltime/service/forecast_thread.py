@@ -5,11 +5,9 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -73,17 +71,11 @@ class ForecastThread(BackgroundThread):
     """
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__("starts")
         self._settings = settings
         self._options = start_options(settings.starts)
         self._status = StartsStatus(self._options.mode)
-        self._changed = Event()
-        self._stopping = False
         self._process: subprocess.Popen[bytes] | None = None
-        super().__init__("starts")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping = True
-        self._end_process()
 
     def change(self, settings: Settings) -> None:
         """Restart the process with these settings if they differ from the current ones.
@@ -95,25 +87,25 @@ class ForecastThread(BackgroundThread):
         same = all(getattr(settings, name) == getattr(self._settings, name) for name in of_process)
         self._settings, self._options = settings, options
         if not same:
-            self._end_process()
+            self._wake()
 
     def status(self) -> StartsStatus:
         """Return the last report; safe from any thread."""
         return self._status
 
-    def _end_process(self) -> None:
-        self._changed.set()
+    def _wake(self) -> None:
+        super()._wake()
         if (process := self._process) is not None:
             process.kill()
 
     def _run(self) -> None:
         pause = 1.0
-        while not self._stopping:
+        while not self._stopping.is_set():
             self._changed.clear()
             options = self._options
             if options.mode == "off":
                 self._status = StartsStatus()
-                if not self._stopping:
+                if not self._stopping.is_set():
                     self._changed.wait()
                 continue
             try:
@@ -142,13 +134,9 @@ class ForecastThread(BackgroundThread):
                     raise OSError("no pipes")
                 if not self._changed.is_set():
                     process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
+                timeout = max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
                 waiting = b""
-                while not self._changed.is_set():
-                    part = _read(
-                        process.stdout.fileno(), max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
-                    )
-                    if not part:
-                        break
+                while not self._changed.is_set() and (part := _read(process.stdout.fileno(), timeout)):
                     *lines, waiting = (waiting + part).split(b"\n")
                     for line in lines:
                         reports += 1
@@ -176,8 +164,4 @@ class ForecastThread(BackgroundThread):
 
 def _read(descriptor: int, seconds: float) -> bytes:
     """Return the bytes that arrive within ``seconds``; empty at end of file or after the timeout."""
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([descriptor], [], [], left)[0]:
-            return os.read(descriptor, 1 << 16)
-    return b""
+    return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], seconds)[0] else b""

@@ -3,16 +3,15 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 from softwalltime.core.jobs import DecisionRecord
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import IflError
 from softwalltime.service.live.live_options import LiveOptions, without_live
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live_values import LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch
@@ -45,48 +44,42 @@ class LiveThread(BackgroundThread):
         clock: Callable[[], float] = time.time,
         store: PromiseStore | None = None,
     ) -> None:
+        super().__init__("live")
         if store is None:
             store = PromiseStore()
             store.restored.set()
         self.options = options
-        self.counts = LiveCounts()
+        self.counts = LiveStatus()
         self.problem = ""
         self.promises = PromiseWatch(store)
         self._predictions = predictions
         self._record = record
         self._connect = connect
         self._clock = clock
-        self._changed = Event()
-        self._stopping = False
-        super().__init__("live")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping = True
-        self._changed.set()
 
     def change(self, options: LiveOptions) -> None:
         if options == self.options:
             return
         self.options = options
-        self._changed.set()
+        self._wake()
 
     def status(self) -> LiveStatus:
         """Return state and counters; safe from any thread."""
-        promises, policy = self.promises, self._predictions().policy
-        return LiveStatus(
-            self.options.mode, self.problem, promises.late_job if self.options.mode != "off" else "",
-            **asdict(self.counts), guard=self.options.guard, promises=dict(promises.counts),
-            unmet=without_live(policy, self.options),
+        options, promises = self.options, self.promises
+        return replace(
+            self.counts, mode=options.mode, problem=self.problem, guard=options.guard, promises=dict(promises.counts),
+            late_job=promises.late_job if options.mode != "off" else "",
+            unmet=without_live(self._predictions().policy, options),
         )  # fmt: skip
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             self._changed.clear()
             options = self.options
             if options.mode == "off":
                 self._guard_off()
                 self.problem = ""
-                if not self._stopping:
+                if not self._stopping.is_set():
                     self._changed.wait()
                 continue
             connection = self._connect(options.server, options.agent)
@@ -105,7 +98,7 @@ class LiveThread(BackgroundThread):
         self._wait_for_the_store()
         values = LiveValues(options, connection, self._predictions, self._record, self.counts, self.promises)
         pause = float(options.every)
-        while not self._changed.is_set() and not self._stopping:
+        while not self._changed.is_set() and not self._stopping.is_set():
             begin = time.monotonic()
             try:
                 values.look(int(self._clock()), stopping=self._changed.is_set)

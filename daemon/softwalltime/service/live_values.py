@@ -6,7 +6,7 @@ Mode shadow records the same decisions and alters nothing.
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live.watch import ServerJob, ServerJobs
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
+from softwalltime.service.status import LiveStatus
 
 if TYPE_CHECKING:
     from softwalltime.service.snapshot_source import SnapshotSource
@@ -32,21 +33,6 @@ EVENT_WAITING, EVENT_RUNNING = "live", "live_run"
 """Event names in the stored decisions about waiting and running jobs."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class LiveCounts:
-    """Counters since the start of the daemon.
-
-    ``jobs``: waiting and running jobs at the last poll.  ``postponed``: changes beyond the budget of the last poll.
-    """
-
-    looks: int = 0
-    jobs: int = 0
-    altered: int = 0
-    shadowed: int = 0
-    refused: int = 0
-    postponed: int = 0
 
 
 class LiveValues:
@@ -64,7 +50,7 @@ class LiveValues:
         connection: PbsConnection,
         predictions: Callable[[], PredictionService],
         record: Callable[[DecisionRecord], None],
-        counts: LiveCounts,
+        counts: LiveStatus,
         promises: PromiseWatch,
     ) -> None:
         self._options = options

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from threading import Event
 
 from sqlalchemy import Engine, text
 
@@ -55,6 +54,7 @@ class DecisionRecorder(BackgroundThread):
         monitor: StatementMonitor,
         promises: PromiseStore | None = None,
     ) -> None:
+        super().__init__("recorder")
         self.recorded = 0
         self.malformed = 0
         """Decisions that PostgreSQL refused; ``softwalltime.malformed_lines`` has them."""
@@ -66,11 +66,6 @@ class DecisionRecorder(BackgroundThread):
         self._promises = PromiseStore() if promises is None else promises
         self._new = NewSubmissions()
         self._engine: Engine | None = None
-        self._stopping = Event()
-        super().__init__("recorder")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping.set()
 
     @contextmanager
     def using(self, engine: Engine) -> Iterator[None]:

@@ -1,22 +1,16 @@
 """The forecast process: read PBS's state, forecast starts, store them, and show each job its expected start.
 
-The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with the settings to its
-input, and reads a line of JSON after each forecast.  A process of low priority does not delay the thread that answers
-the hook.  It exits when its input is closed, so it never outlives the daemon.
+The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`).  A process of low priority does not delay the
+thread that answers the hook.  It exits when its input is closed, so it never outlives the daemon.
 """
 
-import json
 import logging
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
-from threading import Thread
-from typing import Any
 
 from sqlalchemy import Engine
 
@@ -27,20 +21,20 @@ from softwalltime.core.quantiles import quantile
 from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
+from softwalltime.measure.forecast.learning import MIN_HISTORY, ForecastLearning, server_of
 from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.predict.policy.site import WALLTIME, site_policy
+from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.forecast_thread import StartOptions, start_options
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.service.live.live_options import live_options
-from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
@@ -60,8 +54,6 @@ from softwalltime.store.forecast_rows import (
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 
-NICENESS = 19
-"""Niceness of the process."""
 MIN_RUNS = 20
 MAX_RETRY_PAUSE_S = 600.0
 """Maximum seconds between two attempts while PBS or the store cannot be used."""
@@ -111,13 +103,14 @@ class StartPublisher:
         :raises StoreError: if the store cannot be used.
         """
         begin = time.monotonic()
-        # Read PBS first: if it does not answer, learning the history would be wasted.
-        learning = self._learning or self._learn(now, self._server(self._source.take(now)))
         snapshot = self._source.take(now)
-        with self._engine.connect() as connection:
-            new = list(read_new(connection, self._last_id))
-        server = self._server(snapshot)
+        server = server_of(snapshot, self._settings.server)
+        if (learning := self._learning) is None:
+            # After PBS has answered: otherwise learning the history would be wasted.
+            learning = self._learn(now, server)
+            snapshot = self._source.take(now)
         with self._engine.begin() as connection:
+            new = list(read_new(connection, self._last_id))
             judged = judge_starts(connection, server, now)
             withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
         self._calibration.learn(_judged(judged, server))
@@ -141,11 +134,10 @@ class StartPublisher:
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
         with self._engine.begin() as connection:
             publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
+            quality = start_quality(connection, server)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
-        with self._engine.connect() as connection:
-            quality = start_quality(connection, server)
         seconds = time.monotonic() - begin
         shown, refused = self._shown.show(starts, self._source.shown) if self._options.show else (0, 0)
         return StartsStatus(
@@ -163,8 +155,8 @@ class StartPublisher:
         with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             since_last = partial(last_ended_since, connection, now=now)
-            wanted = needed(predictor.history, now, since_last)
-            learning.history(read_history(connection, *wanted, now, teaching), now)
+            needed = needed_history([predictor.history, MIN_HISTORY], now, since_last)
+            learning.history(read_history(connection, *needed, now, teaching), now)
         self._calibration = SelfCalibration()
         with self._engine.connect() as connection:
             self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
@@ -180,19 +172,12 @@ class StartPublisher:
         wanted = int(self._runs * min(share, 2.0))
         self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
 
-    def _server(self, snapshot: ServerSnapshot) -> str:
-        return server_of(snapshot, self._settings.server)
-
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
     """Return the earliest permitted start of held and delayed jobs by job id, epoch seconds."""
-    earliest = {}
-    for job in snapshot.jobs:
-        if job.held:
-            earliest[job.submission.job_id] = NEVER
-        elif job.state == DELAYED and job.execution_time is not None:
-            earliest[job.submission.job_id] = job.execution_time
-    return earliest
+    delayed = {job.submission.job_id: job.execution_time for job in snapshot.jobs if job.state == DELAYED}
+    held = {job.submission.job_id: NEVER for job in snapshot.jobs if job.held}
+    return {job_id: moment for job_id, moment in delayed.items() if moment is not None} | held
 
 
 def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
@@ -258,61 +243,34 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT
     connection = PbsConnection(options.server or live.server, options.agent or live.agent)
     pause = float(options.every)
-    while True:
-        try:
-            with open_store(settings) as engine:
-                publisher = StartPublisher(settings, options, connection, engine, running)
-                while True:
-                    begin = time.monotonic()
-                    try:
-                        report(publisher.step(int(time.time())))
-                    except IflError as error:
-                        # PBS does not answer or refuses: keep what was learnt from the store.
-                        connection.close()
-                        report(StartsStatus("on", problem=str(error)))
-                        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
-                        wait(pause / 2)
-                        continue
-                    pause = float(options.every)
-                    wait(max(0.0, pause - (time.monotonic() - begin)))
-        except SoftwalltimeError as error:
-            report(StartsStatus("on", problem=str(error)))
-        except Exception as error:
-            log.exception("starts: unexpected error; trying again")
-            report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))
-        finally:
-            connection.close()
+
+    def retry(problem: str) -> None:
+        nonlocal pause
+        connection.close()
+        report(StartsStatus("on", problem=problem))
         pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
         wait(pause / 2)
 
-
-def main() -> None:
-    set_up_logging("text")
-    with suppress(OSError):
-        os.nice(NICENESS)
-    settings: dict[str, Any] = json.loads(sys.stdin.readline())
-
-    def end_with_input() -> None:
-        for _ in _lines():
-            pass
-        # Exit at once: forecasts are stored in one transaction, so none is stored in part.
-        os._exit(0)
-
-    Thread(target=end_with_input, daemon=True).start()
-
-    def report(status: StartsStatus) -> None:
-        sys.stdout.write(json.dumps(asdict(status)) + "\n")
-        sys.stdout.flush()
-
-    publish(Settings(**settings), report, time.sleep)
-
-
-def _lines() -> Iterator[str]:
-    with suppress(OSError, ValueError):
-        yield from sys.stdin
-
-
-log = logging.getLogger(__name__)
+    with closing(connection):
+        while True:
+            try:
+                with open_store(settings) as engine:
+                    publisher = StartPublisher(settings, options, connection, engine, running)
+                    while True:
+                        begin = time.monotonic()
+                        try:
+                            report(publisher.step(int(time.time())))
+                        except IflError as error:
+                            # PBS does not answer or refuses: keep what was learnt from the store.
+                            retry(str(error))
+                            continue
+                        pause = float(options.every)
+                        wait(max(0.0, pause - (time.monotonic() - begin)))
+            except SoftwalltimeError as error:
+                retry(str(error))
+            except Exception as error:
+                log.exception("starts: unexpected error; trying again")
+                retry(f"an unexpected error, see the log: {error!r}")
 
 
 def shown_text(expected: int, low: int, high: int) -> str:

@@ -9,17 +9,17 @@ Intervals are measured with the monotonic clock, because the host's clock may be
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from threading import Event, Thread
+from threading import Thread
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.events import Event as JobEvent
-from softwalltime.predict.predictors.base import History
+from softwalltime.predict.predictors.base import needed_history
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.follow import MAX_RETRY_PAUSE_S, POLL_INTERVAL_S, Follower
 from softwalltime.service.prediction_service import JobEvents, PredictionService
@@ -82,6 +82,7 @@ class Worker(BackgroundThread):
         refresh_every: float = HOUR,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__("worker")
         self.history = 0
         """Jobs of the history that was loaded last."""
         self.loaded = 0
@@ -123,11 +124,6 @@ class Worker(BackgroundThread):
         """Number of the last observed change of the current jobs; ``None``: the jobs were not read yet."""
         self._next_fit = monotonic()
         self._fitting: Thread | None = None
-        self._stopping = Event()
-        super().__init__("worker")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping.set()
 
     def change(self, predictions: PredictionService) -> None:
         """Load the history into another prediction service and replace the current one with it."""
@@ -216,8 +212,9 @@ class Worker(BackgroundThread):
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
             newest = last_id(connection)
-            wanted_jobs = together(connection, predictions.driver.histories(), now)
-            jobs = read_history(connection, *wanted_jobs, now, predictions.teaching)
+            since_last = partial(last_ended_since, connection, now=now)
+            needed = needed_history(predictions.driver.histories(), now, since_last)
+            jobs = read_history(connection, *needed, now, predictions.teaching)
             predictions.learn(self._until_stopped(jobs))
         self._last_id = newest
         if predictions.driver.fit_seconds is not None:
@@ -336,17 +333,3 @@ def _fit(predictions: PredictionService, now: int) -> None:
     begin = time.monotonic()
     predictions.fit(now)
     log.info("fitted predictors in %.1f s", time.monotonic() - begin)
-
-
-def together(connection: Connection, histories: Collection[History], now: int) -> tuple[int | None, int | None]:
-    """Return the union of the histories: number of last jobs of each user, and start of the period with all jobs.
-
-    The start is in epoch seconds; ``None``: no such period.  Both ``None``: all jobs.
-    """
-    per_user, since = 0, now
-    for history in histories:
-        begin = history.since(now, partial(last_ended_since, connection, now=now))
-        if history.per_user is None or begin is None:
-            return None, None
-        per_user, since = max(per_user, history.per_user), min(since, begin)
-    return per_user, since if since < now else None

@@ -11,13 +11,14 @@ import select
 import socket
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
 from softwalltime.core.shorter_walltimes import shorter_walltime
 from softwalltime.service.users.own_jobs import VERSION
+from softwalltime.service.users.rate_limit import RateLimit
 from softwalltime.store.own_jobs_rows import LiveRows, OwnRows, PastRuntimes
 
 RATE, BURST = 20.0, 60.0
@@ -103,34 +104,6 @@ class _Client:
     deadline: float
 
 
-class Allowance:
-    """Rate limiter: a token bucket for each key.
-
-    :param rate: tokens per second.
-    :param burst: maximum tokens.
-    """
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._buckets: dict[Hashable, tuple[float, float]] = {}
-
-    def take(self, key: Hashable, now: float) -> bool:
-        """Take a token; return whether there was one.
-
-        :param now: seconds of a monotonic clock.
-        """
-        left, since = self._buckets.get(key, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._rate)
-        allowed = left >= 1
-        self._buckets[key] = (left - 1 if allowed else left, now)
-        return allowed
-
-    def forget(self, now: float) -> None:
-        full = self._burst / self._rate
-        self._buckets = {key: (left, since) for key, (left, since) in self._buckets.items() if now - since < full}
-
-
 class OwnJobsServer:
     """Serve own jobs on a listening socket.
 
@@ -138,14 +111,14 @@ class OwnJobsServer:
     """
 
     def __init__(
-        self, listener: socket.socket, answers: Callable[[], Answers], users: Allowance | None = None,
-        strangers: Allowance | None = None,
+        self, listener: socket.socket, answers: Callable[[], Answers], users: RateLimit | None = None,
+        strangers: RateLimit | None = None,
     ) -> None:  # fmt: skip
         self.answered = self.refused = 0
         self._listener = listener
         self._answers = answers
-        self._users = users or Allowance(RATE, BURST)
-        self._strangers = strangers or Allowance(STRANGERS_RATE, STRANGERS_BURST)
+        self._users = users or RateLimit(RATE, BURST)
+        self._strangers = strangers or RateLimit(STRANGERS_RATE, STRANGERS_BURST)
         self._open: dict[int, _Client] = {}
         self._open_of: Counter[int] = Counter()
         self._epoll = select.epoll()
