@@ -33,7 +33,7 @@ ON = LiveOptions(mode="on", guard=600)
 
 def waits(number: int, promised: int | None = None, server: str = "pbs1") -> ServerJob:
     submission = Submission(f"{number}.{server}", "alice", NOW, 36_000, queue="short", ncpus=80)
-    return ServerJob(submission, "Q", None, None, promised, 0)
+    return ServerJob(submission, "Q", None, None, promised)
 
 
 def runs(number: int, started: int, server: str = "pbs1") -> ServerJob:

@@ -5,8 +5,8 @@ Mode shadow records the same decisions and alters nothing.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ from softwalltime.core.jobs import DecisionRecord, Submission
 from softwalltime.predict.policy.decide import Decision
 from softwalltime.predict.policy.power_order import PROMISED
 from softwalltime.service.live.agent import ORDERING_RESOURCE
-from softwalltime.service.live.alters import LiveChange, Revise, longest_cycle, plan_changes, within_budget
+from softwalltime.service.live.alters import LiveChange, Revise, longest_cycle, plan_changes
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.service.live.live_options import LiveOptions
-from softwalltime.service.live.watch import ServerJob, ServerJobs
+from softwalltime.service.live.watch import ServerJob, server_jobs
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.status import LiveStatus
@@ -35,32 +35,24 @@ EVENT_WAITING, EVENT_RUNNING = "live", "live_run"
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class LiveValues:
-    """Update the soft walltimes of one server's jobs.
+    """Update the soft walltimes of one server's jobs."""
 
-    :param predictions: returns the prediction service in use.
-    :param record: queues a decision for the store.
-    :param counts: counters to update.
-    :param promises: tracks promised starts, for guard and kept places.
-    """
+    options: LiveOptions
+    connection: PbsConnection
+    predictions: Callable[[], PredictionService]
+    """Returns the prediction service in use."""
+    record: Callable[[DecisionRecord], None]
+    """Queues a decision for the store."""
+    counts: LiveStatus
+    """Counters to update."""
+    promises: PromiseWatch
+    """Tracks promised starts, for guard and kept places."""
 
-    def __init__(
-        self,
-        options: LiveOptions,
-        connection: PbsConnection,
-        predictions: Callable[[], PredictionService],
-        record: Callable[[DecisionRecord], None],
-        counts: LiveStatus,
-        promises: PromiseWatch,
-    ) -> None:
-        self._options = options
-        self._connection = connection
-        self._server_jobs = ServerJobs(connection)
+    def __post_init__(self) -> None:
+        self._server_jobs = server_jobs(self.connection)
         self._snapshots: SnapshotSource | None = None
-        self._predictions = predictions
-        self._record = record
-        self._counts = counts
-        self._promises = promises
         self._shadowed: dict[str, int] = {}
         """Values recorded for jobs in mode shadow, so that each value is recorded once."""
         self._refused: dict[str, tuple[int | None, int | None]] = {}
@@ -75,14 +67,14 @@ class LiveValues:
         :raises IflError: if PBS cannot be reached, or nothing may be altered.
         """
         jobs = self._server_jobs.look(now)
-        counts, predictions = self._counts, self._predictions()
+        counts, predictions = self.counts, self.predictions()
         counts.looks += 1
         counts.jobs = sum(job.waits or job.runs for job in jobs)
-        promises, policy = self._promises, predictions.policy
-        cycle = longest_cycle(self._connection.objects("schedulers"))
-        promises.look(jobs, now, self._options, policy, cycle, partial(self._planned_starts, now))
+        promises, policy = self.promises, predictions.policy
+        cycle = longest_cycle(self.connection.objects("schedulers"))
+        promises.look(jobs, now, self.options, policy, cycle, partial(self._planned_starts, now))
         # In mode shadow the guard does not change the responses to the hook.
-        acts = self._options.mode == "on"
+        acts = self.options.mode == "on"
         predictions.guarded = acts and bool(promises.late_job)
         if not predictions.ready:
             return
@@ -92,17 +84,18 @@ class LiveValues:
             for job_id in record.keys() - there:
                 del record[job_id]
         ours = [job for job in jobs if not self._is_foreign(job)]
-        changes = [
-            change
-            for change in plan_changes(
-                ours, now, self._options, _revising(predictions, now), promises.kept if acts else ()
-            )
-            if self._refused.get(change.job.job_id) != (change.seconds, change.ordering)
-        ]
-        self._shadow((change for change in changes if self._in_shadow(change)), now)
-        wanted = [change for change in changes if not self._in_shadow(change)]
-        chosen, counts.postponed = within_budget(wanted, self._options.alters_per_look)
-        for change in chosen:
+        changes = plan_changes(ours, now, self.options, _revising(predictions, now), promises.kept if acts else ())
+        wanted = []
+        for change in changes:
+            if self._refused.get(change.job.job_id) == (change.seconds, change.ordering):
+                continue
+            if self.options.mode == "shadow" or change.decision.action == "shadow":
+                self._shadow(change, now)
+            else:
+                wanted.append(change)
+        budget = self.options.alters_per_look
+        counts.postponed = max(0, len(wanted) - budget)
+        for change in wanted[:budget]:
             if stopping():
                 return
             self._alter(change, now)
@@ -114,7 +107,7 @@ class LiveValues:
         except ImportError:
             # numpy is not installed; the status reports it (live_options.inert).
             return {}
-        self._snapshots = self._snapshots or SnapshotSource(self._connection)
+        self._snapshots = self._snapshots or SnapshotSource(self.connection)
         return planned_starts(self._snapshots.take(now), arrivals, jobs)
 
     def _is_foreign(self, job: ServerJob) -> bool:
@@ -126,20 +119,17 @@ class LiveValues:
         altered = self._altered.get(job.job_id)
         if altered is None:
             return False
-        if not _same_terms(job, altered) or job.soft_walltime is None:
+        same_terms = job.waits == altered.waits and job.submission.walltime == altered.submission.walltime
+        if not same_terms or job.soft_walltime is None:
             del self._altered[job.job_id]
             return False
         return job.soft_walltime != altered.soft_walltime
 
-    def _in_shadow(self, change: LiveChange) -> bool:
-        return self._options.mode == "shadow" or change.decision.action == "shadow"
-
-    def _shadow(self, changes: Iterable[LiveChange], now: int) -> None:
-        for change in changes:
-            if change.seconds is not None and self._shadowed.get(change.job.job_id) != change.seconds:
-                self._shadowed[change.job.job_id] = change.seconds
-                self._counts.shadowed += 1
-                self._record(_decision_record(change, now, "shadow"))
+    def _shadow(self, change: LiveChange, now: int) -> None:
+        if change.seconds is not None and self._shadowed.get(change.job.job_id) != change.seconds:
+            self._shadowed[change.job.job_id] = change.seconds
+            self.counts.shadowed += 1
+            self.record(_decision_record(change, now, "shadow"))
 
     def _alter(self, change: LiveChange, now: int) -> None:
         """Alter one job.
@@ -149,28 +139,24 @@ class LiveValues:
         job_id = change.job.job_id
         try:
             if change.seconds is not None:
-                self._connection.alter(job_id, change.seconds)
+                self.connection.alter(job_id, change.seconds)
             if change.ordering is not None:
-                self._connection.alter(job_id, change.ordering, ORDERING_RESOURCE)
+                self.connection.alter(job_id, change.ordering, ORDERING_RESOURCE)
         except IflError as error:
             if error.code in NO_JOB:
                 return
             # Other errors concern PBS or the agent's account, not this job.
             if error.code not in REFUSED:
                 raise
-            self._counts.refused += 1
+            self.counts.refused += 1
             self._refused[job_id] = change.seconds, change.ordering
             log.warning("live values: %s", error)
-            self._record(_decision_record(change, now, "none"))
+            self.record(_decision_record(change, now, "none"))
         else:
-            self._counts.altered += 1
+            self.counts.altered += 1
             if change.seconds is not None:
                 self._altered[job_id] = replace(change.job, soft_walltime=change.seconds)
-            self._record(_decision_record(change, now, "set"))
-
-
-def _same_terms(job: ServerJob, other: ServerJob) -> bool:
-    return job.waits == other.waits and job.submission.walltime == other.submission.walltime
+            self.record(_decision_record(change, now, "set"))
 
 
 def _revising(predictions: PredictionService, now: int) -> Revise:

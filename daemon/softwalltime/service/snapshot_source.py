@@ -101,9 +101,7 @@ class SnapshotSource:
         )
 
     def _watcher(self, state: Sequence[str], details: Sequence[str]) -> JobWatcher[LiveJob | None]:
-        return JobWatcher(
-            self._connection, state, details, _is_job, self._job, _with_state, subjobs=True, extras=EXTRAS
-        )  # fmt: skip
+        return JobWatcher(self._connection, state, details, _is_job, self._job, _with_state, EXTRAS, subjobs=True)
 
     def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:

@@ -1,6 +1,6 @@
 """Select the jobs to alter, as a pure function of queue, predictions and options; track jobs that keep their place."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -130,11 +130,6 @@ def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -
 
 def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
     return abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
-
-
-def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:
-    """Return the changes to make in this poll, and the number postponed to the next one."""
-    return changes[:budget], max(0, len(changes) - budget)
 
 
 DEFAULT_CYCLE_S: Final = 1200
