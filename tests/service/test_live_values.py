@@ -286,8 +286,8 @@ def test_a_requeued_job_gets_its_waiting_value_back(site: Site) -> None:
 def test_the_thread_goes_on_after_pbs_was_away_and_stops_when_it_is_told_to(site: Site) -> None:
     site.server.add("1.pbs1", refuse=15007)  # type: ignore[arg-type]
     thread = LiveThread(
-        LiveOptions(mode="on", every=5), lambda: site.predictions, site.records.append, site.server.connect,
-        lambda: float(site.now),
+        LiveOptions(mode="on", every=5), lambda: site.predictions, site.records.append, remembering(),
+        site.server.connect, lambda: float(site.now),
     )  # fmt: skip
     thread.start()
     until(lambda: thread.problem)

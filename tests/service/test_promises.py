@@ -54,7 +54,7 @@ class Process:
         stored: bool = True,
     ) -> list[int]:  # fmt: skip
         """Look once, and store; return how many promises this process has seen broken, kept and open."""
-        self.watch.look(jobs, now, options, policy, 0)
+        self.watch.look(jobs, now, options, policy, 0, lambda _arrivals, _jobs: {})
         if stored:
             self.store.exchange(self.engine)
         return [self.watch.counts[outcome] for outcome in (Outcome.LATE, Outcome.KEPT, Outcome.OPEN)]
@@ -234,9 +234,9 @@ def test_the_live_thread_waits_for_the_store_and_says_what_it_found(
         LiveOptions(mode="on", every=5, change_share=0.1),
         lambda: predictions,
         [].append,
+        store,
         emulated.connect,
         lambda: clock.now,
-        store,
     )
     threads.append(thread)
     thread.start()

@@ -18,6 +18,7 @@ from softwalltime.core.settings import Settings
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service import request_handler
 from softwalltime.service.daemon import PredictionDaemon
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.store.connections import StatementMonitor, connect
@@ -37,7 +38,8 @@ def queue() -> deque[DecisionRecord]:
 
 @pytest.fixture
 def recorder(queue: deque[DecisionRecord], engine: Engine) -> Iterator[DecisionRecorder]:
-    recorder = DecisionRecorder(queue, Path("/run/hook.sock"), lambda: nullcontext(engine), StatementMonitor(PATIENT))
+    monitor = StatementMonitor(PATIENT)
+    recorder = DecisionRecorder(queue, Path("/run/hook.sock"), lambda: nullcontext(engine), monitor, PromiseStore())
     recorder.start()
     yield recorder
     assert recorder.stop(PATIENT)

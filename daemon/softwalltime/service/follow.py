@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Event
@@ -29,8 +29,8 @@ from softwalltime.store.learning_jobs import set_teaching
 
 POLL_INTERVAL_S = 0.5
 """Seconds between two polls."""
-MAX_RETRY_PAUSE_S = 30.0
-"""Maximum seconds between two attempts while the store or the folder cannot be reached."""
+FIRST_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 1.0, 30.0
+"""First and maximum seconds between two attempts while the store cannot be reached."""
 VACUUM_MIN_JOBS = 10_000
 """New jobs in one poll after which VACUUM ANALYZE is run."""
 RETRY_INTERVAL_S = 60.0
@@ -48,37 +48,16 @@ LogState = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode of a log."""
 
 
-class _OpenLog:
-    """An open log, and its state when it was opened; closed when the object is deleted."""
-
-    def __init__(self, path: Path, state: LogState) -> None:
-        self.path = path
-        self.state = state
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-
-    def __del__(self) -> None:
-        if hasattr(self, "descriptor"):
-            os.close(self.descriptor)
-
-    def now(self) -> tuple[Path, os.stat_result] | None:
-        """Return the file's current path and status; ``None`` if no path leads to it."""
-        status = os.fstat(self.descriptor)
-        with suppress(OSError):
-            if os.path.samestat(self.path.stat(), status):
-                return self.path, status
-        with suppress(OSError):
-            # The link is dangling for a deleted file, or one that another NFS client has renamed.
-            path = Path(f"/proc/self/fd/{self.descriptor}").readlink()
-            if os.path.samestat(path.stat(), status):
-                return path, status
-        return None
-
-
 class OpenLogs:
-    """Logs that are kept open, by inode."""
+    """Logs that are kept open, by device and inode, so that a renamed or deleted one is read to its end."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], _OpenLog] = {}
+        self._held: dict[tuple[int, int], tuple[Path, LogState, int]] = {}
+        """Path, state when it was read, and descriptor of each."""
+
+    def __del__(self) -> None:
+        for key in list(self._held):
+            self._drop(key)
 
     def hold(self, path: Path, state: LogState) -> None:
         """Keep a log open if it is still the same regular file; close the first ones beyond :data:`MAX_OPEN_LOGS`.
@@ -88,22 +67,38 @@ class OpenLogs:
         try:
             if not path.is_file():
                 return
-            held = _OpenLog(path, state)
-            status = os.fstat(held.descriptor)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         except OSError:
             return
+        status = os.fstat(descriptor)
         if status.st_ino != state[2] or not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
             return
         key = status.st_dev, status.st_ino
-        self._held.pop(key, None)
-        self._held[key] = held
+        self._drop(key)
+        self._held[key] = path, state, descriptor
         while len(self._held) > MAX_OPEN_LOGS:
-            del self._held[next(iter(self._held))]
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        if key in self._held:
+            os.close(self._held.pop(key)[2])
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
-        """Return the open logs by current path: state when read, and current file status."""
-        logs = [(held.state, held.now()) for held in self._held.values()]
-        return {now[0]: (state, now[1]) for state, now in logs if now is not None}
+        """Return the open logs to which a path leads, by their current path: state when read, and current status."""
+        logs = {}
+        for name, state, descriptor in self._held.values():
+            status = os.fstat(descriptor)
+            paths = [name]
+            with suppress(OSError):
+                # The link is dangling for a deleted file, or one that another NFS client has renamed.
+                paths.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+            for path in paths:
+                with suppress(OSError):
+                    if os.path.samestat(path.stat(), status):
+                        logs[path] = state, status
+                        break
+        return logs
 
 
 class Follower:
@@ -194,16 +189,21 @@ class Follower:
             stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
         finally:
             # Count committed blocks even if the store fails half-way: they are not read again.
-            self._count(tally)
-        self._log_unreadable(tally.broken, changed)
+            for malformed in tally.kept:
+                log.warning("malformed: %s", malformed)
+            self.tally.add(tally)
+            self.tally.broken.clear()
         self._known = known
+        broken = {error.path: error for error in tally.broken if error.path is not None}
+        for path, error in broken.items():
+            if str(error) != str(self.broken.get(path, "")):
+                log.error("%s", error)
+        self.broken = {path: error for path, error in self.broken.items() if path not in changed} | broken
+        self._retries |= dict.fromkeys(broken, self._clock() + RETRY_INTERVAL_S)
         # At the first poll all logs have changed, but only the newest are likely to be written.
         for path, state in list(changed.items())[-MAX_OPEN_LOGS:]:
             self._held.hold(path, state)
         self._seen |= changed
-        self._retries |= {
-            error.path: self._clock() + RETRY_INTERVAL_S for error in tally.broken if error.path is not None
-        }
         # Bytes written during this poll are a new lag.
         self._behind_since = None
         self.measure()
@@ -225,72 +225,70 @@ class Follower:
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)
 
-    def _count(self, tally: Tally) -> None:
-        """Add the counters, and log the malformed lines."""
-        for malformed in tally.kept:
-            log.warning("malformed: %s", malformed)
-        self.tally.add(tally)
-        self.tally.broken.clear()
 
-    def _log_unreadable(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
-        """Log each file that cannot be read, once until its error changes.
+def with_store(
+    open_engine: Callable[[], AbstractContextManager[Engine]],
+    work: Callable[[Engine], None],
+    failed: Callable[[str, bool], None],
+    stopping: Event,
+    follower: Follower | None,
+) -> None:
+    """Open the store and work with it until ``stopping`` is set; after a failure open it again.
 
-        :param read: all logs of this poll.
-        """
-        now = {error.path: error for error in broken if error.path is not None}
-        for path, error in now.items():
-            if str(error) != str(self.broken.get(path, "")):
-                log.error("%s", error)
-        self.broken = {path: error for path, error in self.broken.items() if path not in read} | now
+    :param failed: gets the problem, and whether it is an unexpected error, which is logged already.
+    :param follower: its lag is measured even while the store cannot be used.
+    """
+    pause = FIRST_RETRY_PAUSE_S
+    while not stopping.is_set():
+        try:
+            with open_engine() as engine:
+                pause = FIRST_RETRY_PAUSE_S
+                work(engine)
+                continue
+        except SoftwalltimeError as error:
+            failed(str(error), False)
+        except Exception:
+            log.exception("unexpected error; trying again")
+            failed("an unexpected error, see the log", True)
+        if follower is not None:
+            with suppress(SourceError):
+                follower.measure()
+        if not stopping.wait(pause):
+            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def follow(
     follower: Follower,
     open_engine: Callable[[], AbstractContextManager[Engine]],
     teaching: Collection[State],
-    stopping: Event | None = None,
+    stopping: Event,
 ) -> None:
     """Poll until ``stopping`` is set; retry while the store or the folder cannot be used.
 
     :param teaching: states of the jobs from which the predictors in SQL learn.
     """
-    stopping = stopping or Event()
-    pause = POLL_INTERVAL_S
     problem = ""
-    while not stopping.is_set():
-        try:
-            with open_engine() as engine:
-                with engine.begin() as connection:
-                    set_teaching(connection, teaching)
-                while not stopping.is_set():
-                    try:
-                        follower.poll(engine)
-                        now_wrong = ""
-                    except SourceError as error:
-                        now_wrong = str(error)
-                    _log_change(problem, now_wrong)
-                    pause, problem = POLL_INTERVAL_S, now_wrong
-                    stopping.wait(POLL_INTERVAL_S)
-        except SoftwalltimeError as error:
-            _log_change(problem, str(error))
-            problem = str(error)
-        except Exception:
-            log.exception("unexpected error; trying again")
-            problem = "an unexpected error"
-        else:
-            continue
-        with suppress(SourceError):
-            follower.measure()
-        stopping.wait(pause)
-        pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
+    def report(now: str, logged: bool = False) -> None:
+        nonlocal problem
+        if now and now != problem and not logged:
+            log.error("%s", now)
+        elif problem and not now:
+            log.info("reading again after an error")
+        problem = now
 
-def _log_change(before: str, now: str) -> None:
-    """Log a problem once when it appears, and once when it is solved."""
-    if now and now != before:
-        log.error("%s", now)
-    elif before and not now:
-        log.info("reading again after an error")
+    def work(engine: Engine) -> None:
+        with engine.begin() as connection:
+            set_teaching(connection, teaching)
+        while not stopping.is_set():
+            try:
+                follower.poll(engine)
+                report("")
+            except SourceError as error:
+                report(str(error))
+            stopping.wait(POLL_INTERVAL_S)
+
+    with_store(open_engine, work, report, stopping, follower)
 
 
 def _states(accounting: Path) -> dict[Path, LogState]:

@@ -30,9 +30,9 @@ class LiveThread(BackgroundThread):
 
     :param predictions: returns the prediction service in use.
     :param record: queues a decision for the store.
+    :param store: keeps promises across restarts.
     :param connect: opens a connection to a server by name, through the agent at this socket.
     :param clock: the time, epoch seconds.
-    :param store: keeps promises across restarts; default: none.
     """
 
     def __init__(
@@ -40,14 +40,11 @@ class LiveThread(BackgroundThread):
         options: LiveOptions,
         predictions: Callable[[], PredictionService],
         record: Callable[[DecisionRecord], None],
+        store: PromiseStore,
         connect: Callable[[str, Path | None], PbsConnection] = PbsConnection,
         clock: Callable[[], float] = time.time,
-        store: PromiseStore | None = None,
     ) -> None:
         super().__init__("live")
-        if store is None:
-            store = PromiseStore()
-            store.restored.set()
         self.options = options
         self.counts = LiveStatus()
         self.problem = ""

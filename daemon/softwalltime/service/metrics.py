@@ -48,8 +48,6 @@ COUNTERS = {
     "stored": ("jobs_stored", "Completed jobs that were stored from the accounting log"),
     "lines": ("log_lines", "Lines of the accounting log that were read"),
     "malformed": ("malformed_lines", "Malformed lines; see softwalltime.malformed_lines"),
-    "interrupted": ("interrupted_runs", "Runs that were interrupted by a requeue"),
-    "disagreeing": ("disagreeing_jobs", "Jobs whose runtime differs from end - start"),
     "recorded": ("predictions_recorded", "Predictions stored"),
     "dropped": ("predictions_dropped", "Predictions dropped because too many waited to be stored"),
     "unstorable": ("predictions_unstorable", "Predictions that PostgreSQL refused; see softwalltime.malformed_lines"),

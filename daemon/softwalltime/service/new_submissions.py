@@ -54,15 +54,14 @@ class NewSubmissions:
         waiting = list(self._waiting)
         with engine.begin() as connection:
             queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_CTIME_OFFSETS_S)))
-            resolved: list[Submission] = []
-            left = []
-            for at, of in waiting:
-                there = queued.take(of)
-                if there is not None:
-                    resolved.append(replace(of, job_id=there.job_id, submitted=there.submitted))
-                else:
-                    left.append((at, of))
+            jobs = [queued.take(of) for _, of in waiting]
+            resolved = [
+                replace(of, job_id=job.job_id, submitted=job.submitted)
+                for (_, of), job in zip(waiting, jobs, strict=True)
+                if job is not None
+            ]
             add_scripts(connection, resolved)
+        left = [asked for asked, job in zip(waiting, jobs, strict=True) if job is None]
         self._waiting = deque(left, maxlen=MAX_WAITING_SUBMISSIONS)
         return len(resolved)
 
@@ -72,8 +71,7 @@ class _Queued:
 
     def __init__(self, jobs: Sequence[CurrentJob]) -> None:
         self._jobs: defaultdict[tuple[str, str, int], list[Submission]] = defaultdict(list)
-        # Reversed: take() pops the first job from the end of the list.
-        for job in reversed(jobs):
+        for job in jobs:
             of = job.submission
             self._jobs[of.user, of.job_name, of.submitted].append(of)
 
@@ -81,8 +79,8 @@ class _Queued:
         """Remove and return the job that matches a request: the nearest in time, then the first."""
         for apart in _CTIME_OFFSETS_S:
             jobs = self._jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
-            for place in range(len(jobs) - 1, -1, -1):
-                if asked.walltime in (None, jobs[place].walltime):
+            for place, job in enumerate(jobs):
+                if asked.walltime in (None, job.walltime):
                     return jobs.pop(place)
         return None
 

@@ -70,10 +70,7 @@ class PromiseStore:
 
     def take_found(self) -> list[tuple[str, int]]:
         """Remove and return the starts found in the log: job id and epoch seconds."""
-        starts = []
-        while self._found:
-            starts.append(self._found.popleft())
-        return starts
+        return [self._found.popleft() for _ in range(len(self._found))]
 
     @property
     def waiting(self) -> bool:

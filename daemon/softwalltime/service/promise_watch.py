@@ -21,10 +21,6 @@ Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
 log = logging.getLogger(__name__)
 
 
-def _no_plan(_arrivals: Mapping[str, int], _jobs: Collection[str]) -> Mapping[str, int]:
-    return {}
-
-
 class PromiseWatch:
     """Track promised and latest starts, and switch the guard.
 
@@ -50,7 +46,7 @@ class PromiseWatch:
 
     def look(
         self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int,
-        plan: Plan = _no_plan,
+        plan: Plan,
     ) -> None:  # fmt: skip
         """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised and latest starts.
 
@@ -65,11 +61,8 @@ class PromiseWatch:
         acts = options.mode == "on" and policy.mode == "on"
         self._set_latest(jobs if acts and policy.ordering is not None else (), now, options, plan)
         changed = self._ledger.look(queued, now)
-        changed += [
-            promise
-            for job_id, started in self.store.take_found()
-            if (promise := self._ledger.found(job_id, started)) is not None
-        ]
+        found = (self._ledger.found(job_id, started) for job_id, started in self.store.take_found())
+        changed += [promise for promise in found if promise is not None]
         self.store.gone = self._ledger.gone
         for promise in changed:
             self.counts[promise.outcome] += 1

@@ -42,8 +42,6 @@ class DecisionRecorder(BackgroundThread):
     :param queue: decisions, oldest first; another thread appends to it.
     :param source: path of the socket that the requests came from, for rows that cannot be stored.
     :param open_engine: opens the store; used at the end if the worker has not opened it.
-    :param monitor: monitors the engine's statements.
-    :param promises: promised starts to be stored beside the decisions.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class DecisionRecorder(BackgroundThread):
         source: Path,
         open_engine: Callable[[], AbstractContextManager[Engine]],
         monitor: StatementMonitor,
-        promises: PromiseStore | None = None,
+        promises: PromiseStore,
     ) -> None:
         super().__init__("recorder")
         self.recorded = 0
@@ -63,7 +61,7 @@ class DecisionRecorder(BackgroundThread):
         self._source = str(source)
         self._open_engine = open_engine
         self._monitor = monitor
-        self._promises = PromiseStore() if promises is None else promises
+        self._promises = promises
         self._new = NewSubmissions()
         self._engine: Engine | None = None
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sqlalchemy import Engine
@@ -73,24 +73,24 @@ UNKNOWN_RESOURCE = 15035
 """PBSE_UNKRESC of pbs_error.h."""
 
 
+@dataclass(eq=False)
 class StartPublisher:
-    """Forecast the starts of one server's jobs periodically.
+    """Forecast the starts of one server's jobs periodically."""
 
-    :param engine: of the store.
-    :param running: value with which running jobs are planned: ``soft_walltime`` or ``walltime``.
-    """
+    settings: Settings
+    options: StartOptions
+    connection: PbsConnection
+    engine: Engine
+    """Engine of the store."""
+    running: str
+    """Value with which running jobs are planned: ``soft_walltime`` or ``walltime``."""
 
-    def __init__(
-        self, settings: Settings, options: StartOptions, connection: PbsConnection, engine: Engine, running: str
-    ) -> None:
+    def __post_init__(self) -> None:
+        options = self.options
         config = options.sched_config or home_of() / "sched_priv" / "sched_config"
-        self._settings = settings
-        self._options = options
-        self._engine = engine
-        self._running = running
-        self._source = SnapshotSource(connection, config)
-        self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
-        self._sooner = SoonerStarts(engine, settings.server, running, options.every)
+        self._source = SnapshotSource(self.connection, config)
+        self._shown = ShownStarts(self.connection, options.change_seconds, options.shows_per_forecast)
+        self._sooner = SoonerStarts(self.engine, self.settings.server, self.running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
@@ -104,12 +104,12 @@ class StartPublisher:
         """
         begin = time.monotonic()
         snapshot = self._source.take(now)
-        server = server_of(snapshot, self._settings.server)
+        server = server_of(snapshot, self.settings.server)
         if (learning := self._learning) is None:
             # After PBS has answered: otherwise learning the history would be wasted.
             learning = self._learn(now, server)
             snapshot = self._source.take(now)
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             new = list(read_new(connection, self._last_id))
             judged = judge_starts(connection, server, now)
             withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
@@ -119,27 +119,27 @@ class StartPublisher:
         self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
-        queue = model_of(snapshot, running=self._running)
+        queue = model_of(snapshot, running=self.running)
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
         learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
-        starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
+        starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]
         factor = range_factor(stored)
-        with self._engine.begin() as connection:
-            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self._options.every))
+        with self.engine.begin() as connection:
+            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self.options.every))
         # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
             quality = start_quality(connection, server)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
         seconds = time.monotonic() - begin
-        shown, refused = self._shown.show(starts, self._source.shown) if self._options.show else (0, 0)
+        shown, refused = self._shown.show(starts, self._source.shown) if self.options.show else (0, 0)
         return StartsStatus(
             "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
             forecast=sum(start.expected is not None for start in starts), shown=shown, refused=refused,
@@ -150,15 +150,15 @@ class StartPublisher:
 
     def _learn(self, now: int, server: str) -> ForecastLearning:
         """Learn the history of the store, for forecasts of this server's jobs."""
-        predictor, teaching = make(self._options.predictor or PREDICTOR), self._settings.teaching
+        predictor, teaching = make(self.options.predictor or PREDICTOR), self.settings.teaching
         learning = ForecastLearning(predictor, teaching)
-        with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             since_last = partial(last_ended_since, connection, now=now)
             needed = needed_history([predictor.history, MIN_HISTORY], now, since_last)
             learning.history(read_history(connection, *needed, now, teaching), now)
         self._calibration = SelfCalibration()
-        with self._engine.connect() as connection:
+        with self.engine.connect() as connection:
             self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
             for start in open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
@@ -168,9 +168,9 @@ class StartPublisher:
 
     def _slow_down(self, seconds: float) -> None:
         """Reduce the number of runs if this forecast took more than half of the interval; increase it again later."""
-        share = self._options.every / 2 / max(seconds, 0.001)
+        share = self.options.every / 2 / max(seconds, 0.001)
         wanted = int(self._runs * min(share, 2.0))
-        self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
+        self._runs = min(self.options.runs, max(wanted, MIN_RUNS))
 
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
@@ -286,19 +286,17 @@ def shown_times(text: str) -> tuple[int, ...]:
     return tuple(moment for moment in times if moment is not None) if len(times) == 3 else ()
 
 
+@dataclass(eq=False)
 class ShownStarts:
-    """Update the expected-start resource of one server's waiting jobs.
+    """Update the expected-start resource of one server's waiting jobs."""
 
-    :param least: minimum change in seconds of an expected start or range end to alter a job; also a fifth of the time
-        until then.
-    :param budget: maximum alters per call.
-    """
-
-    def __init__(self, connection: PbsConnection, least: int, budget: int) -> None:
-        self._connection = connection
-        self._least = least
-        self._budget = budget
-        self._refused: dict[str, str] = {}
+    connection: PbsConnection
+    least: int
+    """Minimum change of an expected start or range end to alter a job, seconds; also a fifth of the time until then."""
+    budget: int
+    """Maximum alters per call."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Texts that PBS refused, by job."""
 
     def show(self, starts: Sequence[ExpectedStart], has: Mapping[str, str]) -> tuple[int, int]:
         """Alter the jobs whose starts changed, the earliest first; return the numbers of altered and refused jobs.
@@ -309,17 +307,17 @@ class ShownStarts:
         :raises IflError: if nothing can be altered for now.
         """
         there = {start.job.submission.job_id for start in starts}
-        self._refused = {job_id: text for job_id, text in self._refused.items() if job_id in there}
+        self.refused = {job_id: text for job_id, text in self.refused.items() if job_id in there}
         shown = refused = 0
         for start in starts:
             job_id = start.job.submission.job_id
             text = self._text(start, has.get(job_id, ""))
-            if not text or "[" in job_id or self._refused.get(job_id) == text:
+            if not text or "[" in job_id or self.refused.get(job_id) == text:
                 continue
-            if shown + refused >= self._budget:
+            if shown + refused >= self.budget:
                 break
             try:
-                self._connection.alter(job_id, text, START_RESOURCE)
+                self.connection.alter(job_id, text, START_RESOURCE)
             except IflError as error:
                 if error.code in NO_JOB:
                     continue
@@ -330,7 +328,7 @@ class ShownStarts:
                 if error.code not in REFUSED:
                     raise
                 refused += 1
-                self._refused[job_id] = text
+                self.refused[job_id] = text
                 log.warning("starts: PBS refuses to show a start: %s", error)
             else:
                 shown += 1
@@ -342,7 +340,7 @@ class ShownStarts:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
         now = (start.expected, *(start.range90 or (start.expected, start.expected)))
         before = shown_times(has)
-        least = max(self._least, abs(start.expected - int(time.time())) // 5)
+        least = max(self.least, abs(start.expected - int(time.time())) // 5)
         if before and all(abs(moment - other) < least for moment, other in zip(now, before, strict=True)):
             return ""
         return shown_text(*now)

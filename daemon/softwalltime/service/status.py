@@ -227,10 +227,6 @@ class Status:
     """Lines read from the log."""
     malformed: int
     """Lines of the log that could not be read."""
-    interrupted: int
-    """Runs that were stopped and requeued."""
-    disagreeing: int
-    """Jobs whose recorded runtime differs from end - start."""
     behind_bytes: int
     """Bytes of the log that are not stored yet."""
     behind_seconds: float

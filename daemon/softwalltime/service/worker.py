@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.errors import SourceError
 from softwalltime.core.events import Event as JobEvent
 from softwalltime.predict.predictors.base import needed_history
 from softwalltime.service.background import BackgroundThread
-from softwalltime.service.follow import MAX_RETRY_PAUSE_S, POLL_INTERVAL_S, Follower
+from softwalltime.service.follow import POLL_INTERVAL_S, Follower, with_store
 from softwalltime.service.prediction_service import JobEvents, PredictionService
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
@@ -60,10 +60,8 @@ class _StoppingError(Exception):
 class Worker(BackgroundThread):
     """The background thread of the daemon.
 
-    :param open_engine: opens the store; called again after a failure.
     :param follower: of the accounting log; ``None`` where another process ingests.
     :param recorder: gets the store while it is usable.
-    :param monitor: monitors the engine's statements.
     :param keep_days: retention in days; 0: forever.
     :param clock: the time, epoch seconds.
     :param refresh_every: seconds between refreshes of the monitoring figures.
@@ -130,27 +128,16 @@ class Worker(BackgroundThread):
         self._next = predictions
 
     def _run(self) -> None:
-        pause = 1.0
-        while not self._stopping.is_set():
-            try:
-                with self._open_engine() as engine, self._recorder.using(engine):
-                    pause = 1.0
-                    self._work(engine)
-            except _StoppingError:
-                return
-            except SoftwalltimeError as error:
-                if self.problem != str(error):
-                    log.error("the store cannot be used, predictions continue from memory: %s", error)
-                self.problem = str(error)
-            except Exception:
-                log.exception("unexpected error; trying again")
-                self.problem = "an unexpected error, see the log"
-            if self._follower is not None:
-                # Measure the lag even while the store cannot be reached.
-                with suppress(SourceError):
-                    self._follower.measure()
-            if not self._stopping.wait(pause):
-                pause = min(2 * pause, MAX_RETRY_PAUSE_S)
+        with_store(self._open_engine, self._use, self._failed, self._stopping, self._follower)
+
+    def _use(self, engine: Engine) -> None:
+        with self._recorder.using(engine), suppress(_StoppingError):
+            self._work(engine)
+
+    def _failed(self, problem: str, logged: bool) -> None:
+        if problem != self.problem and not logged:
+            log.error("the store cannot be used, predictions continue from memory: %s", problem)
+        self.problem = problem
 
     def _work(self, engine: Engine) -> None:
         if self.problem == NOT_REACHED:

@@ -59,10 +59,8 @@ def plan_changes(
     for job in jobs:
         if job.runs:
             change = _running(job, now, options, revise)
-        elif job.waits:
-            change = _waiting(job, options, revise, job.job_id in kept)
-        elif job.ordering == PROMISED:
-            change = _held(job, options, revise)
+        elif job.waits or job.ordering == PROMISED:
+            change = _waiting(job, options, revise, job.waits and job.job_id in kept)
         else:
             continue
         if change is not None:
@@ -72,13 +70,14 @@ def plan_changes(
 
 def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, kept: bool) -> LiveChange | None:
     decision = revise(job.submission, job.soft_walltime, None)
-    seconds = decision.soft_walltime
-    if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
+    seconds = decision.soft_walltime if job.waits and decision.action != "none" else None
+    if seconds is not None and not _worth(job, seconds, options, decision.reason):
         seconds = None
+    # A held job loses its ordering value; otherwise it would have its place again when released.
     ordering = _ordering(job, decision, options, kept=kept)
     if seconds is None and ordering is None:
         return None
-    urgency = Urgency.TOP_JOB if kept or job.promised else Urgency.WAITING
+    urgency = Urgency.TOP_JOB if kept or job.promised or not job.waits else Urgency.WAITING
     return LiveChange(urgency, job, seconds, decision, ordering)
 
 
@@ -95,13 +94,6 @@ def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept:
     if not job.ordering or value is None or value < job.ordering or not _differs(job.ordering, value, options):
         return None
     return value
-
-
-def _held(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
-    """Reset the ordering value of a held job; otherwise it would have its place again when released."""
-    decision = revise(job.submission, job.soft_walltime, None)
-    value = _ordering(job, decision, options, kept=False)
-    return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
 
 
 def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:

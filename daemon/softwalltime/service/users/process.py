@@ -1,11 +1,9 @@
 """The process of ``softwalltime-me.service``: read all users' jobs from the store, and send each user his own.
 
-``python -m softwalltime.service.users.process`` uses the socket of systemd, or creates one at the path in its argument.
-``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server.  The role of the DSN needs only
-the privileges of deploy/sql/me-role.sql.  The process has no other input.
+``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server, and systemd passes the socket.
+The role of the DSN needs only the privileges of deploy/sql/me-role.sql.  The process has no other input.
 """
 
-import argparse
 import gc
 import logging
 import os
@@ -14,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 
@@ -43,8 +41,6 @@ STATEMENT_TIMEOUT_S = 60.0
 """Statement timeout in seconds."""
 FIRST_READ_TIMEOUT_S = 3.0
 """Seconds that the first clients wait for the first read: less than the client's timeout."""
-BACKLOG = 1024
-"""Connections that may wait to be accepted."""
 SYSTEMD_SOCKET = 3
 """Descriptor of the first socket that systemd passes (sd_listen_fds(3))."""
 
@@ -105,7 +101,7 @@ class OwnJobsReader:
                 self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:
-        """Close the connection to the store; the next reading opens another one."""
+        """Close the connection to the store; the next read opens another one."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -122,37 +118,23 @@ class OwnJobsReader:
             time.sleep(max(1.0, READ_INTERVAL_S - (time.monotonic() - begin)))
 
 
-def listening_socket(path: Path | None) -> socket.socket:
-    """Return the socket that systemd passes, or a new one at a path, to which everybody may connect.
+def listening_socket() -> socket.socket:
+    """Return the socket that systemd passes.
 
-    :raises UsageError: if there is neither, or the path cannot be used.
+    :raises UsageError: if there is none.
     """
-    if path is None:
-        if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
-            raise UsageError("no socket: start softwalltime-me.socket, or give a path for a socket")
-        return socket.socket(fileno=SYSTEMD_SOCKET)
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(0o666)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"{path}: cannot listen here: {error.strerror or error}") from error
-    return listener
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        raise UsageError("no socket: start softwalltime-me.socket")
+    return socket.socket(fileno=SYSTEMD_SOCKET)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Answer each user with his own jobs.")
-    parser.add_argument("socket", type=Path, nargs="?", help="path of the socket; default: the socket of systemd")
-    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     try:
         settings = load_settings()
         if settings.dsn is None:
             raise UsageError("no store: set SOFTWALLTIME_DSN, such as postgresql:///softwalltime")
-        listener = listening_socket(arguments.socket)
+        listener = listening_socket()
     except SoftwalltimeError as error:
         log.error("%s", error)
         return error.exit_status
@@ -177,17 +159,12 @@ class Accounts:
         now = monotonic()
         uid, until = self._known.get(user, (None, 0.0))
         if now >= until:
-            uid = _uid(user)
+            uid = None
+            # ValueError: a name with a null character, or that cannot be encoded.
+            with suppress(KeyError, ValueError, OSError):
+                uid = pwd.getpwnam(user).pw_uid
             self._known[user] = uid, now + (ACCOUNT_CACHE_S / 6 if uid is None else ACCOUNT_CACHE_S)
         return uid
-
-
-def _uid(user: str) -> int | None:
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError, OSError):
-        # ValueError: a name with a null character, or that cannot be encoded.
-        return None
 
 
 if __name__ == "__main__":
