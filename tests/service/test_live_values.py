@@ -11,8 +11,7 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import IflError
 from softwalltime.service.live.live_options import LiveOptions
-from softwalltime.service.live_thread import LiveThread
-from softwalltime.service.live_values import LiveValues
+from softwalltime.service.live_values import LiveThread, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.protocol import Request

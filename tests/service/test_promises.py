@@ -14,7 +14,7 @@ from softwalltime.core.promises import Outcome, Promise
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live.watch import ServerJob
-from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.live_values import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch

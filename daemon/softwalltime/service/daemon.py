@@ -25,7 +25,7 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.follow import Follower
 from softwalltime.service.forecast_thread import ForecastThread, start_options
 from softwalltime.service.live.live_options import LiveOptions, live_options, read_policy, without_live
-from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.live_values import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
@@ -49,7 +49,6 @@ WORKER_STOP_TIMEOUT_S = 3.0
 """Seconds that the daemon waits at shutdown for the worker; a killed worker loses no data."""
 SLOW_STATEMENT_S = 5.0
 """Seconds after which the status reports that a running statement is not answered."""
-MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +80,6 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         if reload_requested.is_set():
             reload_requested.clear()
             daemon.reload(reload)
-        daemon.log_dropped()
         notify("WATCHDOG=1")
         if daemon.handler.predictions.ready and not announced:
             announced = True
@@ -151,8 +149,6 @@ class PredictionDaemon:
         self._version = version
         self._started = clock()
         self._began = monotonic()
-        self._dropped_logged = 0
-        self._next_dropped = float("-inf")
 
     def start(self) -> None:
         self.recorder.start()
@@ -170,8 +166,6 @@ class PredictionDaemon:
             state = self._store_state()
             reason = "the store does not answer" if state == OK else state
             log.warning("%d predictions could not be recorded: %s", lost, reason)
-        self._next_dropped = float("-inf")
-        self.log_dropped()
         if not self.worker.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
@@ -220,7 +214,7 @@ class PredictionDaemon:
             exchange_times=handler.metrics.exchanges.copy(),
             live=self.live.status(),
             failures=predictions.errors.failures(),
-            starts=self.starts.status(),
+            starts=self.starts.status,
         )
 
     def _store_state(self) -> str:
@@ -230,16 +224,6 @@ class PredictionDaemon:
         if (waiting := self.monitor.waiting()) > SLOW_STATEMENT_S:
             return f"PostgreSQL has not answered for {waiting:.0f} s"
         return self.recorder.problem or OK
-
-    def log_dropped(self) -> None:
-        """Log how many predictions were dropped since the last message, at most once a minute."""
-        dropped, now = self.handler.dropped, self._monotonic()
-        if dropped > self._dropped_logged and now >= self._next_dropped:
-            log.error(
-                "%d predictions were dropped, because %d wait to be stored: %s",
-                dropped - self._dropped_logged, len(self.handler.decisions), self._store_state(),
-            )  # fmt: skip
-            self._dropped_logged, self._next_dropped = dropped, now + MINUTE
 
     @contextmanager
     def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:

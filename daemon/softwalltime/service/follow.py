@@ -116,10 +116,9 @@ class Follower:
         self._server = server
         self._clock = clock
         self._seen: dict[Path, LogState] = {}
-        self._retries: dict[Path, float] = {}
         self._known: KnownPositions | None = None
-        self.broken: dict[Path, SourceError] = {}
-        """Logs that cannot be read."""
+        self.broken: dict[Path, tuple[SourceError, float]] = {}
+        """Logs that cannot be read, each with its error, and when to try again."""
         self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
@@ -147,8 +146,9 @@ class Follower:
         :raises SourceError: if the folder cannot be read.
         """
         now = self._clock()
-        for path in [path for path, when in self._retries.items() if when <= now]:
-            del self._retries[path], self._seen[path]
+        for path, (_, retry_at) in self.broken.items():
+            if retry_at <= now:
+                self._seen.pop(path, None)
         # Renamed logs come first: other files may have their names now.
         states: dict[Path, LogState] = {}
         for path, (held, status) in self._held.now().items():
@@ -194,12 +194,12 @@ class Follower:
             self.tally.add(tally)
             self.tally.broken.clear()
         self._known = known
-        broken = {error.path: error for error in tally.broken if error.path is not None}
-        for path, error in broken.items():
-            if str(error) != str(self.broken.get(path, "")):
-                log.error("%s", error)
-        self.broken = {path: error for path, error in self.broken.items() if path not in changed} | broken
-        self._retries |= dict.fromkeys(broken, self._clock() + RETRY_INTERVAL_S)
+        before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}
+        for error in tally.broken:
+            if error.path is not None:
+                self.broken[error.path] = error, self._clock() + RETRY_INTERVAL_S
+                if str(error) != str(before.get(error.path, "")):
+                    log.error("%s", error)
         # At the first poll all logs have changed, but only the newest are likely to be written.
         for path, state in list(changed.items())[-MAX_OPEN_LOGS:]:
             self._held.hold(path, state)

@@ -74,7 +74,8 @@ class ForecastThread(BackgroundThread):
         super().__init__("starts")
         self._settings = settings
         self._options = start_options(settings.starts)
-        self._status = StartsStatus(self._options.mode)
+        self.status = StartsStatus(self._options.mode)
+        """The last report; safe from any thread."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def change(self, settings: Settings) -> None:
@@ -82,16 +83,11 @@ class ForecastThread(BackgroundThread):
 
         :raises UsageError: if the options are wrong.
         """
-        options = start_options(settings.starts)
-        of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
-        same = all(getattr(settings, name) == getattr(self._settings, name) for name in of_process)
+        options, before = start_options(settings.starts), self._settings
         self._settings, self._options = settings, options
-        if not same:
+        of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
+        if any(getattr(settings, name) != getattr(before, name) for name in of_process):
             self._wake()
-
-    def status(self) -> StartsStatus:
-        """Return the last report; safe from any thread."""
-        return self._status
 
     def _wake(self) -> None:
         super()._wake()
@@ -104,7 +100,7 @@ class ForecastThread(BackgroundThread):
             self._changed.clear()
             options = self._options
             if options.mode == "off":
-                self._status = StartsStatus()
+                self.status = StartsStatus()
                 if not self._stopping.is_set():
                     self._changed.wait()
                 continue
@@ -112,7 +108,7 @@ class ForecastThread(BackgroundThread):
                 reports = self._watch(options)
             except Exception as error:
                 log.exception("starts: unexpected error; trying again")
-                self._report(replace(self._status, mode="on", problem=f"unexpected error: {error}"))
+                self._report(replace(self.status, mode="on", problem=f"unexpected error: {error}"))
                 reports = 0
             if self._changed.is_set():
                 pause = 1.0
@@ -146,20 +142,19 @@ class ForecastThread(BackgroundThread):
                 process.kill()
         if not self._changed.is_set():
             said = f"the process that forecasts starts has ended or hangs (status {process.returncode})"
-            self._report(replace(self._status, mode="on", problem=f"{said}; see the log"))
+            self._report(replace(self.status, mode="on", problem=f"{said}; see the log"))
         return reports
 
     def _report(self, status: StartsStatus) -> None:
-        if status.problem and status.problem != self._status.problem:
-            log.error("starts: %s; trying again", status.problem)
-        elif self._status.problem and not status.problem:
-            log.info("starts: forecast again")
+        before = self.status
         if status.problem:
-            status = replace(self._status, mode=status.mode, problem=status.problem)
-        else:
-            before = self._status
-            status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)
-        self._status = status
+            if status.problem != before.problem:
+                log.error("starts: %s; trying again", status.problem)
+            self.status = replace(before, mode=status.mode, problem=status.problem)
+            return
+        if before.problem:
+            log.info("starts: forecast again")
+        self.status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)
 
 
 def _read(descriptor: int, seconds: float) -> bytes:

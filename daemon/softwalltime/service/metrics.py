@@ -19,14 +19,7 @@ from socketserver import TCPServer
 from threading import Lock, Thread, Timer
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, core
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -48,10 +41,8 @@ COUNTERS = {
     "stored": ("jobs_stored", "Completed jobs that were stored from the accounting log"),
     "lines": ("log_lines", "Lines of the accounting log that were read"),
     "malformed": ("malformed_lines", "Malformed lines; see softwalltime.malformed_lines"),
-    "recorded": ("predictions_recorded", "Predictions stored"),
     "dropped": ("predictions_dropped", "Predictions dropped because too many waited to be stored"),
     "unstorable": ("predictions_unstorable", "Predictions that PostgreSQL refused; see softwalltime.malformed_lines"),
-    "pruned": ("rows_pruned", "Rows that retention has deleted"),
 }
 """Fields of the status that only grow, with name and help of their metrics."""
 GAUGES = {
@@ -59,7 +50,6 @@ GAUGES = {
     "learnt": ("jobs_learnt", "Jobs that the predictors have learnt since the policy was loaded"),
     "behind_bytes": ("log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
     "behind_seconds": ("log_behind_seconds", "Seconds since the log has bytes that are not stored yet"),
-    "from_the_future": ("jobs_from_the_future", "Jobs with an end time in the future"),
     "to_record": ("predictions_waiting", "Predictions that wait to be stored"),
     "refreshed": (
         "figures_refreshed_seconds",
@@ -105,8 +95,8 @@ START_QUALITY = {
 log = logging.getLogger(__name__)
 
 
-class MetricsEndpoint(Collector):
-    """Serves the metrics of one daemon.
+class MetricsEndpoint(ThreadingHTTPServer, Collector):
+    """Serves the metrics of one daemon, each connection in a thread, at a limited rate of connections.
 
     :param address: host and port; port 0 is any free one.
     :param status: returns the daemon's status; called in the endpoint's threads.
@@ -114,6 +104,11 @@ class MetricsEndpoint(Collector):
     :param sleep: sleeps for that many seconds.
     :raises OSError: if it cannot listen there.
     """
+
+    daemon_threads = True
+    request_queue_size = 128
+    # Without the reverse DNS lookup of HTTPServer, which may take long.
+    server_bind = TCPServer.server_bind
 
     def __init__(
         self,
@@ -124,18 +119,22 @@ class MetricsEndpoint(Collector):
     ) -> None:
         self._status = status
         self._clock = clock
+        self._sleep = sleep
+        self._limit = RateLimit(1 / CONNECTION_INTERVAL_S, CONNECTION_BURST)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
         self._page = b""
         self._rendered = float("-inf")
         self._rendering = Lock()
-        self._server = _MetricsServer(address, self.page, clock, sleep)
-        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+        self._thread = Thread(target=self.serve_forever, name="metrics", daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
-        host, port = self._server.server_address[:2]
+        host, port = self.server_address[:2]
         return str(host), port
 
     def start(self) -> None:
@@ -143,8 +142,8 @@ class MetricsEndpoint(Collector):
 
     def close(self) -> None:
         if self._thread.is_alive():
-            self._server.shutdown()
-        self._server.server_close()
+            self.shutdown()
+        self.server_close()
 
     def page(self) -> bytes:
         """Return the page, at most a second old."""
@@ -154,16 +153,26 @@ class MetricsEndpoint(Collector):
                 self._page, self._rendered = generate_latest(self._registry), now
             return self._page
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[core.Metric]:
         return families(self._status())
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread of a connection; pause first if clients exceed the rate limit."""
+        if not self._limit.take(None, self._clock()):
+            self._sleep(CONNECTION_INTERVAL_S)
+            self._limit.take(None, self._clock())
+        super().process_request(request, client_address)
 
-def families(status: Status) -> Iterator[Metric]:
-    yield InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
+
+
+def families(status: Status) -> Iterator[core.Metric]:
+    yield core.InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
     policy = status.policy
     terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
     terms |= {"ordering": policy["ordering"] or "", "rules": str(len(policy["rules"]))}
-    yield InfoMetricFamily("softwalltime_policy", "Policy: preset, mode, predictors, minimum and share", terms)
+    yield core.InfoMetricFamily("softwalltime_policy", "Policy: preset, mode, predictors, minimum and share", terms)
     yield _gauge("ready", "Whether the history has been learnt", status.ready)
     yield _gauge("retention_refused", "Whether retention refuses to delete", status.retention != OK)
     yield _gauge("store_up", "Whether the store can be used", status.store == OK)
@@ -186,18 +195,17 @@ def families(status: Status) -> Iterator[Metric]:
     if status.starts.mode != "off":
         yield from _starts(status.starts)
     for field, (name, description) in COUNTERS.items():
-        yield CounterMetricFamily(f"softwalltime_{name}", description, getattr(status, field))
+        yield core.CounterMetricFamily(f"softwalltime_{name}", description, getattr(status, field))
     for field, (name, description) in GAUGES.items():
         yield _gauge(name, description, getattr(status, field))
     yield from _of_rows(QUALITY, status.week, "mode", "predictor")
     yield from _of_rows(WAITS, status.waits, "processors", "widest")
 
 
-def _live(live: LiveStatus) -> Iterator[Metric]:
+def _live(live: LiveStatus) -> Iterator[core.Metric]:
     yield _gauge("live_up", "Whether PBS's queue can be read and altered", not live.problem)
     guard = "Whether the top job is late, so that waiting jobs are planned with their walltimes"
     yield _gauge("guard_on", guard, bool(live.late_job))
-    yield _gauge("live_postponed", "Alters beyond the last look's budget", live.postponed)
     alters = {("altered",): live.altered, ("shadow",): live.shadowed, ("refused",): live.refused}
     yield _counter("live_alters", "Alters of waiting and running jobs", alters, "result")
     names = {"kept": "kept", "broken": "late", "withdrawn": "withdrawn"}
@@ -206,35 +214,35 @@ def _live(live: LiveStatus) -> Iterator[Metric]:
     yield _gauge("promises_open", "Waiting jobs with a promised start", live.promises.get("open", 0))
 
 
-def _starts(starts: StartsStatus) -> Iterator[Metric]:
+def _starts(starts: StartsStatus) -> Iterator[core.Metric]:
     yield _gauge("starts_up", "Whether starts can be forecast and stored", not starts.problem)
     yield _gauge("starts_time_seconds", "Time of the last forecast", starts.taken)
     yield _gauge("starts_duration_seconds", "Duration of the last forecast", starts.seconds)
     yield _gauge("starts_judged_jobs", "Jobs whose judged forecasts correct the present ones", starts.judged)
     factor = "Mean width of the 90% ranges, divided by what it was before any correction"
     yield _gauge("starts_range_factor", factor, starts.range_factor)
-    yield CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
-    yield CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
+    yield core.CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
+    yield core.CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
     yield from _of_rows(QUEUE_STARTS, starts.queues, "queue")
     yield from _of_rows(START_QUALITY, starts.quality, "queue")
 
 
-def _gauge(name: str, description: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"softwalltime_{name}", description, value)
+def _gauge(name: str, description: str, value: float) -> core.Metric:
+    return core.GaugeMetricFamily(f"softwalltime_{name}", description, value)
 
 
-def _counter(name: str, description: str, counts: Mapping[Any, int], *labels: str) -> Metric:
+def _counter(name: str, description: str, counts: Mapping[Any, int], *labels: str) -> core.Metric:
     """Return a counter with a value for each tuple of label values."""
-    counter = CounterMetricFamily(f"softwalltime_{name}", description, labels=labels)
+    counter = core.CounterMetricFamily(f"softwalltime_{name}", description, labels=labels)
     for values, count in counts.items():
         counter.add_metric(values, count)
     return counter
 
 
-def _of_rows(figures: Mapping[str, tuple[str, str]], rows: Iterable[object], *labels: str) -> Iterator[Metric]:
+def _of_rows(figures: Mapping[str, tuple[str, str]], rows: Iterable[object], *labels: str) -> Iterator[core.Metric]:
     """Yield a gauge for each field of ``figures``, with a value for each row that has one."""
     for field, (name, description) in figures.items():
-        gauge = GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
+        gauge = core.GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
         for row in rows:
             if (value := getattr(row, field)) is not None:
                 gauge.add_metric([_label(getattr(row, label)) for label in labels], value)
@@ -245,49 +253,15 @@ def _label(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _histogram(name: str, description: str, times: Histogram) -> HistogramMetricFamily:
+def _histogram(name: str, description: str, times: Histogram) -> core.HistogramMetricFamily:
     bounds = [*(f"{bound / 1e6:g}" for bound in times.bounds_us), "+Inf"]
     buckets = list(zip(bounds, accumulate(times.counts), strict=True))
-    return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times.total_us / 1e6)
-
-
-class _MetricsServer(ThreadingHTTPServer):
-    """HTTP server with a thread for each connection and a limited rate of connections."""
-
-    daemon_threads = True
-    request_queue_size = 128
-    # Without the reverse DNS lookup of HTTPServer, which may take long.
-    server_bind = TCPServer.server_bind
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        page: Callable[[], bytes],
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-    ) -> None:
-        self.page = page
-        self._clock = clock
-        self._sleep = sleep
-        self._limit = RateLimit(1 / CONNECTION_INTERVAL_S, CONNECTION_BURST)
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Start the thread of a connection; pause first if clients exceed the rate limit."""
-        if not self._limit.take(None, self._clock()):
-            self._sleep(CONNECTION_INTERVAL_S)
-            self._limit.take(None, self._clock())
-        super().process_request(request, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
+    return core.HistogramMetricFamily(name, description, buckets=buckets, sum_value=times.total_us / 1e6)
 
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = TIMEOUT
-    server: _MetricsServer
+    server: MetricsEndpoint
 
     def handle(self) -> None:
         """Serve the connection for at most ``TIMEOUT``: a client that sends byte by byte never times out otherwise."""

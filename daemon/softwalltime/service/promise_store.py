@@ -13,17 +13,8 @@ from time import monotonic
 from sqlalchemy import Engine
 
 from softwalltime.core.promises import LatestStart, Promise
+from softwalltime.store import promises as rows
 from softwalltime.store.connections import rejects_data
-from softwalltime.store.promises import (
-    GuardState,
-    known_latest_starts,
-    last_late_jobs,
-    open_promises,
-    starts_of,
-    store_latest_starts,
-    store_promises,
-    store_state,
-)
 
 MAX_WAITING_LOOKS = 10_000
 """Maximum number of polls whose changes are queued for the store; beyond it the oldest are dropped."""
@@ -51,7 +42,7 @@ class PromiseStore:
         """Last recorded late job, by server."""
         self.gone: frozenset[str] = frozenset()
         """Jobs that left the queue, whose starts may be in the log; set by the live thread."""
-        self._changes: deque[tuple[list[Promise], GuardState | None, Mapping[str, LatestStart | None]]] = deque(
+        self._changes: deque[tuple[list[Promise], rows.GuardState | None, Mapping[str, LatestStart | None]]] = deque(
             maxlen=MAX_WAITING_LOOKS
         )
         self._found: deque[tuple[str, int]] = deque()
@@ -60,7 +51,9 @@ class PromiseStore:
         self._searched: frozenset[str] = frozenset()
         self._next_search = 0.0
 
-    def add(self, promises: list[Promise], state: GuardState | None, latest: Mapping[str, LatestStart | None]) -> None:
+    def add(
+        self, promises: list[Promise], state: rows.GuardState | None, latest: Mapping[str, LatestStart | None]
+    ) -> None:
         """Queue the changes of one poll of PBS's queue.
 
         :param latest: changed latest starts by job id; ``None``: the job no longer waits.
@@ -83,18 +76,18 @@ class PromiseStore:
         """
         if not self.restored.is_set():
             with engine.connect() as connection:
-                self.promises = list(open_promises(connection, self.server))
-                self.latest = list(known_latest_starts(connection, self.server))
-                self.late_jobs = last_late_jobs(connection)
+                self.promises = list(rows.open_promises(connection, self.server))
+                self.latest = list(rows.known_latest_starts(connection, self.server))
+                self.late_jobs = rows.last_late_jobs(connection)
             self.restored.set()
         while self._changes:
             promises, state, latest = change = self._changes[0]
             try:
                 with engine.begin() as connection:
-                    store_promises(connection, self.server, promises)
-                    store_latest_starts(connection, self.server, latest)
+                    rows.store_promises(connection, self.server, promises)
+                    rows.store_latest_starts(connection, self.server, latest)
                     if state is not None:
-                        store_state(connection, state)
+                        rows.store_state(connection, state)
             except Exception as error:
                 if not rejects_data(error):
                     raise
@@ -107,6 +100,6 @@ class PromiseStore:
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
             self._searched, self._next_search = wanted, monotonic() + SEARCH_INTERVAL_S
             with engine.connect() as connection:
-                starts = starts_of(connection, self.server, wanted)
+                starts = rows.starts_of(connection, self.server, wanted)
             self._found.extend(starts)
             self._told = (self._told & self.gone) | {job for job, _ in starts}

@@ -38,8 +38,8 @@ class PromiseWatch:
         self._latest = LatestStarts()
         self._raised: list[str] = []
         """The waiting jobs whose latest start is near, the most urgent first."""
-        self._planned: set[str] = set()
-        """The waiting jobs to which PBS gives an estimated start."""
+        self._near_top_job = ""
+        """The most urgent of them that PBS plans: a job that cannot start anyway must not keep the guard on."""
         self._server = store.server
         self._recorded: str | None = None
         """Last recorded late job; ``None`` until the store has been read."""
@@ -93,7 +93,8 @@ class PromiseWatch:
         before, self._raised = self._raised, self._latest.near(now + min(options.raise_lead, slack or 0))
         for job_id in sorted(set(self._raised).difference(before)):
             log.info("live values: %s is near its latest start and comes first", job_id)
-        self._planned = {job.job_id for job in waiting if job.promised is not None}
+        planned = {job.job_id for job in waiting if job.promised is not None}
+        self._near_top_job = next((job_id for job_id in self._raised if job_id in planned), "")
 
     def _restore(self) -> None:
         """Restore the state of the previous process, once the store has been read and the server is known."""
@@ -107,16 +108,9 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job()
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
-
-    def _near_top_job(self) -> str:
-        """Return the most urgent job near its latest start that PBS plans; empty: none.
-
-        A job that cannot start anyway must not keep the guard on.
-        """
-        return next((job_id for job_id in self._raised if job_id in self._planned), "")
 
     def _record(self, changed: list[Promise], now: int) -> None:
         state = None

@@ -8,8 +8,8 @@ statement of the worker runs.
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,15 +63,8 @@ class DecisionRecorder(BackgroundThread):
         self._monitor = monitor
         self._promises = promises
         self._new = NewSubmissions()
-        self._engine: Engine | None = None
-
-    @contextmanager
-    def using(self, engine: Engine) -> Iterator[None]:
-        self._engine = engine
-        try:
-            yield
-        finally:
-            self._engine = None
+        self.engine: Engine | None = None
+        """The store while it is usable; set by the worker."""
 
     def _run(self) -> None:
         last = False
@@ -79,7 +72,7 @@ class DecisionRecorder(BackgroundThread):
             last = self._stopping.is_set()
             pause = INTERVAL
             try:
-                if (engine := self._engine) is not None:
+                if (engine := self.engine) is not None:
                     self._record(engine)
                     self._probe(engine)
                     self.problem = ""

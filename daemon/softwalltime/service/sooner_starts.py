@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sqlalchemy import Engine
 
@@ -22,11 +21,8 @@ HISTORY_WINDOW_S = 28 * 86400
 """Seconds of history from which walltimes are suggested, as in softwalltime me."""
 
 
-class SoonerStart(NamedTuple):
-    """A suggested walltime, and how much sooner the job would start with it, both in seconds."""
-
-    walltime: int
-    sooner: int
+SoonerStart = tuple[int, int]
+"""A suggested walltime, and how much sooner the job would start with it, both in seconds."""
 
 
 @dataclass(eq=False)
@@ -65,7 +61,7 @@ class SoonerStarts:
                 break
             distributions = distributions or distributions_of(queue, model)
             sooner = sooner_by(snapshot, job_id, walltime, self.running, distributions)
-            self._known[job_id] = now, None if sooner is None else SoonerStart(walltime, sooner)
+            self._known[job_id] = now, None if sooner is None else (walltime, sooner)
         return {job_id: found for job_id, (_, found) in self._known.items() if found is not None}
 
     def _suggestions(self, now: int) -> dict[tuple[str, int], int]:

@@ -6,7 +6,7 @@ thread that answers the hook.  It exits when its input is closed, so it never ou
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -38,19 +38,7 @@ from softwalltime.service.live.live_options import live_options
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
-from softwalltime.store.forecast_rows import (
-    ExpectedRuntime,
-    JudgedStart,
-    StoredStart,
-    judge_starts,
-    judged_starts,
-    open_starts,
-    publish_runtimes,
-    publish_starts,
-    range_factor,
-    start_quality,
-    withdraw_starts,
-)
+from softwalltime.store import forecast_rows as store
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 
@@ -62,7 +50,7 @@ MIN_WINDOW_S = 600
 NEVER = 2**62
 """Earliest start of a held job, epoch seconds: unknown."""
 QUANTILES = (0.05, 0.5, 0.95)
-"""Quantiles of a predicted runtime, in the order of :class:`ExpectedRuntime`."""
+"""Quantiles of a predicted runtime, in the order of :class:`.forecast_rows.ExpectedRuntime`."""
 SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
@@ -111,8 +99,8 @@ class StartPublisher:
             snapshot = self._source.take(now)
         with self.engine.begin() as connection:
             new = list(read_new(connection, self._last_id))
-            judged = judge_starts(connection, server, now)
-            withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
+            judged = store.judge_starts(connection, server, now)
+            withdrawn = store.withdraw_starts(connection, server, _not_before(snapshot))
         self._calibration.learn(_judged(judged, server))
         self._calibration.withdraw(withdrawn)
         waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
@@ -127,14 +115,14 @@ class StartPublisher:
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs))
         self._slow_down(time.monotonic() - begin)
         stored = [_stored(start) for start in starts]
-        factor = range_factor(stored)
+        factor = store.range_factor(stored)
         with self.engine.begin() as connection:
-            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self.options.every))
+            kept = store.publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self.options.every))
         # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
         with self.engine.begin() as connection:
-            publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
-            quality = start_quality(connection, server)
+            store.publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
+            quality = store.start_quality(connection, server)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
@@ -159,8 +147,8 @@ class StartPublisher:
             learning.history(read_history(connection, *needed, now, teaching), now)
         self._calibration = SelfCalibration()
         with self.engine.connect() as connection:
-            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
-            for start in open_starts(connection, server, MAX_OF_JOB):
+            self._calibration.learn(_judged(store.judged_starts(connection, server, MAX_JUDGED), server))
+            for start in store.open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
@@ -180,19 +168,19 @@ def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
     return {job_id: moment for job_id, moment in delayed.items() if moment is not None} | held
 
 
-def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
+def _judged(starts: Sequence[store.JudgedStart], server: str) -> Iterator[JudgedForecast]:
     for start in starts:
         if start.server == server and start.raw is not None:
             yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))
 
 
-def _stored(start: ExpectedStart) -> StoredStart:
+def _stored(start: ExpectedStart) -> store.StoredStart:
     job = start.job.submission
     # The tables require a range: without one, both ends are the expected start.
     point = (start.expected, start.expected)
     low90, high90 = start.range90 or point
     low50, high50 = start.range50 or point
-    return StoredStart(
+    return store.StoredStart(
         job.job_id, job.submitted, start.expected, low90, low50, high50, high90, start.job.estimated_start,
         job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, start.waits_for,
         None if start.raw is None else start.raw.values,
@@ -201,7 +189,7 @@ def _stored(start: ExpectedStart) -> StoredStart:
 
 def _runtimes(
     queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
-) -> list[ExpectedRuntime]:
+) -> list[store.ExpectedRuntime]:
     """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
     runtimes = []
     for index, job in enumerate(queue.live[: queue.model.running]):
@@ -210,7 +198,7 @@ def _runtimes(
         runtimes.append((submission.job_id, predicted))
     runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
-        ExpectedRuntime(
+        store.ExpectedRuntime(
             job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES),
             *sooner.get(job_id, (None, None)),
         )
@@ -220,15 +208,14 @@ def _runtimes(
 
 
 def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
-    waits: dict[str, list[int]] = {}
+    waits: defaultdict[str, list[int]] = defaultdict(list)
     for start in starts:
         if start.expected is not None:
-            waits.setdefault(start.job.submission.queue, []).append(max(start.expected - now, 0))
+            waits[start.job.submission.queue].append(max(start.expected - now, 0))
     live = (*queue.live[queue.model.running :], *(start.job for start in queue.impossible))
-    waiting = Counter(job.submission.queue for job in live)
     rows = []
-    for name, count in sorted(waiting.items()):
-        own = waits.get(name, [])
+    for name, count in sorted(Counter(job.submission.queue for job in live).items()):
+        own = waits[name]
         rows.append(QueueStarts(name, count, len(own), sum(own) / max(len(own), 1), max(own, default=0)))
     return tuple(rows)
 

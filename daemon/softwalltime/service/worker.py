@@ -10,10 +10,10 @@ Intervals are measured with the monotonic clock, because the host's clock may be
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
+from itertools import takewhile
 from threading import Thread
-from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -48,13 +48,7 @@ MIN_CLOCK_JUMP_S = 3600.0
 """Minimum jump of the host's clock in seconds after which the history is loaded again."""
 NOT_REACHED = "not reached yet"
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
-
-
-class _StoppingError(Exception):
-    """The daemon stops while the history is being loaded."""
 
 
 class Worker(BackgroundThread):
@@ -109,8 +103,7 @@ class Worker(BackgroundThread):
         self._last_id = 0
         self._keep_days = keep_days
         self._pruning: RetentionRun | None = None
-        # Prune first after a day: a daemon in a restart loop deletes nothing.
-        self._pruning_began = monotonic()
+        # Prune later: a daemon in a restart loop deletes nothing.
         self._next_pruning = monotonic() + HOUR
         self._refreshing: Iterator[int] | None = None
         self._refresh_every = refresh_every
@@ -131,8 +124,11 @@ class Worker(BackgroundThread):
         with_store(self._open_engine, self._use, self._failed, self._stopping, self._follower)
 
     def _use(self, engine: Engine) -> None:
-        with self._recorder.using(engine), suppress(_StoppingError):
+        self._recorder.engine = engine
+        try:
             self._work(engine)
+        finally:
+            self._recorder.engine = None
 
     def _failed(self, problem: str, logged: bool) -> None:
         if problem != self.problem and not logged:
@@ -156,6 +152,8 @@ class Worker(BackgroundThread):
                 self._load(engine, wanted)
                 if self._next is wanted:
                     self._next = None
+            if self._stopping.is_set():
+                return
             if self._follower is not None:
                 self._follow(engine, self._follower)
             self._learn(engine)
@@ -186,7 +184,7 @@ class Worker(BackgroundThread):
     def _load(self, engine: Engine, wanted: PredictionService) -> None:
         """Create a prediction service with this policy, let it learn its predictors' history, and put it into use.
 
-        :raises _StoppingError: if the daemon stops first.
+        Return early if the daemon stops.
         """
         begin = self._monotonic()
         # Start with an empty service at each attempt: the store may fail half-way, and no job must be learnt twice.
@@ -202,7 +200,9 @@ class Worker(BackgroundThread):
             since_last = partial(last_ended_since, connection, now=now)
             needed = needed_history(predictions.driver.histories(), now, since_last)
             jobs = read_history(connection, *needed, now, predictions.teaching)
-            predictions.learn(self._until_stopped(jobs))
+            predictions.learn(takewhile(lambda _: not self._stopping.is_set(), jobs))
+        if self._stopping.is_set():
+            return
         self._last_id = newest
         if predictions.driver.fit_seconds is not None:
             # Not in a thread: this service does not answer yet.
@@ -214,12 +214,6 @@ class Worker(BackgroundThread):
         self._handler.predictions = predictions
         self.history, self.loaded = predictions.learnt, int(self._clock())
         log.info("learnt %d jobs of the history in %.1f s", predictions.learnt, self._monotonic() - begin)
-
-    def _until_stopped(self, jobs: Iterator[T]) -> Iterator[T]:
-        for job in jobs:
-            if self._stopping.is_set():
-                raise _StoppingError
-            yield job
 
     def _follow(self, engine: Engine, follower: Follower) -> None:
         try:
@@ -273,22 +267,21 @@ class Worker(BackgroundThread):
         if self._pruning is None:
             if self._monotonic() < self._next_pruning:
                 return
-            self._pruning_began = self._monotonic()
-            self._next_pruning = self._pruning_began + DAY
+            self._next_pruning = self._monotonic() + DAY
             self._pruning = RetentionRun(engine, self._keep_days, int(self._clock()))
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
-        refused = self._pruning.refused
+        if table:
+            return
+        refused, self._pruning = self._pruning.refused, None
         problem = "; ".join(map(str, refused))
         if problem and not self.retention_problem:
             log.error("%s", problem)
         self.retention_problem = problem
         if any(refusal.reason is RefusalReason.CLOCK for refusal in refused):
             # The clock may be wrong: check again in an hour.
-            self._next_pruning = self._pruning_began + HOUR
-        if not table:
-            self._pruning = None
-            log.info("deleted rows past their retention", extra={"rows": self.pruned})
+            self._next_pruning = self._monotonic() + HOUR
+        log.info("deleted rows past their retention", extra={"rows": self.pruned})
 
     def _refresh(self, engine: Engine) -> None:
         """Continue refreshing the monitoring figures for a moment, if they are due."""

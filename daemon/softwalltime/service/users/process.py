@@ -22,14 +22,7 @@ from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import printable
 from softwalltime.core.settings import load_settings
 from softwalltime.core.shorter_walltimes import MIN_JOBS
-from softwalltime.service.users.own_jobs_server import (
-    DAYS,
-    MAX_ENDED_JOBS,
-    MAX_LIVE_JOBS,
-    AnswerRows,
-    OwnJobsServer,
-    long_requests,
-)
+from softwalltime.service.users import own_jobs_server
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 
@@ -60,7 +53,7 @@ class OwnJobsReader:
     def __init__(self, dsn: str, accounts: Callable[[str], int | None], server: str = "") -> None:
         self._dsn = dsn
         self._server = server
-        self._rows = AnswerRows(accounts)
+        self._rows = own_jobs_server.AnswerRows(accounts)
         self._engine: Engine | None = None
         self._ended_due = 0.0
         self.tried = Event()
@@ -92,12 +85,12 @@ class OwnJobsReader:
             self._engine = connect(self._dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
         rows = self._rows
         with self._engine.connect() as connection:
-            rows.live = read_live(connection, MAX_LIVE_JOBS, self._server)
+            rows.live = read_live(connection, own_jobs_server.MAX_LIVE_JOBS, self._server)
             begin = time.monotonic()
             if begin >= self._ended_due:
-                since = now - DAYS * 86400
-                rows.ended = tuple(read_ended(connection, since, MAX_ENDED_JOBS, self._server))
-                rows.requests = long_requests(read_requests(connection, since, MIN_JOBS, self._server))
+                since = now - own_jobs_server.DAYS * 86400
+                rows.ended = tuple(read_ended(connection, since, own_jobs_server.MAX_ENDED_JOBS, self._server))
+                rows.requests = own_jobs_server.long_requests(read_requests(connection, since, MIN_JOBS, self._server))
                 self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:
@@ -145,7 +138,7 @@ def main() -> int:
     # The first client, whose connection starts the process, gets its jobs if the first read is quick.
     reader.tried.wait(FIRST_READ_TIMEOUT_S)
     gc.freeze()
-    OwnJobsServer(listener, lambda: reader.answers).run()
+    own_jobs_server.OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
 
 
