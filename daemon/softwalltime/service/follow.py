@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -101,20 +102,20 @@ class OpenLogs:
         return logs
 
 
+@dataclass(eq=False)
 class Follower:
-    """Reader of the logs, with counters and lag.
+    """Reader of the logs, with counters and lag."""
 
-    :param accounting: the folder, or file.
-    :param server: the PBS server's name; empty for the host part of the job ids.
-    """
+    accounting: Path
+    """The folder, or file."""
+    server: str = ""
+    """The PBS server's name; empty for the host part of the job ids."""
+    clock: Callable[[], float] = time.time
 
-    def __init__(self, accounting: Path, server: str = "", clock: Callable[[], float] = time.time) -> None:
+    def __post_init__(self) -> None:
         self.tally = Tally()
         self.behind_bytes = 0
         """Bytes on disk that were not stored yet at the last poll."""
-        self._accounting = accounting
-        self._server = server
-        self._clock = clock
         self._seen: dict[Path, LogState] = {}
         self._known: KnownPositions | None = None
         self.broken: dict[Path, tuple[SourceError, float]] = {}
@@ -133,7 +134,7 @@ class Follower:
         If no poll has ended for some time, for example while PostgreSQL hangs: seconds since the last one.
         """
         # Read by other threads while this one polls.
-        now, since, measured = self._clock(), self._behind_since, self._measured
+        now, since, measured = self.clock(), self._behind_since, self._measured
         if since is not None:
             return max(0.0, now - since)
         if measured is not None and now - measured > UNKNOWN_AFTER:
@@ -145,7 +146,7 @@ class Follower:
 
         :raises SourceError: if the folder cannot be read.
         """
-        now = self._clock()
+        now = self.clock()
         for path, (_, retry_at) in self.broken.items():
             if retry_at <= now:
                 self._seen.pop(path, None)
@@ -155,7 +156,7 @@ class Follower:
             self._seen.setdefault(path, held)
             states[path] = _state(status)
         try:
-            states |= _states(self._accounting)
+            states |= _states(self.accounting)
         except SourceError:
             if all(self._seen.get(path) == state for path, state in states.items()):
                 raise
@@ -186,7 +187,7 @@ class Follower:
         if known is None or known.engine is not engine:
             known = KnownPositions(engine)
         try:
-            stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
+            stored, _ = ingest_logs(engine, list(changed), tally, self.server, self._read, known=known)
         finally:
             # Count committed blocks even if the store fails half-way: they are not read again.
             for malformed in tally.kept:
@@ -197,7 +198,7 @@ class Follower:
         before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}
         for error in tally.broken:
             if error.path is not None:
-                self.broken[error.path] = error, self._clock() + RETRY_INTERVAL_S
+                self.broken[error.path] = error, self.clock() + RETRY_INTERVAL_S
                 if str(error) != str(before.get(error.path, "")):
                     log.error("%s", error)
         # At the first poll all logs have changed, but only the newest are likely to be written.
@@ -217,10 +218,10 @@ class Follower:
         if counts.get("jobs"):
             log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
         self._unlogged.update(counts)
-        if self._unlogged["jobs"] and self._clock() >= self._next_sums:
+        if self._unlogged["jobs"] and self.clock() >= self._next_sums:
             log.info("stored", extra={**self._unlogged, "behind_bytes": self.behind_bytes})
             self._unlogged.clear()
-            self._next_sums = self._clock() + SUMMARY_INTERVAL_S
+            self._next_sums = self.clock() + SUMMARY_INTERVAL_S
 
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)
@@ -240,9 +241,10 @@ def with_store(
     """
     pause = FIRST_RETRY_PAUSE_S
     while not stopping.is_set():
+        opened = math.inf
         try:
             with open_engine() as engine:
-                pause = FIRST_RETRY_PAUSE_S
+                opened = time.monotonic()
                 work(engine)
                 continue
         except SoftwalltimeError as error:
@@ -253,6 +255,8 @@ def with_store(
         if follower is not None:
             with suppress(SourceError):
                 follower.measure()
+        if time.monotonic() - opened > pause:
+            pause = FIRST_RETRY_PAUSE_S
         if not stopping.wait(pause):
             pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 

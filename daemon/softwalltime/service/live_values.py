@@ -186,34 +186,26 @@ def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecor
     )  # fmt: skip
 
 
+@dataclass(eq=False)
 class LiveThread(BackgroundThread):
-    """Update soft walltimes in PBS while the daemon runs; do nothing in mode off.
+    """Update soft walltimes in PBS while the daemon runs; do nothing in mode off."""
 
-    :param predictions: returns the prediction service in use.
-    :param record: queues a decision for the store.
-    :param store: keeps promises across restarts.
-    :param connect: opens a connection to a server by name, through the agent at this socket.
-    :param clock: the time, epoch seconds.
-    """
+    options: LiveOptions
+    predictions: Callable[[], PredictionService]
+    """Returns the prediction service in use."""
+    record: Callable[[DecisionRecord], None]
+    """Queues a decision for the store."""
+    store: PromiseStore
+    """Keeps promises across restarts."""
+    connect: Callable[[str, Path | None], PbsConnection] = PbsConnection
+    """Opens a connection to a server by name, through the agent at this socket."""
+    clock: Callable[[], float] = time.time
 
-    def __init__(
-        self,
-        options: LiveOptions,
-        predictions: Callable[[], PredictionService],
-        record: Callable[[DecisionRecord], None],
-        store: PromiseStore,
-        connect: Callable[[str, Path | None], PbsConnection] = PbsConnection,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __post_init__(self) -> None:
         super().__init__("live")
-        self.options = options
         self.counts = LiveStatus()
         self.problem = ""
-        self.promises = PromiseWatch(store)
-        self._predictions = predictions
-        self._record = record
-        self._connect = connect
-        self._clock = clock
+        self.promises = PromiseWatch(self.store)
 
     def change(self, options: LiveOptions) -> None:
         if options == self.options:
@@ -227,7 +219,7 @@ class LiveThread(BackgroundThread):
         return replace(
             self.counts, mode=options.mode, problem=self.problem, guard=options.guard, promises=dict(promises.counts),
             late_job=promises.late_job if options.mode != "off" else "",
-            unmet=without_live(self._predictions().policy, options),
+            unmet=without_live(self.predictions().policy, options),
         )  # fmt: skip
 
     def _run(self) -> None:
@@ -240,7 +232,7 @@ class LiveThread(BackgroundThread):
                 if not self._stopping.is_set():
                     self._changed.wait()
                 continue
-            connection = self._connect(options.server, options.agent)
+            connection = self.connect(options.server, options.agent)
             try:
                 self._work(options, connection)
             except Exception:
@@ -254,12 +246,12 @@ class LiveThread(BackgroundThread):
     def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
         """Read the queue periodically until the options change."""
         self._wait_for_the_store()
-        values = LiveValues(options, connection, self._predictions, self._record, self.counts, self.promises)
+        values = LiveValues(options, connection, self.predictions, self.record, self.counts, self.promises)
         pause = float(options.every)
         while not self._changed.is_set() and not self._stopping.is_set():
             begin = time.monotonic()
             try:
-                values.look(int(self._clock()), stopping=self._changed.is_set)
+                values.look(int(self.clock()), stopping=self._changed.is_set)
             except IflError as error:
                 if self.problem != str(error):
                     log.error("live values: %s; trying again", error)
@@ -275,10 +267,10 @@ class LiveThread(BackgroundThread):
 
     def _wait_for_the_store(self) -> None:
         deadline = time.monotonic() + RESTORE_TIMEOUT_S
-        while not self.promises.store.restored.is_set() and time.monotonic() < deadline:
+        while not self.store.restored.is_set() and time.monotonic() < deadline:
             if self._changed.wait(0.1):
                 return
 
     def _guard_off(self) -> None:
-        self.promises.guard_off(int(self._clock()))
-        self._predictions().guarded = False
+        self.promises.guard_off(int(self.clock()))
+        self.predictions().guarded = False

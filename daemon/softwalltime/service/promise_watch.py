@@ -61,7 +61,7 @@ class PromiseWatch:
         acts = options.mode == "on" and policy.mode == "on"
         self._set_latest(jobs if acts and policy.ordering is not None else (), now, options, plan)
         changed = self._ledger.look(queued, now)
-        found = (self._ledger.found(job_id, started) for job_id, started in self.store.take_found())
+        found = [self._ledger.found(*self.store.found.popleft()) for _ in range(len(self.store.found))]
         changed += [promise for promise in found if promise is not None]
         self.store.gone = self._ledger.gone
         for promise in changed:
@@ -117,7 +117,9 @@ class PromiseWatch:
         if self._recorded not in (None, self.late_job):
             self._recorded = self.late_job
             state = GuardState(self._server, now, self.late_job)
-        self.store.add(changed, state, self._latest.take_changes())
+        latest = self._latest.take_changes()
+        if changed or state is not None or latest:
+            self.store.changes.append((changed, state, latest))
 
 
 def _queued(job: ServerJob) -> QueuedJob:
