@@ -10,7 +10,7 @@ class BackgroundThread(ABC):
     def __init__(self, name: str) -> None:
         self._stopping = Event()
         self._changed = Event()
-        """Set when the thread stops or its options change, to end a wait."""
+        """Set when the thread stops or its options change, to end a wait; the thread clears it."""
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:

@@ -73,8 +73,7 @@ class ForecastThread(BackgroundThread):
     def __init__(self, settings: Settings) -> None:
         super().__init__("starts")
         self._settings = settings
-        self._options = start_options(settings.starts)
-        self.status = StartsStatus(self._options.mode)
+        self.status = StartsStatus(start_options(settings.starts).mode)
         """The last report; safe from any thread."""
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -83,8 +82,8 @@ class ForecastThread(BackgroundThread):
 
         :raises UsageError: if the options are wrong.
         """
-        options, before = start_options(settings.starts), self._settings
-        self._settings, self._options = settings, options
+        start_options(settings.starts)
+        before, self._settings = self._settings, settings
         of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
         if any(getattr(settings, name) != getattr(before, name) for name in of_process):
             self._wake()
@@ -97,24 +96,20 @@ class ForecastThread(BackgroundThread):
     def _run(self) -> None:
         pause = 1.0
         while not self._stopping.is_set():
-            self._changed.clear()
-            options = self._options
+            options = start_options(self._settings.starts)
             if options.mode == "off":
                 self.status = StartsStatus()
-                if not self._stopping.is_set():
-                    self._changed.wait()
-                continue
-            try:
-                reports = self._watch(options)
-            except Exception as error:
-                log.exception("starts: unexpected error; trying again")
-                self._report(replace(self.status, mode="on", problem=f"unexpected error: {error}"))
+                self._changed.wait()
+            else:
                 reports = 0
-            if self._changed.is_set():
-                pause = 1.0
-                continue
-            pause = 1.0 if reports else min(2 * pause, MAX_RESTART_PAUSE_S)
-            self._changed.wait(pause)
+                try:
+                    reports = self._watch(options)
+                except Exception as error:
+                    log.exception("starts: unexpected error; trying again")
+                    self._report(replace(self.status, mode="on", problem=f"unexpected error: {error}"))
+                pause = 1.0 if reports or self._changed.is_set() else min(2 * pause, MAX_RESTART_PAUSE_S)
+                self._changed.wait(pause)
+            self._changed.clear()
 
     def _watch(self, options: StartOptions) -> int:
         """Start the process and read its reports until it exits; return the number of reports."""

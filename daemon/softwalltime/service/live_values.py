@@ -224,13 +224,12 @@ class LiveThread(BackgroundThread):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._changed.clear()
             options = self.options
             if options.mode == "off":
                 self._guard_off()
                 self.problem = ""
-                if not self._stopping.is_set():
-                    self._changed.wait()
+                self._changed.wait()
+                self._changed.clear()
                 continue
             connection = self.connect(options.server, options.agent)
             try:
@@ -242,13 +241,14 @@ class LiveThread(BackgroundThread):
                 self._changed.wait(MAX_RETRY_PAUSE_S)
             finally:
                 connection.close()
+            self._changed.clear()
 
     def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
         """Read the queue periodically until the options change."""
         self._wait_for_the_store()
         values = LiveValues(options, connection, self.predictions, self.record, self.counts, self.promises)
         pause = float(options.every)
-        while not self._changed.is_set() and not self._stopping.is_set():
+        while not self._changed.is_set():
             begin = time.monotonic()
             try:
                 values.look(int(self.clock()), stopping=self._changed.is_set)

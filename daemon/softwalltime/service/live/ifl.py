@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import USUAL, conf_file, parse_conf
+from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
 
 NO_JOB = frozenset({15001, 15016, 15139})
 """PBSE_UNKJOBID, PBSE_BADSTATE and PBSE_HISTJOBID of pbs_error.h: the job ended, or is in another state by now."""
@@ -180,15 +180,11 @@ def default_library() -> Path:
     :raises IflError: if there is none.
     """
     file = conf_file()
-    try:
-        values = parse_conf(file.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise IflError(f"{file}: {error.strerror}; live values need PBS's client commands on this host") from error
-    folder = Path(values.get("PBS_EXEC") or USUAL) / "lib"
+    folder = Path(read_conf(file).get("PBS_EXEC") or USUAL) / "lib"
     for name in ("libpbs.so.0", "libpbs.so"):
         if (folder / name).exists():
             return folder / name
-    raise IflError(f"{folder}: no libpbs.so; live values need PBS's client library on this host")
+    raise IflError(f"{folder}: no libpbs.so (PBS_EXEC of {file}); live values need PBS's client commands on this host")
 
 
 def _load(path: Path) -> ctypes.CDLL:
