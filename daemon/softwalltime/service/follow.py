@@ -214,9 +214,7 @@ class Follower:
         return stored
 
     def _log_stored(self, counts: Mapping[str, int]) -> None:
-        """Log the stored rows: of each poll at debug level, and their sums at the first poll and once an hour."""
-        if counts.get("jobs"):
-            log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
+        """Log the sums of the stored rows at the first poll and once an hour."""
         self._unlogged.update(counts)
         if self._unlogged["jobs"] and self.clock() >= self._next_sums:
             log.info("stored", extra={**self._unlogged, "behind_bytes": self.behind_bytes})

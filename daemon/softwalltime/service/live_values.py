@@ -245,7 +245,9 @@ class LiveThread(BackgroundThread):
 
     def _work(self, options: LiveOptions, connection: PbsConnection) -> None:
         """Read the queue periodically until the options change."""
-        self._wait_for_the_store()
+        deadline = time.monotonic() + RESTORE_TIMEOUT_S
+        while not (self.store.restored.is_set() or time.monotonic() > deadline or self._changed.wait(0.1)):
+            pass
         values = LiveValues(options, connection, self.predictions, self.record, self.counts, self.promises)
         pause = float(options.every)
         while not self._changed.is_set():
@@ -264,12 +266,6 @@ class LiveThread(BackgroundThread):
                     log.info("live values: PBS answers again")
                 self.problem, pause = "", float(options.every)
             self._changed.wait(max(0.0, pause - (time.monotonic() - begin)))
-
-    def _wait_for_the_store(self) -> None:
-        deadline = time.monotonic() + RESTORE_TIMEOUT_S
-        while not self.store.restored.is_set() and time.monotonic() < deadline:
-            if self._changed.wait(0.1):
-                return
 
     def _guard_off(self) -> None:
         self.promises.guard_off(int(self.clock()))

@@ -67,7 +67,10 @@ class DecisionRecorder(BackgroundThread):
             try:
                 if (engine := self.engine) is not None:
                     self._record(engine)
-                    self._probe(engine)
+                    if self.monitor.longest_wait() > PROBE_AFTER_S:
+                        # A busy server answers a trivial statement while another one takes long, a hung one does not.
+                        with engine.connect() as connection:
+                            connection.execute(text("SELECT 1"))
                     self.problem = ""
                 elif last and (self.queue or self.promises.changes):
                     # The worker may wait before its next attempt to open the store.
@@ -97,15 +100,6 @@ class DecisionRecorder(BackgroundThread):
             left -= len(batch)
         self.promises.exchange(engine)
         self._new.resolve(engine)
-
-    def _probe(self, engine: Engine) -> None:
-        """Run a trivial statement while another one takes long: a busy server answers it, a hung one does not.
-
-        :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
-        """
-        if self.monitor.longest_wait() > PROBE_AFTER_S:
-            with engine.connect() as connection:
-                connection.execute(text("SELECT 1"))
 
     def _store(self, engine: Engine, batch: Sequence[DecisionRecord]) -> None:
         """Store a batch; where PostgreSQL refuses a value, store the others and set the refused row aside."""

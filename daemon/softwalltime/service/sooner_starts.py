@@ -46,7 +46,13 @@ class SoonerStarts:
         """Return the known results for waiting jobs, by job id."""
         now, begin = snapshot.taken, time.monotonic()
         if now - self._asked >= RESULT_MAX_AGE_S:
-            self._suggested, self._asked = self._suggestions(now), now
+            with self.engine.connect() as connection:
+                past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self.server))
+            shorter = [
+                (user, walltime, shorter_walltime(walltime, runtimes).seconds) for user, walltime, runtimes in past
+            ]
+            self._suggested = {(user, walltime): seconds for user, walltime, seconds in shorter if seconds is not None}
+            self._asked = now
         wanted = self._wanted(queue)
         self._known = {
             job_id: known
@@ -63,12 +69,6 @@ class SoonerStarts:
             sooner = sooner_by(snapshot, job_id, walltime, self.running, distributions)
             self._known[job_id] = now, None if sooner is None else (walltime, sooner)
         return {job_id: found for job_id, (_, found) in self._known.items() if found is not None}
-
-    def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
-        with self.engine.connect() as connection:
-            past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self.server))
-        shorter = [(user, walltime, shorter_walltime(walltime, runtimes).seconds) for user, walltime, runtimes in past]
-        return {(user, walltime): seconds for user, walltime, seconds in shorter if seconds is not None}
 
     def _wanted(self, queue: ModelledQueue) -> dict[str, int]:
         first: dict[tuple[str, int], str] = {}

@@ -113,7 +113,9 @@ class StartPublisher:
         runs = self._runs
         learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs))
-        self._slow_down(time.monotonic() - begin)
+        # Fewer runs if this forecast took more than half of the interval; more again later.
+        share = self.options.every / 2 / max(time.monotonic() - begin, 0.001)
+        self._runs = min(self.options.runs, max(int(runs * min(share, 2.0)), MIN_RUNS))
         stored = [_stored(start) for start in starts]
         factor = store.range_factor(stored)
         with self.engine.begin() as connection:
@@ -153,12 +155,6 @@ class StartPublisher:
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
-
-    def _slow_down(self, seconds: float) -> None:
-        """Reduce the number of runs if this forecast took more than half of the interval; increase it again later."""
-        share = self.options.every / 2 / max(seconds, 0.001)
-        wanted = int(self._runs * min(share, 2.0))
-        self._runs = min(self.options.runs, max(wanted, MIN_RUNS))
 
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:

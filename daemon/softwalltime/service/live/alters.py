@@ -179,10 +179,6 @@ def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
 
 def longest_cycle(schedulers: Mapping[str, Attributes]) -> int:
     """Return the maximum seconds that a scheduling cycle has been in progress; 0: none is."""
-    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=DEFAULT_CYCLE_S)
-
-
-def _cycle(scheduler: Attributes) -> int:
-    if scheduler.get("state") in ("idle", "down"):
-        return 0
-    return converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S
+    active = [scheduler for scheduler in schedulers.values() if scheduler.get("state") not in ("idle", "down")]
+    lengths = [converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S for scheduler in active]
+    return max(lengths, default=0 if schedulers else DEFAULT_CYCLE_S)

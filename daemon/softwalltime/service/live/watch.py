@@ -1,7 +1,7 @@
 """Poll the jobs of a server; read details only of jobs modified since the last poll."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Generic, NamedTuple, TypeVar
@@ -105,13 +105,20 @@ class JobWatcher(Generic[T]):
         return [job for _, job in known_jobs.values()]
 
     def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
+        """Read attributes in requests of at most ``at_once`` jobs; a larger array is a request of its own."""
+        parts: list[list[str]] = []
+        total = 0
+        for job_id in ids:
+            weight = self._sizes.get(job_id, UNKNOWN_ARRAY) if self.subjobs and "[]" in job_id else 1
+            total += weight
+            if not parts or total > at_once:
+                parts.append([])
+                total = weight
+            parts[-1].append(job_id)
         jobs: dict[str, Attributes] = {}
-        for part in _parts(ids, at_once, self._weight):
+        for part in parts:
             jobs |= self.source.jobs(names, part, subjobs=self.subjobs)
         return jobs
-
-    def _weight(self, job_id: str) -> int:
-        return self._sizes.get(job_id, UNKNOWN_ARRAY) if self.subjobs and "[]" in job_id else 1
 
     def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:
         for names, needed in self.extras:
@@ -120,20 +127,6 @@ class JobWatcher(Generic[T]):
                 if job_id in jobs:
                     jobs[job_id] |= more
         return jobs
-
-
-def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
-    """Split ids into requests of at most ``at_once`` jobs; a larger array is a request of its own."""
-    part: list[str] = []
-    total = 0
-    for job_id in ids:
-        total += weight(job_id)
-        if part and total > at_once:
-            yield part
-            part, total = [], weight(job_id)
-        part.append(job_id)
-    if part:
-        yield part
 
 
 def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
@@ -205,15 +198,15 @@ class ServerJob:
 
 def server_jobs(source: PbsConnection) -> JobWatcher[ServerJob]:
     """Return a watcher of the jobs that wait, are held, or run; subjobs of arrays are left out."""
-    return JobWatcher(source, STATE, DETAILS, _is_wanted, live_job, _with_state, [OWNER, START])
-
-
-def _is_wanted(_job_id: str, state: Attributes) -> bool:
-    return state.get("job_state", "") in WAITING + RUNNING + HELD
-
-
-def _with_state(job: ServerJob, state: Attributes) -> ServerJob:
-    return replace(job, state=state["job_state"], promised=_promise(state))
+    return JobWatcher(
+        source,
+        STATE,
+        DETAILS,
+        wanted=lambda _, state: state.get("job_state", "") in WAITING + RUNNING + HELD,
+        make=live_job,
+        update=lambda job, state: replace(job, state=state["job_state"], promised=_promise(state)),
+        extras=[OWNER, START],
+    )
 
 
 def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
