@@ -127,7 +127,9 @@ class ForecastThread(BackgroundThread):
                     process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
                 timeout = max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
                 waiting = b""
-                while not self._changed.is_set() and (part := _read(process.stdout.fileno(), timeout)):
+                while not self._changed.is_set() and select.select([process.stdout], [], [], timeout)[0]:
+                    if not (part := os.read(process.stdout.fileno(), 1 << 16)):
+                        break
                     *lines, waiting = (waiting + part).split(b"\n")
                     for line in lines:
                         reports += 1
@@ -150,8 +152,3 @@ class ForecastThread(BackgroundThread):
         if before.problem:
             log.info("starts: forecast again")
         self.status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)
-
-
-def _read(descriptor: int, seconds: float) -> bytes:
-    """Return the bytes that arrive within ``seconds``; empty at end of file or after the timeout."""
-    return os.read(descriptor, 1 << 16) if select.select([descriptor], [], [], seconds)[0] else b""

@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.daily_files import BLOCK_BYTES, Block, PartialLine, log_day
-from softwalltime.accounting.log_file import Contents, OpenFile, opened
+from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.recognition import is_trace
@@ -208,8 +208,11 @@ def _of_log(
             return
         begin = known.start_of(path, name, first, _size(file) if file.plain else None)
         position = begin.position
-        if position is not None and not _tail_matches(file.contents, position):
-            position = None
+        if position is not None:
+            file.contents.seek(position.offset - position.tail.length)
+            # The last bytes that were read differ if the log was truncated and continued.
+            if not position.tail.matches(file.contents.read(position.tail.length)):
+                position = None
         head = LogDigest.of(first)
         known_to = position.offset if position else 0
         start = known.read.get(str(path)) if known.again else position
@@ -232,12 +235,6 @@ def _of_log(
 def _size(file: OpenFile) -> int:
     """Return the size on disk of an open file."""
     return os.fstat(file.on_disk.fileno()).st_size
-
-
-def _tail_matches(contents: Contents, position: Position) -> bool:
-    """Return whether the last bytes read are unchanged; they differ if the log was truncated and continued."""
-    contents.seek(position.offset - position.tail.length)
-    return position.tail.matches(contents.read(position.tail.length))
 
 
 def _server(first: bytes) -> str:
