@@ -51,10 +51,6 @@ class StartOptions(BaseModel):
     shows_per_minute: int = Field(default=60, ge=1, le=6000, description="most jobs altered in a minute to show it")
     change_seconds: int = Field(default=600, ge=60, description="least change of a start that is shown, seconds")
 
-    @property
-    def shows_per_forecast(self) -> int:
-        return max(1, self.shows_per_minute * self.every // 60)
-
 
 def start_options(values: Mapping[str, object]) -> StartOptions:
     """Return the validated options of the table ``[starts]``.

@@ -101,7 +101,7 @@ class LiveValues:
                 self._shadow(change, now)
             else:
                 wanted.append(change)
-        budget = self.options.alters_per_look
+        budget = max(1, self.options.alters_per_minute * self.options.every // 60)
         counts.postponed = max(0, len(wanted) - budget)
         for change in wanted[:budget]:
             if stopping():
@@ -208,10 +208,9 @@ class LiveThread(BackgroundThread):
         self.promises = PromiseWatch(self.store)
 
     def change(self, options: LiveOptions) -> None:
-        if options == self.options:
-            return
-        self.options = options
-        self._wake()
+        if options != self.options:
+            self.options = options
+            self._wake()
 
     def status(self) -> LiveStatus:
         """Return state and counters; safe from any thread."""

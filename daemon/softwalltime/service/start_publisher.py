@@ -77,7 +77,8 @@ class StartPublisher:
         options = self.options
         config = options.sched_config or home_of() / "sched_priv" / "sched_config"
         self._source = SnapshotSource(self.connection, config)
-        self._shown = ShownStarts(self.connection, options.change_seconds, options.shows_per_forecast)
+        budget = max(1, options.shows_per_minute * options.every // 60)
+        self._shown = ShownStarts(self.connection, options.change_seconds, budget)
         self._sooner = SoonerStarts(self.engine, self.settings.server, self.running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None

@@ -50,10 +50,6 @@ class LiveOptions(BaseModel):
         default=3600, ge=0, description="a job comes first that many seconds before its latest start, at most slack"
     )
 
-    @property
-    def alters_per_look(self) -> int:
-        return max(1, self.alters_per_minute * self.every // 60)
-
 
 def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
     """Return whether guard or order reads promised starts."""
