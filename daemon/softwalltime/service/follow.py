@@ -69,9 +69,9 @@ class OpenLogs:
             if not path.is_file():
                 return
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            status = os.fstat(descriptor)
         except OSError:
             return
-        status = os.fstat(descriptor)
         if status.st_ino != state[2] or not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             return
