@@ -11,10 +11,11 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, NO_PERMISSION, IflError
 from softwalltime.service.live.live_options import LiveOptions
-from softwalltime.service.live.watch import ServerJobs
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live.watch import server_jobs
+from softwalltime.service.live_values import LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
+from softwalltime.service.status import LiveStatus
 from tests.acceptance.lab import PROCESSORS, WHOLE, Lab, until
 from tests.live.remembered import remembering
 from tests.samples import ROOT
@@ -44,7 +45,7 @@ class Live:
         self.predictions = PredictionService(SitePolicy(mode="on", waiting="v1", running="v1"))
         self.predictions.ready = True
         self.records: list[DecisionRecord] = []
-        self.counts = LiveCounts()
+        self.counts = LiveStatus()
         self.promises = PromiseWatch(remembering())
         self.ended = int(time.time()) - 1000
         self.values = LiveValues(
@@ -113,7 +114,7 @@ def test_a_look_reads_what_qstat_says(lab: Lab, connection: PbsConnection) -> No
         "-q", "short", "-l", "walltime=600", "-l", f"select={select}",
         "-A", "grant 7", "-N", "name", "-P", "plan",
     )  # fmt: skip
-    (found,) = ServerJobs(connection).look(int(time.time()))
+    (found,) = server_jobs(connection).look(int(time.time()))
     submission = found.submission
     assert (submission.job_id, submission.user, submission.group, submission.queue) == (job, "alice", "alice", "short")
     assert (submission.account, submission.job_name, submission.project) == ("grant 7", "name", "plan")

@@ -10,9 +10,10 @@ from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.alters import longest_cycle
 from softwalltime.service.live.live_options import LiveOptions
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live_values import LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
+from softwalltime.service.status import LiveStatus
 from tests.acceptance.lab import WHOLE, Lab, until
 from tests.acceptance.test_live import connected
 from tests.live.remembered import remembering
@@ -41,7 +42,7 @@ def live(lab: Lab, ordered: None) -> Iterator[LiveValues]:
     predictions = PredictionService(SitePolicy(mode="on", waiting="walltime", ordering="walltime"))
     predictions.ready = True
     yield LiveValues(
-        LiveOptions(mode="on", guard=3600), connection, lambda: predictions, lambda _: None, LiveCounts(),
+        LiveOptions(mode="on", guard=3600), connection, lambda: predictions, lambda _: None, LiveStatus(),
         PromiseWatch(remembering()),
     )  # fmt: skip
     connection.close()

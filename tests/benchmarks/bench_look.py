@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from softwalltime.core.text_table import table
 from softwalltime.service.live.connection import PbsConnection
-from softwalltime.service.live.watch import ServerJobs
+from softwalltime.service.live.watch import server_jobs
 from softwalltime.service.snapshot_source import SnapshotSource
 from tests.acceptance.lab import RUNNER, Lab
 from tests.samples import ROOT
@@ -37,7 +37,7 @@ QUIET = 1.0
 TIMES = 5
 LOOKS: dict[str, Callable[[PbsConnection], Callable[[int], object]]] = {
     "forecast": lambda connection: SnapshotSource(connection).take,
-    "live values": lambda connection: ServerJobs(connection).look,
+    "live values": lambda connection: server_jobs(connection).look,
 }
 CLIENT = """
 import json, os, sys, time

@@ -21,15 +21,15 @@ from softwalltime.service.users.own_jobs_server import (
     MAX_ENDED_JOBS,
     MAX_LIVE_JOBS,
     RATE,
-    Allowance,
     AnswerRows,
     OwnJobsServer,
     long_requests,
 )
-from softwalltime.service.users.process import listening_socket
+from softwalltime.service.users.rate_limit import RateLimit
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 from tests.benchmarks.workload import empty_store, scratch_folder
+from tests.users.site import listening
 
 USERS, FIRST_UID, CLIENTS = 500, 61_000, 4
 SECONDS = 5.0
@@ -96,7 +96,7 @@ def _reading(folder: Path) -> AnswerRows:
 def _crowd(folder: Path, rows: AnswerRows) -> Sequence[str]:
     """Each client is another user at each request."""
     path = folder / "crowd.sock"
-    with _Served(path, rows, Allowance(FREE, FREE)), multiprocessing.Pool(CLIENTS) as pool:
+    with _Served(path, rows, RateLimit(FREE, FREE)), multiprocessing.Pool(CLIENTS) as pool:
         found = pool.starmap(_ask, [(path, SECONDS, range(client, USERS, CLIENTS)) for client in range(CLIENTS)])
     times = sorted(seconds for each in found for seconds in each)
     return (str(CLIENTS), f"{len(times) / SECONDS:,.0f}", *_summary(times))
@@ -119,8 +119,8 @@ def _flood(folder: Path, rows: AnswerRows) -> list[Sequence[str]]:
 class _Served:
     """A server in a process of its own."""
 
-    def __init__(self, path: Path, rows: AnswerRows, users: Allowance | None) -> None:
-        listener, answers = listening_socket(path), rows.answers()
+    def __init__(self, path: Path, rows: AnswerRows, users: RateLimit | None) -> None:
+        listener, answers = listening(path), rows.answers()
         serve: Callable[[], Any] = OwnJobsServer(listener, lambda: answers, users).run
         self._process = multiprocessing.Process(target=serve)
 

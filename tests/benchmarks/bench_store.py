@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,9 +20,9 @@ from sqlalchemy import Engine, text
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.text_table import table
 from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.protocol import ask
-from softwalltime.service.worker import together
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.connections import connect
 from softwalltime.store.learning_jobs import last_ended_since, read_history
@@ -194,7 +195,8 @@ def calibrated(folder: Path, dsn: str, engine: Engine) -> Iterator[list[str]]:
     predictor, now = make("calibrated"), int(time.time())
     begin = time.process_time()
     with engine.connect() as connection:
-        for job in read_history(connection, *together(connection, [predictor.history], now), now):
+        needed = needed_history([predictor.history], now, partial(last_ended_since, connection, now=now))
+        for job in read_history(connection, *needed, now):
             predictor.learn(job)
     yield ["calibrated, processor time to load", f"{time.process_time() - begin:.1f} s"]
     yield ["calibrated, pickled state", f"{len(pickle.dumps(predictor)) / 1e6:.0f} MB"]

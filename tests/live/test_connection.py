@@ -69,8 +69,9 @@ def test_a_command_that_is_not_there_is_an_error_of_pbs(tmp_path: Path) -> None:
 
 def test_without_pbs_the_agent_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "pbs.conf"))
+    (tmp_path / "pbs.conf").write_text(f"PBS_EXEC={tmp_path}\n")
     connection = PbsConnection()
-    missing = rf"{tmp_path}/pbs.conf: No such file or directory; live values need PBS's client commands"
+    missing = rf"no libpbs.so \(PBS_EXEC of {tmp_path}/pbs.conf\); live values need PBS's client commands"
     with pytest.raises(IflError, match=missing):
         connection.jobs(["job_state"])
     connection.close()

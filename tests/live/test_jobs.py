@@ -1,11 +1,12 @@
 """Jobs as PBS reports them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
+from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import Attributes, IflError
-from softwalltime.service.live.watch import DETAILS, STATE, STATES_AT_ONCE, JobWatcher, ServerJobs, live_job
+from softwalltime.service.live.watch import DETAILS, STATE, STATES_AT_ONCE, JobWatcher, live_job, server_jobs
 
 NOW = 1795320000
 ATTRIBUTES = {
@@ -43,13 +44,14 @@ def test_what_cannot_be_read_counts_as_missing() -> None:
     job = live_job(
         "7.pbs1", {"job_state": "Q", "mtime": "x", "Resource_List.walltime": "soon", "Resource_List.mem": "?"}
     )
-    assert (job.submission.walltime, job.modified) == (None, 0)
+    assert job.submission.walltime is None
 
 
-class RecordedJobs:
+class RecordedJobs(PbsConnection):
     """Jobs in memory, and the requests for them."""
 
     def __init__(self, jobs: dict[str, Attributes]) -> None:
+        super().__init__()
         self.there = jobs
         self.asked: list[tuple[str, ...]] = []
         self.names: list[tuple[str, ...]] = []
@@ -59,7 +61,7 @@ class RecordedJobs:
     def ids(self) -> list[str]:
         return [job_id for job_id, job in self.there.items() if job["job_state"] not in "FXM"]
 
-    def jobs(self, names: Iterable[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
+    def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
         assert not subjobs
         self.asked.append(tuple(ids))
         self.names.append(tuple(names))
@@ -77,7 +79,7 @@ class RecordedJobs:
 
 def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
     source = RecordedJobs({f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(3)})
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     assert len(watch.look(NOW)) == 3
     everything = ("0.pbs1", "1.pbs1", "2.pbs1")
     assert source.asked == [everything]
@@ -91,7 +93,7 @@ def test_details_are_read_again_only_for_jobs_that_were_modified() -> None:
 
 def test_jobs_that_have_ended_or_are_gone_are_left_out() -> None:
     source = RecordedJobs({state: dict(ATTRIBUTES, job_state=state) for state in "QRSBHFXETW"})
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     found = watch.look(NOW)
     assert sorted(job.state for job in found) == ["B", "H", "Q", "R", "S", "W"]
     assert sorted(job.state for job in found if job.waits or job.runs) == ["B", "Q", "R", "S"]
@@ -102,7 +104,7 @@ def test_jobs_that_have_ended_or_are_gone_are_left_out() -> None:
 def test_no_request_keeps_the_server_from_others_for_long() -> None:
     jobs = {f"{number}.pbs1": dict(ATTRIBUTES, job_state="Q") for number in range(1000)}
     source = RecordedJobs(jobs)
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     ids = [job.job_id for job in watch.look(NOW)]
     assert ids == list(jobs)
     source.there["1000.pbs1"] = dict(ATTRIBUTES, job_state="Q")
@@ -125,7 +127,7 @@ class RecordedArrays(RecordedJobs):
         self.subjobs = subjobs
         self.returned: list[int] = []
 
-    def jobs(self, names: Iterable[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
+    def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
         assert subjobs
         found = {
             f"{number}[{index}].pbs1": dict(ATTRIBUTES, job_state="X")
@@ -156,14 +158,14 @@ def test_the_owner_is_read_only_where_there_is_no_user_yet() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q"), "2.pbs1": dict(ATTRIBUTES, job_state="Q")})
     del source.there["2.pbs1"]["euser"]
     source.there["2.pbs1"]["Job_Owner"] = "bob@pbs1.cluster"
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     assert [job.submission.user for job in watch.look(NOW)] == ["alice", "bob"]
     assert (source.asked[1:], source.names[1:]) == ([("2.pbs1",)], [("Job_Owner",)])
 
 
 def test_a_look_that_fails_halfway_is_made_up_for() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q")})
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     watch.look(NOW)
     source.there["1.pbs1"] |= {"mtime": "1795316700", "Resource_List.walltime": "01:00:00"}
     source.fails = 2
@@ -175,7 +177,7 @@ def test_a_look_that_fails_halfway_is_made_up_for() -> None:
 
 def test_a_job_that_was_modified_in_the_second_of_a_look_is_read_again() -> None:
     source = RecordedJobs({"1.pbs1": dict(ATTRIBUTES, job_state="Q", mtime=str(NOW))})
-    watch = ServerJobs(source)
+    watch = server_jobs(source)
     watch.look(NOW)
     source.there["1.pbs1"]["Resource_List.walltime"] = "01:00:00"
     (job,) = watch.look(NOW + 60)

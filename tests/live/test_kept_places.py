@@ -9,7 +9,7 @@ from softwalltime.service.live.alters import KeptPlaces, longest_cycle
 from softwalltime.service.live.watch import ServerJob
 
 NOW = 1_000_000
-JOB = ServerJob(Submission("1.pbs1", "alice", NOW, 600, select="1:ncpus=16"), "Q", None, None, None, 0)
+JOB = ServerJob(Submission("1.pbs1", "alice", NOW, 600, select="1:ncpus=16"), "Q", None, None, None)
 ALTERED = replace(JOB, submission=replace(JOB.submission, walltime=86_400))
 FIRST, SECOND, THIRD = NOW + 9000, NOW + 9500, NOW + 9900
 CYCLE = 300

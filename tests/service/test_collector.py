@@ -3,12 +3,11 @@
 import gc
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from softwalltime.service.daemon import LOADING_GC_THRESHOLDS, short_collections
+from softwalltime.service.daemon import LOADING_GC_THRESHOLDS
 from tests.service.running import PATIENT, Daemon
 
 SPY = """
@@ -24,39 +23,6 @@ def told(name):
 told("freeze")
 told("set_threshold")
 """
-
-
-@pytest.fixture
-def collector() -> Iterator[None]:
-    """The collector without objects that are left out, before and after the test."""
-    gc.unfreeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("collector")
-def test_it_leaves_out_what_exists_at_the_start_and_when_the_history_is_loaded() -> None:
-    before = gc.get_threshold()
-    with short_collections() as loaded:
-        first = gc.get_freeze_count()
-        assert first > 1000
-        assert gc.get_threshold() == LOADING_GC_THRESHOLDS
-        history: list[list[int]] = [[] for _ in range(1000)]
-        loaded()
-        # Other threads of the test runner may free some of the first ones meanwhile.
-        assert gc.get_freeze_count() > first + len(history) // 2
-        assert gc.get_threshold() == before
-    assert gc.get_freeze_count() == 0
-    assert gc.get_threshold() == before
-
-
-@pytest.mark.usefixtures("collector")
-def test_it_is_as_before_where_the_daemon_stops_before_the_history_is_loaded() -> None:
-    before = gc.get_threshold()
-    with short_collections():
-        pass
-    assert gc.get_freeze_count() == 0
-    assert gc.get_threshold() == before
 
 
 @pytest.mark.postgres

@@ -14,7 +14,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SourceError
 from softwalltime.service.follow import MAX_OPEN_LOGS, Follower
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.service.reading import KnownPositions, ProgressOnce, new_blocks
+from softwalltime.service.reading import KnownPositions, new_blocks
 from tests.service.log_helpers import RECORDED, append, count_stored, ended
 
 pytestmark = pytest.mark.postgres
@@ -148,7 +148,7 @@ def test_a_log_that_grows_and_is_renamed_while_it_is_read_is_read_to_its_end(
 ) -> None:
     monkeypatch.setattr(daily_files, "BLOCK_BYTES", 5000)
     log, tally = folder / "20261120", Tally()
-    blocks = new_blocks(KnownPositions(engine), [log], tally, "", ProgressOnce(lambda _: None))
+    blocks = new_blocks(KnownPositions(engine), [log], tally, "", lambda _: None)
     read = [next(blocks)]
     append(log, ended(101))
     log.rename(folder.parent / "rotated")

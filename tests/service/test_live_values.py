@@ -11,11 +11,11 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import IflError
 from softwalltime.service.live.live_options import LiveOptions
-from softwalltime.service.live_thread import LiveThread
-from softwalltime.service.live_values import LiveCounts, LiveValues
+from softwalltime.service.live_values import LiveThread, LiveValues
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_watch import PromiseWatch
 from softwalltime.service.protocol import Request
+from softwalltime.service.status import LiveStatus
 from tests.live.emulated import SUBMITTED, EmulatedServer
 from tests.live.remembered import remembering
 from tests.samples import job as completed
@@ -31,7 +31,7 @@ class Site:
         self.server = EmulatedServer(folder)
         self.now = NOW
         self.records: list[DecisionRecord] = []
-        self.counts = LiveCounts()
+        self.counts = LiveStatus()
         self.predictions = PredictionService(
             SitePolicy(mode="on", waiting="v1", running="v1"), clock=lambda: float(self.now)
         )
@@ -285,8 +285,8 @@ def test_a_requeued_job_gets_its_waiting_value_back(site: Site) -> None:
 def test_the_thread_goes_on_after_pbs_was_away_and_stops_when_it_is_told_to(site: Site) -> None:
     site.server.add("1.pbs1", refuse=15007)  # type: ignore[arg-type]
     thread = LiveThread(
-        LiveOptions(mode="on", every=5), lambda: site.predictions, site.records.append, site.server.connect,
-        lambda: float(site.now),
+        LiveOptions(mode="on", every=5), lambda: site.predictions, site.records.append, remembering(),
+        site.server.connect, lambda: float(site.now),
     )  # fmt: skip
     thread.start()
     until(lambda: thread.problem)

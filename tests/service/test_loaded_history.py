@@ -1,10 +1,12 @@
 """Which jobs of the store the daemon's predictors learn at its start."""
 
+from functools import partial
+
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.predict.predictors.base import EVERYTHING, History
-from softwalltime.service.worker import together
+from softwalltime.predict.predictors.base import EVERYTHING, History, needed_history
+from softwalltime.store.learning_jobs import last_ended_since
 from tests.samples import job
 from tests.store.stored import add_jobs
 
@@ -20,7 +22,7 @@ def test_it_is_what_all_of_them_need_and_of_the_jobs_by_time_no_more_than_are_en
     with engine.connect() as connection:
 
         def found(*histories: History) -> tuple[int | None, int | None]:
-            return together(connection, histories, NOW)
+            return needed_history(histories, NOW, partial(last_ended_since, connection, now=NOW))
 
         assert found(History()) == (0, None)
         assert found(both) == (2, NOW - 20 * DAY)

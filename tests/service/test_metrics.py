@@ -248,8 +248,8 @@ def test_durations_are_counted_in_buckets() -> None:
     metrics.add(decision(30))
     counts = metrics.answers.counts
     assert (counts[0], counts[1], counts[2], counts[-1], sum(counts)) == (2, 2, 1, 1, 6)
-    assert (sum(metrics.exchanges.counts), metrics.exchanges.total) == (5, 126 + 10**9)
-    assert metrics.answers.histogram().bounds_us == BOUNDS
+    assert (sum(metrics.exchanges.counts), metrics.exchanges.total_us) == (5, 126 + 10**9)
+    assert metrics.answers.copy().bounds_us == BOUNDS
 
 
 @pytest.mark.parametrize(

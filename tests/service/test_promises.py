@@ -14,7 +14,7 @@ from softwalltime.core.promises import Outcome, Promise
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.live_options import LiveOptions
 from softwalltime.service.live.watch import ServerJob
-from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.live_values import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.promise_watch import PromiseWatch
@@ -33,7 +33,7 @@ ON = LiveOptions(mode="on", guard=600)
 
 def waits(number: int, promised: int | None = None, server: str = "pbs1") -> ServerJob:
     submission = Submission(f"{number}.{server}", "alice", NOW, 36_000, queue="short", ncpus=80)
-    return ServerJob(submission, "Q", None, None, promised, 0)
+    return ServerJob(submission, "Q", None, None, promised)
 
 
 def runs(number: int, started: int, server: str = "pbs1") -> ServerJob:
@@ -54,7 +54,7 @@ class Process:
         stored: bool = True,
     ) -> list[int]:  # fmt: skip
         """Look once, and store; return how many promises this process has seen broken, kept and open."""
-        self.watch.look(jobs, now, options, policy, 0)
+        self.watch.look(jobs, now, options, policy, 0, lambda _arrivals, _jobs: {})
         if stored:
             self.store.exchange(self.engine)
         return [self.watch.counts[outcome] for outcome in (Outcome.LATE, Outcome.KEPT, Outcome.OPEN)]
@@ -234,9 +234,9 @@ def test_the_live_thread_waits_for_the_store_and_says_what_it_found(
         LiveOptions(mode="on", every=5, change_share=0.1),
         lambda: predictions,
         [].append,
+        store,
         emulated.connect,
         lambda: clock.now,
-        store,
     )
     threads.append(thread)
     thread.start()

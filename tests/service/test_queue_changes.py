@@ -16,6 +16,7 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service import worker as worker_module
 from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import Worker
@@ -38,7 +39,9 @@ class Observer:
         self.predictions = PredictionService(SitePolicy(mode="on", waiting="observing-spy"), clock=lambda: BEGIN + 9e6)
         handler = RequestHandler(self.predictions, dict)
         monitor = StatementMonitor(60.0)
-        recorder = DecisionRecorder(handler.decisions, folder / "s", lambda: nullcontext(engine), monitor)
+        recorder = DecisionRecorder(
+            handler.decisions, folder / "s", lambda: nullcontext(engine), monitor, PromiseStore()
+        )
         self.worker = Worker(handler, lambda: nullcontext(engine), None, recorder, monitor, clock=lambda: BEGIN + 9e6)
         self.engine = engine
 

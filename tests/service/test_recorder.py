@@ -1,7 +1,6 @@
 """Decisions are stored while the daemon does other work, whatever a single decision contains."""
 
 import json
-import logging
 import signal
 from collections import deque
 from collections.abc import Iterator
@@ -14,10 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import DecisionRecord
-from softwalltime.core.settings import Settings
-from softwalltime.predict.policy.site import SitePolicy
-from softwalltime.service import request_handler
-from softwalltime.service.daemon import PredictionDaemon
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.store.connections import StatementMonitor, connect
@@ -37,7 +33,8 @@ def queue() -> deque[DecisionRecord]:
 
 @pytest.fixture
 def recorder(queue: deque[DecisionRecord], engine: Engine) -> Iterator[DecisionRecorder]:
-    recorder = DecisionRecorder(queue, Path("/run/hook.sock"), lambda: nullcontext(engine), StatementMonitor(PATIENT))
+    monitor = StatementMonitor(PATIENT)
+    recorder = DecisionRecorder(queue, Path("/run/hook.sock"), lambda: nullcontext(engine), monitor, PromiseStore())
     recorder.start()
     yield recorder
     assert recorder.stop(PATIENT)
@@ -68,8 +65,8 @@ def test_a_decision_that_cannot_be_stored_is_set_aside_and_all_others_are_stored
     wrong = replace(DECISION, submission=replace(DECISION.submission, job_id=too_long_for_an_index()), at=3)
     queue[700] = wrong
     queue[2400] = replace(DECISION, took=2**40)
-    with recorder.using(engine):
-        until(lambda: not queue)
+    recorder.engine = engine
+    until(lambda: not queue)
     assert stored(engine) == [number for number in range(2500) if number not in (700, 2400)]
     assert (recorder.recorded, recorder.malformed, recorder.problem) == (2498, 2, "")
     with engine.connect() as connection:
@@ -86,12 +83,12 @@ def test_decisions_wait_while_the_store_fails_and_keep_their_order(
     monkeypatch.setattr("softwalltime.service.recorder.RETRY_INTERVAL_S", 0.05)
     with engine.begin() as connection:
         connection.execute(text("ALTER TABLE softwalltime.predictions RENAME TO away"))
-    with recorder.using(engine):
-        until(lambda: "softwalltime db upgrade" in recorder.problem)
-        assert len(queue) == 2500
-        with engine.begin() as connection:
-            connection.execute(text("ALTER TABLE softwalltime.away RENAME TO predictions"))
-        until(lambda: not queue)
+    recorder.engine = engine
+    until(lambda: "softwalltime db upgrade" in recorder.problem)
+    assert len(queue) == 2500
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE softwalltime.away RENAME TO predictions"))
+    until(lambda: not queue)
     assert stored(engine) == list(range(2500))
 
 
@@ -165,22 +162,3 @@ def test_the_status_shows_that_postgres_hangs_while_the_history_loads(tmp_path: 
             if daemon.process is not None and daemon.process.poll() is None:
                 daemon.end(signal.SIGKILL)
             engine.dispose()
-
-
-def test_predictions_that_are_dropped_are_logged_with_their_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(request_handler, "MAX_WAITING_DECISIONS", 10)
-    caplog.set_level(logging.INFO)
-    daemon = PredictionDaemon(Settings(socket=tmp_path / "s"), SitePolicy(mode="on"), "1")
-    try:
-        line = b'{"v":1,"op":"predict","event":"queuejob","job":{"user":"alice","walltime":3600}}'
-        for _ in range(16):
-            daemon.handler.answer(line)
-        daemon.log_dropped()
-        daemon.log_dropped()
-        assert [record.message for record in caplog.records] == [
-            "5 predictions were dropped, because 10 wait to be stored: not reached yet"
-        ]
-    finally:
-        daemon.server.close()

@@ -18,6 +18,7 @@ from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
 from softwalltime.core.promises import Promise
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.prediction_service import PredictionService
+from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
 from softwalltime.service.request_handler import RequestHandler
 from softwalltime.service.worker import HOUR, Worker
@@ -384,7 +385,7 @@ def test_the_daemon_prunes_every_day_and_restarts_after_the_store_was_down(
         engine.dispose()
         handler = RequestHandler(PredictionService(SitePolicy()), dict)
         monitor = StatementMonitor(PATIENT)
-        recorder = DecisionRecorder(handler.decisions, tmp_path, open_engine, monitor)
+        recorder = DecisionRecorder(handler.decisions, tmp_path, open_engine, monitor, PromiseStore())
         worker = Worker(
             handler, open_engine, None, recorder, monitor,
             10, lambda: NOW + passed[0], 1e9, lambda: passed[0],

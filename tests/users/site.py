@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import time
@@ -86,6 +87,24 @@ def fill(engine: Engine, now: int) -> None:
         publish(connection, now, [forecast("1.srv", now, HOUR), forecast("3.srv", now, 2 * HOUR, OTHER)], ["1.srv"])
 
 
+def listening(path: Path) -> socket.socket:
+    """Return a socket to which everybody may connect, as softwalltime-me.socket has it."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    path.chmod(0o666)
+    listener.listen(1024)
+    return listener
+
+
+def start_process(listener: socket.socket, dsn: str, **more: Any) -> subprocess.Popen[bytes]:
+    """Start the process with a socket, as systemd does."""
+    script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" -m softwalltime.service.users.process 3<&"$1"'
+    return subprocess.Popen(
+        ["/bin/bash", "-c", script, sys.executable, str(listener.fileno())], pass_fds=[listener.fileno()],
+        env={**os.environ, "SOFTWALLTIME_DSN": dsn}, **more,
+    )  # fmt: skip
+
+
 class OwnJobsProcess:
     """The process of softwalltime-me.service, at a socket in a folder that everybody may enter."""
 
@@ -93,11 +112,8 @@ class OwnJobsProcess:
         folder.chmod(0o755)
         self.socket = folder / "me.sock"
         self.log = folder / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "softwalltime.service.users.process", self.socket], stderr=log,
-                env={**os.environ, "SOFTWALLTIME_DSN": dsn},
-            )  # fmt: skip
+        with self.log.open("wb") as log, listening(self.socket) as listener:
+            self.process = start_process(listener, dsn, stderr=log)
         until(self._ready)
 
     def _ready(self) -> bool:

@@ -14,8 +14,9 @@ from sqlalchemy import Engine
 
 from softwalltime.service.users import own_jobs_server as server_module
 from softwalltime.service.users.own_jobs import OwnJobs
-from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, Allowance, Answers, OwnJobsServer
+from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, Answers, OwnJobsServer
 from softwalltime.service.users.process import OwnJobsReader
+from softwalltime.service.users.rate_limit import RateLimit
 from tests.service.running import until
 from tests.users.site import ME, fill, now
 
@@ -26,7 +27,7 @@ UID = os.getuid()
 class Running:
     """A server in a thread whose answers are 1 MB for this user."""
 
-    def __init__(self, path: Path, tails: dict[int, bytes], **allowances: Allowance) -> None:
+    def __init__(self, path: Path, tails: dict[int, bytes], **allowances: RateLimit) -> None:
         self.path = path
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
@@ -57,7 +58,7 @@ class Running:
 def start(tmp_path: Path) -> Iterator[Start]:
     started = []
 
-    def start(tails: dict[int, bytes], **allowances: Allowance) -> Running:
+    def start(tails: dict[int, bytes], **allowances: RateLimit) -> Running:
         started.append(Running(tmp_path / "me.sock", tails, **allowances))
         return started[-1]
 
@@ -89,19 +90,19 @@ def test_clients_that_take_nothing_are_few_and_are_closed(start: Start, monkeypa
 
 
 def test_a_client_that_leaves_costs_nothing(start: Start) -> None:
-    running = start({UID: LONG}, users=Allowance(1e9, 1e9))
+    running = start({UID: LONG}, users=RateLimit(1e9, 1e9))
     for _ in range(200):
         running.connect().close()
     assert running.ask() == b"head" + LONG
 
 
 def test_users_without_jobs_share_an_allowance(start: Start) -> None:
-    running = start({}, strangers=Allowance(1e-9, 3))
+    running = start({}, strangers=RateLimit(1e-9, 3))
     assert [running.ask() for _ in range(5)] == [b"headempty\n"] * 3 + [BUSY] * 2
 
 
 def test_an_allowance_fills_with_time() -> None:
-    allowance = Allowance(2, 3)
+    allowance = RateLimit(2, 3)
     assert [allowance.take("ann", 0.0) for _ in range(5)] == [True] * 3 + [False] * 2
     assert allowance.take("ben", 0.0)
     assert [allowance.take("ann", 1.0) for _ in range(3)] == [True, True, False]

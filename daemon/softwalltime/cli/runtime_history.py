@@ -9,10 +9,10 @@ from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.core.formatting import plural
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.forecast.expected import Learnt
-from softwalltime.measure.forecast.learning import learn_history, needed, note_live
+from softwalltime.measure.forecast.learning import MIN_HISTORY, learn_history, note_live
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
-from softwalltime.predict.predictors.base import History
+from softwalltime.predict.predictors.base import History, needed_history
 from softwalltime.predict.predictors.registry import make
 
 
@@ -43,5 +43,5 @@ def _stored(settings: LazySettings, history: History, now: int) -> Sequence[Comp
     from softwalltime.store.opening import open_store
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
-        per_user, since = needed(history, now, partial(last_ended_since, connection, now=now))
-        return list(read_history(connection, per_user, since, now, settings().teaching))
+        needed = needed_history([history, MIN_HISTORY], now, partial(last_ended_since, connection, now=now))
+        return list(read_history(connection, *needed, now, settings().teaching))

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from types import FrameType
 
@@ -25,7 +25,7 @@ from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.follow import Follower
 from softwalltime.service.forecast_thread import ForecastThread, start_options
 from softwalltime.service.live.live_options import LiveOptions, live_options, read_policy, without_live
-from softwalltime.service.live_thread import LiveThread
+from softwalltime.service.live_values import LiveThread
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.service.recorder import DecisionRecorder
@@ -49,7 +49,6 @@ WORKER_STOP_TIMEOUT_S = 3.0
 """Seconds that the daemon waits at shutdown for the worker; a killed worker loses no data."""
 SLOW_STATEMENT_S = 5.0
 """Seconds after which the status reports that a running statement is not answered."""
-MINUTE = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
     policy, _ = read_policy(settings.policy, settings.live)
     daemon = PredictionDaemon(settings, policy, version)
     reload_requested = threading.Event()
-    announced = False
+    thresholds, announced = gc.get_threshold(), False
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -81,23 +80,25 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         if reload_requested.is_set():
             reload_requested.clear()
             daemon.reload(reload)
-        daemon.log_dropped()
         notify("WATCHDOG=1")
         if daemon.handler.predictions.ready and not announced:
             announced = True
-            loaded()
+            gc.freeze()
+            gc.set_threshold(*thresholds)
             notify("READY=1\nSTATUS=predicting")
 
-    handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    before = sys.getswitchinterval()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, on_signal)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # Frozen objects are still freed by reference counting, unless they form cycles.
+    gc.freeze()
+    gc.set_threshold(*LOADING_GC_THRESHOLDS)
     try:
-        with short_collections() as loaded:
-            daemon.start()
-            log.info("answering at %s: %s", settings.socket, policy)
-            log_ineffective(settings, policy, daemon.live.options)
-            with daemon.metrics(settings.metrics_address):
-                daemon.server.serve(on_idle)
+        daemon.start()
+        log.info("answering at %s: %s", settings.socket, policy)
+        log_ineffective(settings, policy, daemon.live.options)
+        with daemon.metrics(settings.metrics_address):
+            daemon.server.serve(on_idle)
         notify("STOPPING=1")
         log.info("stopping")
         # Close the socket first: otherwise the hook waits for responses while predictions are being stored.
@@ -105,9 +106,6 @@ def serve(settings: Settings, reload: Callable[[], Settings], version: str = "")
         daemon.stop()
     finally:
         daemon.server.close()
-        sys.setswitchinterval(before)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 class PredictionDaemon:
@@ -140,19 +138,17 @@ class PredictionDaemon:
             self.monitor, settings.keep_days, clock, settings.refresh_seconds, monotonic,
         )  # fmt: skip
         self.live = LiveThread(
-            live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue,
-            clock=clock, store=promises,
+            live_options(settings.live, policy.preset), lambda: self.handler.predictions, self.handler.queue, promises,
+            clock=clock,
         )  # fmt: skip
         self.starts = ForecastThread(settings)
         self.server = SocketServer(
-            settings.socket, self.handler.answer, allowed_users(), self.handler.note, self.handler.keeps
+            settings.socket, self.handler.answer, {ROOT, os.geteuid()}, self.handler.note, self.handler.keeps
         )
         self._refused = ""
         self._version = version
         self._started = clock()
         self._began = monotonic()
-        self._dropped_logged = 0
-        self._next_dropped = float("-inf")
 
     def start(self) -> None:
         self.recorder.start()
@@ -170,8 +166,6 @@ class PredictionDaemon:
             state = self._store_state()
             reason = "the store does not answer" if state == OK else state
             log.warning("%d predictions could not be recorded: %s", lost, reason)
-        self._next_dropped = float("-inf")
-        self.log_dropped()
         if not self.worker.stop(WORKER_STOP_TIMEOUT_S):
             log.info("stopped while the store was at work; the next start continues from the last commit")
 
@@ -208,8 +202,6 @@ class PredictionDaemon:
             stored=tally.stored,
             lines=tally.lines,
             malformed=tally.malformed,
-            interrupted=tally.interrupted,
-            disagreeing=tally.disagreeing,
             behind_bytes=follower.behind_bytes if follower else 0,
             behind_seconds=round(follower.behind_seconds, 1) if follower else 0,
             answered=self.server.answered,
@@ -218,11 +210,11 @@ class PredictionDaemon:
             refused_users=self.server.refused,
             decisions=tuple(DecisionCount(*kind, count) for kind, count in sorted(decisions.items())),
             timeouts=handler.metrics.timeouts,
-            answer_times=handler.metrics.answers.histogram(),
-            exchange_times=handler.metrics.exchanges.histogram(),
+            answer_times=handler.metrics.answers.copy(),
+            exchange_times=handler.metrics.exchanges.copy(),
             live=self.live.status(),
             failures=predictions.errors.failures(),
-            starts=self.starts.status(),
+            starts=self.starts.status,
         )
 
     def _store_state(self) -> str:
@@ -233,16 +225,6 @@ class PredictionDaemon:
             return f"PostgreSQL has not answered for {waiting:.0f} s"
         return self.recorder.problem or OK
 
-    def log_dropped(self) -> None:
-        """Log how many predictions were dropped since the last message, at most once a minute."""
-        dropped, now = self.handler.dropped, self._monotonic()
-        if dropped > self._dropped_logged and now >= self._next_dropped:
-            log.error(
-                "%d predictions were dropped, because %d wait to be stored: %s",
-                dropped - self._dropped_logged, len(self.handler.decisions), self._store_state(),
-            )  # fmt: skip
-            self._dropped_logged, self._next_dropped = dropped, now + MINUTE
-
     @contextmanager
     def metrics(self, address: tuple[str, int] | None) -> Iterator[None]:
         """Serve metrics inside the context; if that is impossible, log why and predict without them."""
@@ -251,18 +233,16 @@ class PredictionDaemon:
             return
         from softwalltime.service.metrics import MetricsEndpoint
 
-        try:
-            endpoint = MetricsEndpoint(address, self.status)
-        except OSError as error:
-            log.error("metrics: cannot listen at %s:%d: %s", *address, error.strerror or error)
+        with ExitStack() as stack:
+            try:
+                endpoint = MetricsEndpoint(address, self.status)
+            except OSError as error:
+                log.error("metrics: cannot listen at %s:%d: %s", *address, error.strerror or error)
+            else:
+                stack.callback(endpoint.close)
+                endpoint.start()
+                log.info("metrics at http://%s:%d/metrics", *endpoint.address)
             yield
-            return
-        endpoint.start()
-        log.info("metrics at http://%s:%d/metrics", *endpoint.address)
-        try:
-            yield
-        finally:
-            endpoint.close()
 
     def reload(self, load: Callable[[], Settings]) -> None:
         """Reload policy and training settings; if they are invalid, keep the old ones and log the error."""
@@ -294,32 +274,6 @@ def log_ineffective(settings: Settings, policy: SitePolicy, live: LiveOptions) -
         log.warning("preset %s: not used in [policy]: %s", settings.policy["preset"], ", ".join(keys))
     if text := without_live(policy, live):
         log.warning("%s", text)
-
-
-def allowed_users() -> set[int]:
-    return {ROOT, os.geteuid()}
-
-
-@contextmanager
-def short_collections() -> Iterator[Callable[[], None]]:
-    """Freeze existing objects (``gc.freeze``) and collect rarely while a history is loaded.
-
-    Call the yielded function after the history is loaded: it freezes the new objects and restores the thresholds.
-    Frozen objects are still freed by reference counting, unless they form cycles.
-    """
-    before = gc.get_threshold()
-
-    def loaded() -> None:
-        gc.freeze()
-        gc.set_threshold(*before)
-
-    gc.freeze()
-    gc.set_threshold(*LOADING_GC_THRESHOLDS)
-    try:
-        yield loaded
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def notify(state: str) -> None:

@@ -11,8 +11,9 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -29,8 +30,8 @@ from softwalltime.store.learning_jobs import set_teaching
 
 POLL_INTERVAL_S = 0.5
 """Seconds between two polls."""
-MAX_RETRY_PAUSE_S = 30.0
-"""Maximum seconds between two attempts while the store or the folder cannot be reached."""
+FIRST_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 1.0, 30.0
+"""First and maximum seconds between two attempts while the store cannot be reached."""
 VACUUM_MIN_JOBS = 10_000
 """New jobs in one poll after which VACUUM ANALYZE is run."""
 RETRY_INTERVAL_S = 60.0
@@ -48,37 +49,16 @@ LogState = tuple[int, int, int]
 """Size, time of the last change in nanoseconds, and inode of a log."""
 
 
-class _OpenLog:
-    """An open log, and its state when it was opened; closed when the object is deleted."""
-
-    def __init__(self, path: Path, state: LogState) -> None:
-        self.path = path
-        self.state = state
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-
-    def __del__(self) -> None:
-        if hasattr(self, "descriptor"):
-            os.close(self.descriptor)
-
-    def now(self) -> tuple[Path, os.stat_result] | None:
-        """Return the file's current path and status; ``None`` if no path leads to it."""
-        status = os.fstat(self.descriptor)
-        with suppress(OSError):
-            if os.path.samestat(self.path.stat(), status):
-                return self.path, status
-        with suppress(OSError):
-            # The link is dangling for a deleted file, or one that another NFS client has renamed.
-            path = Path(f"/proc/self/fd/{self.descriptor}").readlink()
-            if os.path.samestat(path.stat(), status):
-                return path, status
-        return None
-
-
 class OpenLogs:
-    """Logs that are kept open, by inode."""
+    """Logs that are kept open, by device and inode, so that a renamed or deleted one is read to its end."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], _OpenLog] = {}
+        self._held: dict[tuple[int, int], tuple[Path, LogState, int]] = {}
+        """Path, state when it was read, and descriptor of each."""
+
+    def __del__(self) -> None:
+        for key in list(self._held):
+            self._drop(key)
 
     def hold(self, path: Path, state: LogState) -> None:
         """Keep a log open if it is still the same regular file; close the first ones beyond :data:`MAX_OPEN_LOGS`.
@@ -88,43 +68,58 @@ class OpenLogs:
         try:
             if not path.is_file():
                 return
-            held = _OpenLog(path, state)
-            status = os.fstat(held.descriptor)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+            status = os.fstat(descriptor)
         except OSError:
             return
         if status.st_ino != state[2] or not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
             return
         key = status.st_dev, status.st_ino
-        self._held.pop(key, None)
-        self._held[key] = held
+        self._drop(key)
+        self._held[key] = path, state, descriptor
         while len(self._held) > MAX_OPEN_LOGS:
-            del self._held[next(iter(self._held))]
+            self._drop(next(iter(self._held)))
+
+    def _drop(self, key: tuple[int, int]) -> None:
+        if key in self._held:
+            os.close(self._held.pop(key)[2])
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
-        """Return the open logs by current path: state when read, and current file status."""
-        logs = [(held.state, held.now()) for held in self._held.values()]
-        return {now[0]: (state, now[1]) for state, now in logs if now is not None}
+        """Return the open logs to which a path leads, by their current path: state when read, and current status."""
+        logs = {}
+        for name, state, descriptor in self._held.values():
+            status = os.fstat(descriptor)
+            paths = [name]
+            with suppress(OSError):
+                # The link is dangling for a deleted file, or one that another NFS client has renamed.
+                paths.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+            for path in paths:
+                with suppress(OSError):
+                    if os.path.samestat(path.stat(), status):
+                        logs[path] = state, status
+                        break
+        return logs
 
 
+@dataclass(eq=False)
 class Follower:
-    """Reader of the logs, with counters and lag.
+    """Reader of the logs, with counters and lag."""
 
-    :param accounting: the folder, or file.
-    :param server: the PBS server's name; empty for the host part of the job ids.
-    """
+    accounting: Path
+    """The folder, or file."""
+    server: str = ""
+    """The PBS server's name; empty for the host part of the job ids."""
+    clock: Callable[[], float] = time.time
 
-    def __init__(self, accounting: Path, server: str = "", clock: Callable[[], float] = time.time) -> None:
+    def __post_init__(self) -> None:
         self.tally = Tally()
         self.behind_bytes = 0
         """Bytes on disk that were not stored yet at the last poll."""
-        self._accounting = accounting
-        self._server = server
-        self._clock = clock
         self._seen: dict[Path, LogState] = {}
-        self._retries: dict[Path, float] = {}
         self._known: KnownPositions | None = None
-        self.broken: dict[Path, SourceError] = {}
-        """Logs that cannot be read."""
+        self.broken: dict[Path, tuple[SourceError, float]] = {}
+        """Logs that cannot be read, each with its error, and when to try again."""
         self._held = OpenLogs()
         self._behind_since: float | None = None
         self._measured: float | None = None
@@ -139,7 +134,7 @@ class Follower:
         If no poll has ended for some time, for example while PostgreSQL hangs: seconds since the last one.
         """
         # Read by other threads while this one polls.
-        now, since, measured = self._clock(), self._behind_since, self._measured
+        now, since, measured = self.clock(), self._behind_since, self._measured
         if since is not None:
             return max(0.0, now - since)
         if measured is not None and now - measured > UNKNOWN_AFTER:
@@ -151,16 +146,17 @@ class Follower:
 
         :raises SourceError: if the folder cannot be read.
         """
-        now = self._clock()
-        for path in [path for path, when in self._retries.items() if when <= now]:
-            del self._retries[path], self._seen[path]
+        now = self.clock()
+        for path, (_, retry_at) in self.broken.items():
+            if retry_at <= now:
+                self._seen.pop(path, None)
         # Renamed logs come first: other files may have their names now.
         states: dict[Path, LogState] = {}
         for path, (held, status) in self._held.now().items():
             self._seen.setdefault(path, held)
             states[path] = _state(status)
         try:
-            states |= _states(self._accounting)
+            states |= _states(self.accounting)
         except SourceError:
             if all(self._seen.get(path) == state for path, state in states.items()):
                 raise
@@ -191,19 +187,24 @@ class Follower:
         if known is None or known.engine is not engine:
             known = KnownPositions(engine)
         try:
-            stored, _ = ingest_logs(engine, list(changed), tally, self._server, self._read, known=known)
+            stored, _ = ingest_logs(engine, list(changed), tally, self.server, self._read, known=known)
         finally:
             # Count committed blocks even if the store fails half-way: they are not read again.
-            self._count(tally)
-        self._log_unreadable(tally.broken, changed)
+            for malformed in tally.kept:
+                log.warning("malformed: %s", malformed)
+            self.tally.add(tally)
+            self.tally.broken.clear()
         self._known = known
+        before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}
+        for error in tally.broken:
+            if error.path is not None:
+                self.broken[error.path] = error, self.clock() + RETRY_INTERVAL_S
+                if str(error) != str(before.get(error.path, "")):
+                    log.error("%s", error)
         # At the first poll all logs have changed, but only the newest are likely to be written.
         for path, state in list(changed.items())[-MAX_OPEN_LOGS:]:
             self._held.hold(path, state)
         self._seen |= changed
-        self._retries |= {
-            error.path: self._clock() + RETRY_INTERVAL_S for error in tally.broken if error.path is not None
-        }
         # Bytes written during this poll are a new lag.
         self._behind_since = None
         self.measure()
@@ -213,84 +214,83 @@ class Follower:
         return stored
 
     def _log_stored(self, counts: Mapping[str, int]) -> None:
-        """Log the stored rows: of each poll at debug level, and their sums at the first poll and once an hour."""
-        if counts.get("jobs"):
-            log.debug("stored", extra={**counts, "behind_bytes": self.behind_bytes})
+        """Log the sums of the stored rows at the first poll and once an hour."""
         self._unlogged.update(counts)
-        if self._unlogged["jobs"] and self._clock() >= self._next_sums:
+        if self._unlogged["jobs"] and self.clock() >= self._next_sums:
             log.info("stored", extra={**self._unlogged, "behind_bytes": self.behind_bytes})
             self._unlogged.clear()
-            self._next_sums = self._clock() + SUMMARY_INTERVAL_S
+            self._next_sums = self.clock() + SUMMARY_INTERVAL_S
 
     def _read(self, size: int) -> None:
         self.behind_bytes = max(0, self.behind_bytes - size)
 
-    def _count(self, tally: Tally) -> None:
-        """Add the counters, and log the malformed lines."""
-        for malformed in tally.kept:
-            log.warning("malformed: %s", malformed)
-        self.tally.add(tally)
-        self.tally.broken.clear()
 
-    def _log_unreadable(self, broken: Sequence[SourceError], read: Collection[Path]) -> None:
-        """Log each file that cannot be read, once until its error changes.
+def with_store(
+    open_engine: Callable[[], AbstractContextManager[Engine]],
+    work: Callable[[Engine], None],
+    failed: Callable[[str, bool], None],
+    stopping: Event,
+    follower: Follower | None,
+) -> None:
+    """Open the store and work with it until ``stopping`` is set; after a failure open it again.
 
-        :param read: all logs of this poll.
-        """
-        now = {error.path: error for error in broken if error.path is not None}
-        for path, error in now.items():
-            if str(error) != str(self.broken.get(path, "")):
-                log.error("%s", error)
-        self.broken = {path: error for path, error in self.broken.items() if path not in read} | now
+    :param failed: gets the problem, and whether it is an unexpected error, which is logged already.
+    :param follower: its lag is measured even while the store cannot be used.
+    """
+    pause = FIRST_RETRY_PAUSE_S
+    while not stopping.is_set():
+        opened = math.inf
+        try:
+            with open_engine() as engine:
+                opened = time.monotonic()
+                work(engine)
+                continue
+        except SoftwalltimeError as error:
+            failed(str(error), False)
+        except Exception:
+            log.exception("unexpected error; trying again")
+            failed("an unexpected error, see the log", True)
+        if follower is not None:
+            with suppress(SourceError):
+                follower.measure()
+        if time.monotonic() - opened > pause:
+            pause = FIRST_RETRY_PAUSE_S
+        if not stopping.wait(pause):
+            pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
 
 def follow(
     follower: Follower,
     open_engine: Callable[[], AbstractContextManager[Engine]],
     teaching: Collection[State],
-    stopping: Event | None = None,
+    stopping: Event,
 ) -> None:
     """Poll until ``stopping`` is set; retry while the store or the folder cannot be used.
 
     :param teaching: states of the jobs from which the predictors in SQL learn.
     """
-    stopping = stopping or Event()
-    pause = POLL_INTERVAL_S
     problem = ""
-    while not stopping.is_set():
-        try:
-            with open_engine() as engine:
-                with engine.begin() as connection:
-                    set_teaching(connection, teaching)
-                while not stopping.is_set():
-                    try:
-                        follower.poll(engine)
-                        now_wrong = ""
-                    except SourceError as error:
-                        now_wrong = str(error)
-                    _log_change(problem, now_wrong)
-                    pause, problem = POLL_INTERVAL_S, now_wrong
-                    stopping.wait(POLL_INTERVAL_S)
-        except SoftwalltimeError as error:
-            _log_change(problem, str(error))
-            problem = str(error)
-        except Exception:
-            log.exception("unexpected error; trying again")
-            problem = "an unexpected error"
-        else:
-            continue
-        with suppress(SourceError):
-            follower.measure()
-        stopping.wait(pause)
-        pause = min(2 * pause, MAX_RETRY_PAUSE_S)
 
+    def report(now: str, logged: bool = False) -> None:
+        nonlocal problem
+        if now and now != problem and not logged:
+            log.error("%s", now)
+        elif problem and not now:
+            log.info("reading again after an error")
+        problem = now
 
-def _log_change(before: str, now: str) -> None:
-    """Log a problem once when it appears, and once when it is solved."""
-    if now and now != before:
-        log.error("%s", now)
-    elif before and not now:
-        log.info("reading again after an error")
+    def work(engine: Engine) -> None:
+        with engine.begin() as connection:
+            set_teaching(connection, teaching)
+        while not stopping.is_set():
+            try:
+                follower.poll(engine)
+                report("")
+            except SourceError as error:
+                report(str(error))
+            stopping.wait(POLL_INTERVAL_S)
+
+    with_store(open_engine, work, report, stopping, follower)
 
 
 def _states(accounting: Path) -> dict[Path, LogState]:

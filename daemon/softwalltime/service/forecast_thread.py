@@ -5,11 +5,9 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -53,10 +51,6 @@ class StartOptions(BaseModel):
     shows_per_minute: int = Field(default=60, ge=1, le=6000, description="most jobs altered in a minute to show it")
     change_seconds: int = Field(default=600, ge=60, description="least change of a start that is shown, seconds")
 
-    @property
-    def shows_per_forecast(self) -> int:
-        return max(1, self.shows_per_minute * self.every // 60)
-
 
 def start_options(values: Mapping[str, object]) -> StartOptions:
     """Return the validated options of the table ``[starts]``.
@@ -73,60 +67,45 @@ class ForecastThread(BackgroundThread):
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._options = start_options(settings.starts)
-        self._status = StartsStatus(self._options.mode)
-        self._changed = Event()
-        self._stopping = False
-        self._process: subprocess.Popen[bytes] | None = None
         super().__init__("starts")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping = True
-        self._end_process()
+        self._settings = settings
+        self.status = StartsStatus(start_options(settings.starts).mode)
+        """The last report; safe from any thread."""
+        self._process: subprocess.Popen[bytes] | None = None
 
     def change(self, settings: Settings) -> None:
         """Restart the process with these settings if they differ from the current ones.
 
         :raises UsageError: if the options are wrong.
         """
-        options = start_options(settings.starts)
+        start_options(settings.starts)
+        before, self._settings = self._settings, settings
         of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
-        same = all(getattr(settings, name) == getattr(self._settings, name) for name in of_process)
-        self._settings, self._options = settings, options
-        if not same:
-            self._end_process()
+        if any(getattr(settings, name) != getattr(before, name) for name in of_process):
+            self._wake()
 
-    def status(self) -> StartsStatus:
-        """Return the last report; safe from any thread."""
-        return self._status
-
-    def _end_process(self) -> None:
-        self._changed.set()
+    def _wake(self) -> None:
+        super()._wake()
         if (process := self._process) is not None:
             process.kill()
 
     def _run(self) -> None:
         pause = 1.0
-        while not self._stopping:
-            self._changed.clear()
-            options = self._options
+        while not self._stopping.is_set():
+            options = start_options(self._settings.starts)
             if options.mode == "off":
-                self._status = StartsStatus()
-                if not self._stopping:
-                    self._changed.wait()
-                continue
-            try:
-                reports = self._watch(options)
-            except Exception as error:
-                log.exception("starts: unexpected error; trying again")
-                self._report(replace(self._status, mode="on", problem=f"unexpected error: {error}"))
+                self.status = StartsStatus()
+                self._changed.wait()
+            else:
                 reports = 0
-            if self._changed.is_set():
-                pause = 1.0
-                continue
-            pause = 1.0 if reports else min(2 * pause, MAX_RESTART_PAUSE_S)
-            self._changed.wait(pause)
+                try:
+                    reports = self._watch(options)
+                except Exception as error:
+                    log.exception("starts: unexpected error; trying again")
+                    self._report(replace(self.status, mode="on", problem=f"unexpected error: {error}"))
+                pause = 1.0 if reports or self._changed.is_set() else min(2 * pause, MAX_RESTART_PAUSE_S)
+                self._changed.wait(pause)
+            self._changed.clear()
 
     def _watch(self, options: StartOptions) -> int:
         """Start the process and read its reports until it exits; return the number of reports."""
@@ -142,12 +121,10 @@ class ForecastThread(BackgroundThread):
                     raise OSError("no pipes")
                 if not self._changed.is_set():
                     process.stdin.write(self._settings.model_dump_json().encode() + b"\n")
+                timeout = max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
                 waiting = b""
-                while not self._changed.is_set():
-                    part = _read(
-                        process.stdout.fileno(), max(MIN_REPORT_TIMEOUT_S, REPORT_TIMEOUT_INTERVALS * options.every)
-                    )
-                    if not part:
+                while not self._changed.is_set() and select.select([process.stdout], [], [], timeout)[0]:
+                    if not (part := os.read(process.stdout.fileno(), 1 << 16)):
                         break
                     *lines, waiting = (waiting + part).split(b"\n")
                     for line in lines:
@@ -158,26 +135,16 @@ class ForecastThread(BackgroundThread):
                 process.kill()
         if not self._changed.is_set():
             said = f"the process that forecasts starts has ended or hangs (status {process.returncode})"
-            self._report(replace(self._status, mode="on", problem=f"{said}; see the log"))
+            self._report(replace(self.status, mode="on", problem=f"{said}; see the log"))
         return reports
 
     def _report(self, status: StartsStatus) -> None:
-        if status.problem and status.problem != self._status.problem:
-            log.error("starts: %s; trying again", status.problem)
-        elif self._status.problem and not status.problem:
-            log.info("starts: forecast again")
+        before = self.status
         if status.problem:
-            status = replace(self._status, mode=status.mode, problem=status.problem)
-        else:
-            before = self._status
-            status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)
-        self._status = status
-
-
-def _read(descriptor: int, seconds: float) -> bytes:
-    """Return the bytes that arrive within ``seconds``; empty at end of file or after the timeout."""
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([descriptor], [], [], left)[0]:
-            return os.read(descriptor, 1 << 16)
-    return b""
+            if status.problem != before.problem:
+                log.error("starts: %s; trying again", status.problem)
+            self.status = replace(before, mode=status.mode, problem=status.problem)
+            return
+        if before.problem:
+            log.info("starts: forecast again")
+        self.status = replace(status, shown=before.shown + status.shown, refused=before.refused + status.refused)

@@ -20,7 +20,6 @@ from softwalltime.core.jobs import CompletedJob
 from softwalltime.service.reading import (
     KnownPositions,
     ParsedBlock,
-    ProgressOnce,
     malformed_line,
     new_blocks,
     parsed_blocks,
@@ -112,7 +111,7 @@ class _Transaction:
 
 
 def _store(
-    parsed: Iterable[ParsedBlock], engine: Engine, server: str, tally: Tally, progress: ProgressOnce,
+    parsed: Iterable[ParsedBlock], engine: Engine, server: str, tally: Tally, progress: Callable[[int], None],
     known: KnownPositions,
 ) -> None:  # fmt: skip
     def finish(committing: tuple[_Transaction, Future[int]] | None) -> None:
@@ -128,7 +127,7 @@ def _store(
     transaction = _Transaction(server)
     committing: tuple[_Transaction, Future[int]] | None = None
     for block in parsed:
-        progress.reach(block.place.position.path, block.place.consumed)
+        progress(block.place.consumed)
         transaction.add(block)
         if transaction.full:
             finish(committing)
@@ -179,16 +178,15 @@ def ingest_logs(
     :raises StoreError: if the store fails; earlier commits stay.
     """
     known = known or KnownPositions(engine, again=again)
-    once = ProgressOnce(progress)
     jobs, stored = tally.jobs, tally.stored
     while True:
         of_files = Tally()
-        with closing(new_blocks(known, files, of_files, server, once)) as blocks:
+        with closing(new_blocks(known, files, of_files, server, progress)) as blocks:
             try:
                 with closing(parsed_blocks(blocks)) as parsed:
-                    _store(parsed, engine, server, tally, once, known)
+                    _store(parsed, engine, server, tally, progress, known)
             except OvertakenError:
-                known.clear()
+                known.servers.clear()
                 time.sleep(OVERTAKEN_PAUSE_S)
                 continue
         tally.add(of_files)

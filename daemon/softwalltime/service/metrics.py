@@ -11,25 +11,20 @@ No metric has labels by user, project or job: the monitoring views have figures 
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from itertools import accumulate
+from socketserver import TCPServer
+from threading import Lock, Thread, Timer
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, ProcessCollector, core
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
-from softwalltime.store.quality import WaitOfSize
+from softwalltime.service.users.rate_limit import RateLimit
 
 TIMEOUT = 2.0
 """Seconds that a client has to send its request and read the response."""
@@ -41,81 +36,67 @@ CONNECTION_INTERVAL_S = 0.05
 """Seconds between two connections after ``CONNECTION_BURST`` of them: 20 a second."""
 
 COUNTERS = {
-    "refused_users": ("softwalltime_refused_connections", "Connections of users that may not connect"),
-    "timeouts": ("softwalltime_hook_timeouts", "Requests of the hook that timed out, a lower bound"),
-    "stored": ("softwalltime_jobs_stored", "Completed jobs that were stored from the accounting log"),
-    "lines": ("softwalltime_log_lines", "Lines of the accounting log that were read"),
-    "malformed": ("softwalltime_malformed_lines", "Malformed lines; see softwalltime.malformed_lines"),
-    "interrupted": ("softwalltime_interrupted_runs", "Runs that were interrupted by a requeue"),
-    "disagreeing": ("softwalltime_disagreeing_jobs", "Jobs whose runtime differs from end - start"),
-    "recorded": ("softwalltime_predictions_recorded", "Predictions stored"),
-    "dropped": ("softwalltime_predictions_dropped", "Predictions dropped because too many waited to be stored"),
-    "unstorable": (
-        "softwalltime_predictions_unstorable",
-        "Predictions that PostgreSQL refused; see softwalltime.malformed_lines",
-    ),
-    "pruned": ("softwalltime_rows_pruned", "Rows that retention has deleted"),
+    "refused_users": ("refused_connections", "Connections of users that may not connect"),
+    "timeouts": ("hook_timeouts", "Requests of the hook that timed out, a lower bound"),
+    "stored": ("jobs_stored", "Completed jobs that were stored from the accounting log"),
+    "lines": ("log_lines", "Lines of the accounting log that were read"),
+    "malformed": ("malformed_lines", "Malformed lines; see softwalltime.malformed_lines"),
+    "dropped": ("predictions_dropped", "Predictions dropped because too many waited to be stored"),
+    "unstorable": ("predictions_unstorable", "Predictions that PostgreSQL refused; see softwalltime.malformed_lines"),
 }
 """Fields of the status that only grow, with name and help of their metrics."""
 GAUGES = {
-    "started": ("softwalltime_start_time_seconds", "When the daemon was started, epoch seconds"),
-    "learnt": ("softwalltime_jobs_learnt", "Jobs that the predictors have learnt since the policy was loaded"),
-    "behind_bytes": ("softwalltime_log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
-    "behind_seconds": ("softwalltime_log_behind_seconds", "Seconds since the log has bytes that are not stored yet"),
-    "from_the_future": ("softwalltime_jobs_from_the_future", "Jobs with an end time in the future"),
-    "to_record": ("softwalltime_predictions_waiting", "Predictions that wait to be stored"),
+    "started": ("start_time_seconds", "When the daemon was started, epoch seconds"),
+    "learnt": ("jobs_learnt", "Jobs that the predictors have learnt since the policy was loaded"),
+    "behind_bytes": ("log_behind_bytes", "Bytes of the accounting log that are not stored yet"),
+    "behind_seconds": ("log_behind_seconds", "Seconds since the log has bytes that are not stored yet"),
+    "to_record": ("predictions_waiting", "Predictions that wait to be stored"),
     "refreshed": (
-        "softwalltime_figures_refreshed_seconds",
-        "Time of the last refresh of the daily figures, epoch seconds; 0: never",
+        "figures_refreshed_seconds",
+        "When the daily figures were last refreshed, epoch seconds; 0: never",
     ),
 }
 """Fields of the status that go up and down, with name and help of their metrics."""
 QUALITY = {
-    "jobs": ("softwalltime_week_jobs", "Scored jobs that ended in the last seven days"),
-    "accuracy": ("softwalltime_week_accuracy_ratio", "Mean accuracy of these jobs, min(p, t) / max(p, t)"),
-    "request_accuracy": (
-        "softwalltime_week_request_accuracy_ratio",
-        "Mean accuracy of the users' walltimes for these jobs",
-    ),
-    "underestimated": (
-        "softwalltime_week_underestimated_ratio",
-        "Share of these jobs that ran longer than predicted",
-    ),
+    "jobs": ("week_jobs", "Scored jobs that ended in the last seven days"),
+    "accuracy": ("week_accuracy_ratio", "Mean accuracy of these jobs, min(p, t) / max(p, t)"),
+    "request_accuracy": ("week_request_accuracy_ratio", "Mean accuracy of the users' walltimes for these jobs"),
+    "underestimated": ("week_underestimated_ratio", "Share of these jobs that ran longer than predicted"),
     "badly_underestimated": (
-        "softwalltime_week_badly_underestimated_ratio",
-        "Share of these jobs that ran over 30 minutes longer than predicted",
+        "week_badly_underestimated_ratio", "Share of these jobs that ran over 30 minutes longer than predicted"
     ),
-}
+}  # fmt: skip
 """Figures of each predictor over the last seven days, as of the last refresh."""
+WAITS = {
+    "week_wait_jobs": ("week_wait_jobs", "Scored jobs of this size that ended in the last seven days"),
+    "week_wait": ("week_wait_seconds", "Their mean wait from eligible to start"),
+    "weeks_before_wait_jobs": (
+        "weeks_before_wait_jobs", "Scored jobs of this size that ended in the eight weeks before"
+    ),
+    "weeks_before_wait": ("weeks_before_wait_seconds", "Their mean wait from eligible to start"),
+}  # fmt: skip
+"""Waits by job size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
 QUEUE_STARTS = {
-    "waiting": ("softwalltime_starts_waiting_jobs", "Waiting jobs"),
-    "forecast": ("softwalltime_starts_forecast_jobs", "Waiting jobs with an expected start"),
-    "mean_wait": ("softwalltime_starts_mean_wait_seconds", "Mean time until they start, expected"),
-    "longest_wait": ("softwalltime_starts_longest_wait_seconds", "Longest time until one of them starts, expected"),
+    "waiting": ("starts_waiting_jobs", "Waiting jobs"),
+    "forecast": ("starts_forecast_jobs", "Waiting jobs with an expected start"),
+    "mean_wait": ("starts_mean_wait_seconds", "Mean time until they start, expected"),
+    "longest_wait": ("starts_longest_wait_seconds", "Longest time until one of them starts, expected"),
 }
 """Figures of each queue as of the last forecast of starts."""
 START_QUALITY = {
-    "forecasts": ("softwalltime_starts_week_forecasts", "Forecasts of jobs that started in the last seven days"),
-    "relative_error": ("softwalltime_starts_week_error_ratio", "Their mean absolute error, divided by the mean wait"),
-    "bias": ("softwalltime_starts_week_bias_seconds", "Mean of expected minus actual start"),
-    "within50": ("softwalltime_starts_week_within50_ratio", "Share of the starts within the 50% range"),
-    "within90": ("softwalltime_starts_week_within90_ratio", "Share of the starts within the 90% range"),
+    "forecasts": ("starts_week_forecasts", "Forecasts of jobs that started in the last seven days"),
+    "relative_error": ("starts_week_error_ratio", "Their mean absolute error, divided by the mean wait"),
+    "bias": ("starts_week_bias_seconds", "Mean of expected minus actual start"),
+    "within50": ("starts_week_within50_ratio", "Share of the starts within the 50% range"),
+    "within90": ("starts_week_within90_ratio", "Share of the starts within the 90% range"),
 }
 """Accuracy of past forecasts, by queue."""
-
-WAITS = {
-    "week_wait_jobs": "Scored jobs of this size that ended in the last seven days",
-    "week_wait_seconds": "Their mean wait from eligible to start",
-    "weeks_before_wait_jobs": "Scored jobs of this size that ended in the eight weeks before",
-    "weeks_before_wait_seconds": "Their mean wait from eligible to start",
-}
-"""Waits by job size as of the last refresh; widest: the largest size with 20 jobs or more in both periods."""
 
 log = logging.getLogger(__name__)
 
 
-class MetricsEndpoint(Collector):
-    """Serves the metrics of one daemon.
+class MetricsEndpoint(ThreadingHTTPServer, Collector):
+    """Serves the metrics of one daemon, each connection in a thread, at a limited rate of connections.
 
     :param address: host and port; port 0 is any free one.
     :param status: returns the daemon's status; called in the endpoint's threads.
@@ -123,6 +104,11 @@ class MetricsEndpoint(Collector):
     :param sleep: sleeps for that many seconds.
     :raises OSError: if it cannot listen there.
     """
+
+    daemon_threads = True
+    request_queue_size = 128
+    # Without the reverse DNS lookup of HTTPServer, which may take long.
+    server_bind = TCPServer.server_bind
 
     def __init__(
         self,
@@ -133,18 +119,22 @@ class MetricsEndpoint(Collector):
     ) -> None:
         self._status = status
         self._clock = clock
+        self._sleep = sleep
+        self._limit = RateLimit(1 / CONNECTION_INTERVAL_S, CONNECTION_BURST)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
         self._page = b""
         self._rendered = float("-inf")
         self._rendering = Lock()
-        self._server = _MetricsServer(address, self.page, clock, sleep)
-        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _Handler)
+        self._thread = Thread(target=self.serve_forever, name="metrics", daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
-        host, port = self._server.server_address[:2]
+        host, port = self.server_address[:2]
         return str(host), port
 
     def start(self) -> None:
@@ -152,8 +142,8 @@ class MetricsEndpoint(Collector):
 
     def close(self) -> None:
         if self._thread.is_alive():
-            self._server.shutdown()
-        self._server.server_close()
+            self.shutdown()
+        self.server_close()
 
     def page(self) -> bytes:
         """Return the page, at most a second old."""
@@ -163,193 +153,129 @@ class MetricsEndpoint(Collector):
                 self._page, self._rendered = generate_latest(self._registry), now
             return self._page
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[core.Metric]:
         return families(self._status())
-
-
-def families(status: Status) -> Iterator[Metric]:
-    yield InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
-    policy = status.policy
-    terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
-    terms["ordering"] = policy["ordering"] or ""
-    yield InfoMetricFamily(
-        "softwalltime_policy",
-        "Policy: preset, mode, predictors, minimum and share",
-        terms | {"rules": str(len(policy["rules"]))},
-    )
-    yield GaugeMetricFamily("softwalltime_ready", "Whether the history has been learnt", int(status.ready))
-    refused = int(status.retention != OK)
-    yield GaugeMetricFamily("softwalltime_retention_refused", "Whether retention refuses to delete", refused)
-    yield GaugeMetricFamily("softwalltime_store_up", "Whether the store can be used", int(status.store == OK))
-    if status.followed:
-        readable = status.accounting == OK
-        yield GaugeMetricFamily("softwalltime_accounting_up", "Whether the accounting log can be read", int(readable))
-    requests = CounterMetricFamily("softwalltime_requests", "Requests, by operation", labels=["operation"])
-    # Errors start at 0: for Prometheus, a counter that begins at 1 has not increased.
-    for operation, count in {"failed": 0, "refused": 0, "unusable": 0, **status.requests}.items():
-        # Keys with a blank are decisions, which have a metric with more labels.
-        if " " not in operation:
-            requests.add_metric([operation], count)
-    yield requests
-    errors = CounterMetricFamily(
-        "softwalltime_predictor_errors",
-        "Errors of predictors since the history was loaded; the other predictors continue",
-        labels=["predictor", "step"],
-    )
-    for failure in status.failures:
-        errors.add_metric([failure.predictor, failure.step], failure.count)
-    yield errors
-    labels = ["event", "mode", "action"]
-    decisions = CounterMetricFamily("softwalltime_decisions", "Decisions about jobs", labels=labels)
-    for decision in status.decisions:
-        decisions.add_metric([decision.event, decision.mode, decision.action], decision.count)
-    yield decisions
-    yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
-    yield _histogram("softwalltime_exchange_seconds", "Duration of an exchange of the hook", status.exchange_times)
-    live = status.live
-    if live.mode != "off":
-        yield GaugeMetricFamily("softwalltime_live_up", "Whether PBS's queue can be read and altered", not live.problem)
-        guard = "Whether the top job is late, so that waiting jobs are planned with their walltimes"
-        yield GaugeMetricFamily("softwalltime_guard_on", guard, bool(live.late_job))
-        yield GaugeMetricFamily("softwalltime_live_postponed", "Alters beyond the last look's budget", live.postponed)
-        alters = CounterMetricFamily(
-            "softwalltime_live_alters", "Alters of waiting and running jobs", labels=["result"]
-        )
-        for result, count in (("altered", live.altered), ("shadow", live.shadowed), ("refused", live.refused)):
-            alters.add_metric([result], count)
-        yield alters
-        yield from _promises(live)
-    if status.starts.mode != "off":
-        yield from _starts(status.starts)
-    for field, (name, description) in COUNTERS.items():
-        yield CounterMetricFamily(name, description, getattr(status, field))
-    for field, (name, description) in GAUGES.items():
-        yield GaugeMetricFamily(name, description, getattr(status, field))
-    for field, (name, description) in QUALITY.items():
-        gauge = GaugeMetricFamily(name, description, labels=["mode", "predictor"])
-        for quality in status.week:
-            gauge.add_metric([quality.mode, quality.predictor], getattr(quality, field))
-        yield gauge
-    yield from _waits(status.waits)
-
-
-def _promises(live: LiveStatus) -> Iterator[Metric]:
-    starts = CounterMetricFamily(
-        "softwalltime_promises", "Promised starts that were kept, broken or withdrawn", labels=["outcome"]
-    )
-    for outcome, name in (("kept", "kept"), ("broken", "late"), ("withdrawn", "withdrawn")):
-        starts.add_metric([outcome], live.promises.get(name, 0))
-    yield starts
-    waiting = "Waiting jobs with a promised start"
-    yield GaugeMetricFamily("softwalltime_promises_open", waiting, live.promises.get("open", 0))
-
-
-def _waits(waits: Iterable[WaitOfSize]) -> Iterator[Metric]:
-    labels = ["processors", "widest"]
-    for name, description in WAITS.items():
-        gauge = GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
-        for wait in waits:
-            gauge.add_metric([wait.processors, str(wait.widest).lower()], getattr(wait, name.removesuffix("_seconds")))
-        yield gauge
-
-
-def _starts(starts: StartsStatus) -> Iterator[Metric]:
-    yield GaugeMetricFamily("softwalltime_starts_up", "Whether starts can be forecast and stored", not starts.problem)
-    yield GaugeMetricFamily("softwalltime_starts_time_seconds", "Time of the last forecast", starts.taken)
-    yield GaugeMetricFamily("softwalltime_starts_duration_seconds", "Duration of the last forecast", starts.seconds)
-    judged = "Jobs whose judged forecasts correct the present ones"
-    yield GaugeMetricFamily("softwalltime_starts_judged_jobs", judged, starts.judged)
-    factor = "Mean width of the 90% ranges, divided by what it was before any correction"
-    yield GaugeMetricFamily("softwalltime_starts_range_factor", factor, starts.range_factor)
-    yield CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
-    yield CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
-    for rows, descriptions in ((starts.queues, QUEUE_STARTS), (starts.quality, START_QUALITY)):
-        for field, (name, description) in descriptions.items():
-            gauge = GaugeMetricFamily(name, description, labels=["queue"])
-            for row in rows:
-                if (value := getattr(row, field)) is not None:
-                    gauge.add_metric([row.queue], value)
-            yield gauge
-
-
-def _histogram(name: str, description: str, times: Histogram) -> HistogramMetricFamily:
-    buckets, below = [], 0
-    for bound, count in zip([*(f"{bound / 1e6:g}" for bound in times.bounds_us), "+Inf"], times.counts, strict=True):
-        below += count
-        buckets.append((bound, below))
-    return HistogramMetricFamily(name, description, buckets=buckets, sum_value=times.total_us / 1e6)
-
-
-class _MetricsServer(ThreadingHTTPServer):
-    """HTTP server with a thread for each connection and a limited rate of connections."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        page: Callable[[], bytes],
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-    ) -> None:
-        self.page = page
-        self._clock = clock
-        self._sleep = sleep
-        self._credit = float(CONNECTION_BURST)
-        """Connections that may be served before the next pause."""
-        self._credited = clock()
-        self._deadlines: dict[socket.socket, float] = {}
-        self._lock = Lock()
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        """Bind without the reverse DNS lookup of the library, which may take long."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start the thread of a connection; pause first if clients exceed the rate limit."""
-        now = self._clock()
-        self._credit = min(CONNECTION_BURST, self._credit + (now - self._credited) / CONNECTION_INTERVAL_S)
-        self._credited = now
-        if self._credit >= 1:
-            self._credit -= 1
-        else:
+        if not self._limit.take(None, self._clock()):
             self._sleep(CONNECTION_INTERVAL_S)
-            self._credited = self._clock()
-        with self._lock:
-            self._deadlines[request] = time.monotonic() + TIMEOUT
+            self._limit.take(None, self._clock())
         super().process_request(request, client_address)
-
-    def service_actions(self) -> None:
-        """Close connections after ``TIMEOUT``: a client that sends byte by byte never times out otherwise."""
-        now = time.monotonic()
-        with self._lock:
-            for connection in [client for client, deadline in self._deadlines.items() if deadline < now]:
-                del self._deadlines[connection]
-                _hang_up(connection)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._deadlines.pop(request, None)
-        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("metrics: a request of %s was not answered", client_address, exc_info=True)
 
 
-def _hang_up(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+def families(status: Status) -> Iterator[core.Metric]:
+    yield core.InfoMetricFamily("softwalltime_build", "Version of the daemon", {"version": str(status.version)})
+    policy = status.policy
+    terms = {name: str(policy[name]) for name in ("preset", "mode", "waiting", "running", "minimum", "share")}
+    terms |= {"ordering": policy["ordering"] or "", "rules": str(len(policy["rules"]))}
+    yield core.InfoMetricFamily("softwalltime_policy", "Policy: preset, mode, predictors, minimum and share", terms)
+    yield _gauge("ready", "Whether the history has been learnt", status.ready)
+    yield _gauge("retention_refused", "Whether retention refuses to delete", status.retention != OK)
+    yield _gauge("store_up", "Whether the store can be used", status.store == OK)
+    if status.followed:
+        yield _gauge("accounting_up", "Whether the accounting log can be read", status.accounting == OK)
+    # Errors start at 0: for Prometheus, a counter that begins at 1 has not increased.
+    requests = {"failed": 0, "refused": 0, "unusable": 0, **status.requests}
+    # Keys with a blank are decisions, which have a metric with more labels.
+    operations = {(operation,): count for operation, count in requests.items() if " " not in operation}
+    yield _counter("requests", "Requests, by operation", operations, "operation")
+    failures = {(failure.predictor, failure.step): failure.count for failure in status.failures}
+    errors = "Errors of predictors since the history was loaded; the other predictors continue"
+    yield _counter("predictor_errors", errors, failures, "predictor", "step")
+    decisions = {(kind.event, kind.mode, kind.action): kind.count for kind in status.decisions}
+    yield _counter("decisions", "Decisions about jobs", decisions, "event", "mode", "action")
+    yield _histogram("softwalltime_answer_seconds", "Time for a response to the hook", status.answer_times)
+    yield _histogram("softwalltime_exchange_seconds", "Duration of an exchange of the hook", status.exchange_times)
+    if status.live.mode != "off":
+        yield from _live(status.live)
+    if status.starts.mode != "off":
+        yield from _starts(status.starts)
+    for field, (name, description) in COUNTERS.items():
+        yield core.CounterMetricFamily(f"softwalltime_{name}", description, getattr(status, field))
+    for field, (name, description) in GAUGES.items():
+        yield _gauge(name, description, getattr(status, field))
+    yield from _of_rows(QUALITY, status.week, "mode", "predictor")
+    yield from _of_rows(WAITS, status.waits, "processors", "widest")
+
+
+def _live(live: LiveStatus) -> Iterator[core.Metric]:
+    yield _gauge("live_up", "Whether PBS's queue can be read and altered", not live.problem)
+    guard = "Whether the top job is late, so that waiting jobs are planned with their walltimes"
+    yield _gauge("guard_on", guard, bool(live.late_job))
+    alters = {("altered",): live.altered, ("shadow",): live.shadowed, ("refused",): live.refused}
+    yield _counter("live_alters", "Alters of waiting and running jobs", alters, "result")
+    names = {"kept": "kept", "broken": "late", "withdrawn": "withdrawn"}
+    outcomes = {(outcome,): live.promises.get(name, 0) for outcome, name in names.items()}
+    yield _counter("promises", "Promised starts that were kept, broken or withdrawn", outcomes, "outcome")
+    yield _gauge("promises_open", "Waiting jobs with a promised start", live.promises.get("open", 0))
+
+
+def _starts(starts: StartsStatus) -> Iterator[core.Metric]:
+    yield _gauge("starts_up", "Whether starts can be forecast and stored", not starts.problem)
+    yield _gauge("starts_time_seconds", "Time of the last forecast", starts.taken)
+    yield _gauge("starts_duration_seconds", "Duration of the last forecast", starts.seconds)
+    yield _gauge("starts_judged_jobs", "Jobs whose judged forecasts correct the present ones", starts.judged)
+    factor = "Mean width of the 90% ranges, divided by what it was before any correction"
+    yield _gauge("starts_range_factor", factor, starts.range_factor)
+    yield core.CounterMetricFamily("softwalltime_starts_shown", "Jobs altered to show their start", starts.shown)
+    yield core.CounterMetricFamily("softwalltime_starts_refused", "Such alters that PBS refused", starts.refused)
+    yield from _of_rows(QUEUE_STARTS, starts.queues, "queue")
+    yield from _of_rows(START_QUALITY, starts.quality, "queue")
+
+
+def _gauge(name: str, description: str, value: float) -> core.Metric:
+    return core.GaugeMetricFamily(f"softwalltime_{name}", description, value)
+
+
+def _counter(name: str, description: str, counts: Mapping[Any, int], *labels: str) -> core.Metric:
+    """Return a counter with a value for each tuple of label values."""
+    counter = core.CounterMetricFamily(f"softwalltime_{name}", description, labels=labels)
+    for values, count in counts.items():
+        counter.add_metric(values, count)
+    return counter
+
+
+def _of_rows(figures: Mapping[str, tuple[str, str]], rows: Iterable[object], *labels: str) -> Iterator[core.Metric]:
+    """Yield a gauge for each field of ``figures``, with a value for each row that has one."""
+    for field, (name, description) in figures.items():
+        gauge = core.GaugeMetricFamily(f"softwalltime_{name}", description, labels=labels)
+        for row in rows:
+            if (value := getattr(row, field)) is not None:
+                gauge.add_metric([_label(getattr(row, label)) for label in labels], value)
+        yield gauge
+
+
+def _label(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _histogram(name: str, description: str, times: Histogram) -> core.HistogramMetricFamily:
+    bounds = [*(f"{bound / 1e6:g}" for bound in times.bounds_us), "+Inf"]
+    buckets = list(zip(bounds, accumulate(times.counts), strict=True))
+    return core.HistogramMetricFamily(name, description, buckets=buckets, sum_value=times.total_us / 1e6)
 
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = TIMEOUT
-    server: _MetricsServer
+    server: MetricsEndpoint
+
+    def handle(self) -> None:
+        """Serve the connection for at most ``TIMEOUT``: a client that sends byte by byte never times out otherwise."""
+        deadline = Timer(TIMEOUT, self._hang_up)
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().handle()
+        finally:
+            deadline.cancel()
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":

@@ -7,12 +7,12 @@ replaces the match.
 
 import time
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord, Submission, whole_array
+from softwalltime.core.jobs import CompletedJob, DecisionRecord, Submission, whole_array
 from softwalltime.store.completed_jobs import add_scripts
 from softwalltime.store.current import read_unknown
 
@@ -23,6 +23,8 @@ RECORD_TIMEOUT_S = 30.0
 _CTIME_OFFSETS_S = (0, -1, 1)
 """Possible seconds between the hook's time and ``ctime``, the most likely first."""
 
+_Key = tuple[str, str, int]
+"""User, job name and time of submission."""
 MAX_SUBMISSIONS = 20_000
 """Maximum number of submissions whose scripts are kept."""
 
@@ -53,38 +55,32 @@ class NewSubmissions:
             return 0
         waiting = list(self._waiting)
         with engine.begin() as connection:
-            queued = _Queued(read_unknown(connection, min(of.submitted for _, of in waiting) - max(_CTIME_OFFSETS_S)))
-            resolved: list[Submission] = []
-            left = []
-            for at, of in waiting:
-                there = queued.take(of)
-                if there is not None:
-                    resolved.append(replace(of, job_id=there.job_id, submitted=there.submitted))
-                else:
-                    left.append((at, of))
+            # By the fields of a request, so that bursts of similar jobs need no search.
+            queued: defaultdict[_Key, list[Submission]] = defaultdict(list)
+            first = min(of.submitted for _, of in waiting) - max(_CTIME_OFFSETS_S)
+            for current in read_unknown(connection, first):
+                of = current.submission
+                queued[of.user, of.job_name, of.submitted].append(of)
+            jobs = [_take(queued, of) for _, of in waiting]
+            resolved = [
+                replace(of, job_id=job.job_id, submitted=job.submitted)
+                for (_, of), job in zip(waiting, jobs, strict=True)
+                if job is not None
+            ]
             add_scripts(connection, resolved)
+        left = [asked for asked, job in zip(waiting, jobs, strict=True) if job is None]
         self._waiting = deque(left, maxlen=MAX_WAITING_SUBMISSIONS)
         return len(resolved)
 
 
-class _Queued:
-    """Jobs with a Q record, indexed by the fields of a request, so that bursts of similar jobs need no search."""
-
-    def __init__(self, jobs: Sequence[CurrentJob]) -> None:
-        self._jobs: defaultdict[tuple[str, str, int], list[Submission]] = defaultdict(list)
-        # Reversed: take() pops the first job from the end of the list.
-        for job in reversed(jobs):
-            of = job.submission
-            self._jobs[of.user, of.job_name, of.submitted].append(of)
-
-    def take(self, asked: Submission) -> Submission | None:
-        """Remove and return the job that matches a request: the nearest in time, then the first."""
-        for apart in _CTIME_OFFSETS_S:
-            jobs = self._jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
-            for place in range(len(jobs) - 1, -1, -1):
-                if asked.walltime in (None, jobs[place].walltime):
-                    return jobs.pop(place)
-        return None
+def _take(jobs: Mapping[_Key, list[Submission]], asked: Submission) -> Submission | None:
+    """Remove and return the job that matches a request: the nearest in time, then the first."""
+    for apart in _CTIME_OFFSETS_S:
+        similar = jobs.get((asked.user, asked.job_name, asked.submitted + apart), [])
+        for place, job in enumerate(similar):
+            if asked.walltime in (None, job.walltime):
+                return similar.pop(place)
+    return None
 
 
 class RecentScripts:

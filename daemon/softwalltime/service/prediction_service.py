@@ -6,6 +6,7 @@ One thread may call ``learn`` while another one calls ``decide``.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import count
 from threading import Lock
 from time import time
 
@@ -35,17 +36,13 @@ class JobEvents:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[Submission, int | None]] = {}
-
-    @property
-    def jobs(self) -> Mapping[Key, tuple[Submission, int | None]]:
+        self.jobs: dict[Key, tuple[Submission, int | None]] = {}
         """Submission and start of the waiting and running jobs that predictors know; start ``None``: waiting."""
-        return self._known
 
     def load(self, current: Iterable[CurrentJob], now: int) -> list[Event]:
         """Return the events for all waiting and running jobs, as at start-up; for ``now`` see :meth:`change`."""
         jobs: dict[Key, CurrentJob | None] = {(job.submission.job_id, job.server): job for job in current}
-        return self.change({**dict.fromkeys(self._known.keys() - jobs.keys()), **jobs}, now)
+        return self.change({**dict.fromkeys(self.jobs.keys() - jobs.keys()), **jobs}, now)
 
     def change(self, changed: Mapping[Key, CurrentJob | None], now: int) -> list[Event]:
         """Return the events of the changed jobs, in order of time; whole arrays are left out.
@@ -55,16 +52,16 @@ class JobEvents:
         """
         events: list[Event] = []
         for key, job in changed.items():
-            known = self._known.get(key)
+            known = self.jobs.get(key)
             if job is None:
                 if known is not None:
-                    del self._known[key]
+                    del self.jobs[key]
                     events.append(Deleted(now, known[0]))
                 continue
             submission, start = job.submission, job.start
             if "[]" in submission.job_id:
                 continue
-            self._known[key] = submission, start
+            self.jobs[key] = submission, start
             if known is None:
                 events.append(Submitted(submission.submitted, submission))
             elif known[0] != submission:
@@ -77,20 +74,17 @@ class JobEvents:
         """Return the events of a stored job: those that were not observed yet, then its end."""
         submission = job.submission
         key = submission.job_id, job.server
-        known = self._known.get(key)
+        known = self.jobs.get(key)
         if known is not None and known[0].submitted <= submission.submitted:
-            del self._known[key]
+            del self.jobs[key]
         else:
             # A later job has the same id, for example after a reinstallation of the server.
             known = None
-        events: list[Event] = []
-        if known is None:
-            events.append(Submitted(submission.submitted, submission))
+        events: list[Event] = [] if known else [Submitted(submission.submitted, submission)]
         if job.start is not None and (known is None or known[1] != job.start):
             events.append(Started(job.start, submission))
-        if job.start is None and not job.ran:
-            return [*events, Deleted(job.end, submission)]
-        return [*events, Ended(job.end, job)]
+        ended = job.start is not None or job.ran
+        return [*events, Ended(job.end, job) if ended else Deleted(job.end, submission)]
 
 
 class PredictionService:
@@ -241,15 +235,13 @@ class PredictionService:
 
     def _catch_up(self, missed: list[CompletedJob | Event], driver: PredictorDriver) -> None:
         """Let fitted copies learn the jobs that they missed, one at a time; then put them into use."""
-        done = 0
-        while True:
+        for done in count():
             with self._lock:
                 if done == len(missed):
                     self._being_copied = frozenset()
                     self.driver.replace(driver.predictors)
                     return
                 _show_to(missed[done], driver)
-            done += 1
 
 
 def _show_to(what: CompletedJob | Event, driver: PredictorDriver) -> None:

@@ -13,22 +13,16 @@ from time import monotonic
 from sqlalchemy import Engine
 
 from softwalltime.core.promises import LatestStart, Promise
+from softwalltime.store import promises as rows
 from softwalltime.store.connections import rejects_data
-from softwalltime.store.promises import (
-    GuardState,
-    known_latest_starts,
-    last_late_jobs,
-    open_promises,
-    starts_of,
-    store_latest_starts,
-    store_promises,
-    store_state,
-)
 
 MAX_WAITING_LOOKS = 10_000
 """Maximum number of polls whose changes are queued for the store; beyond it the oldest are dropped."""
 SEARCH_INTERVAL_S = 10.0
 """Seconds between two searches for the starts of the same jobs."""
+
+Change = tuple[list[Promise], rows.GuardState | None, Mapping[str, LatestStart | None]]
+"""Changed promises, state of the guard, and latest starts by job id; ``None``: the job no longer waits."""
 
 log = logging.getLogger(__name__)
 
@@ -51,33 +45,14 @@ class PromiseStore:
         """Last recorded late job, by server."""
         self.gone: frozenset[str] = frozenset()
         """Jobs that left the queue, whose starts may be in the log; set by the live thread."""
-        self._changes: deque[tuple[list[Promise], GuardState | None, Mapping[str, LatestStart | None]]] = deque(
-            maxlen=MAX_WAITING_LOOKS
-        )
-        self._found: deque[tuple[str, int]] = deque()
+        self.changes: deque[Change] = deque(maxlen=MAX_WAITING_LOOKS)
+        """Changes of each poll of PBS's queue, to be stored."""
+        self.found: deque[tuple[str, int]] = deque()
+        """Starts found in the log: job id and epoch seconds; the live thread removes them."""
         self._told: frozenset[str] = frozenset()
         """Gone jobs whose starts are already known."""
         self._searched: frozenset[str] = frozenset()
         self._next_search = 0.0
-
-    def add(self, promises: list[Promise], state: GuardState | None, latest: Mapping[str, LatestStart | None]) -> None:
-        """Queue the changes of one poll of PBS's queue.
-
-        :param latest: changed latest starts by job id; ``None``: the job no longer waits.
-        """
-        if promises or state is not None or latest:
-            self._changes.append((promises, state, latest))
-
-    def take_found(self) -> list[tuple[str, int]]:
-        """Remove and return the starts found in the log: job id and epoch seconds."""
-        starts = []
-        while self._found:
-            starts.append(self._found.popleft())
-        return starts
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._changes)
 
     def exchange(self, engine: Engine) -> None:
         """Read the state of the previous process, store queued changes, find the starts of jobs that left the queue.
@@ -86,30 +61,30 @@ class PromiseStore:
         """
         if not self.restored.is_set():
             with engine.connect() as connection:
-                self.promises = list(open_promises(connection, self.server))
-                self.latest = list(known_latest_starts(connection, self.server))
-                self.late_jobs = last_late_jobs(connection)
+                self.promises = list(rows.open_promises(connection, self.server))
+                self.latest = list(rows.known_latest_starts(connection, self.server))
+                self.late_jobs = rows.last_late_jobs(connection)
             self.restored.set()
-        while self._changes:
-            promises, state, latest = change = self._changes[0]
+        while self.changes:
+            promises, state, latest = change = self.changes[0]
             try:
                 with engine.begin() as connection:
-                    store_promises(connection, self.server, promises)
-                    store_latest_starts(connection, self.server, latest)
+                    rows.store_promises(connection, self.server, promises)
+                    rows.store_latest_starts(connection, self.server, latest)
                     if state is not None:
-                        store_state(connection, state)
+                        rows.store_state(connection, state)
             except Exception as error:
                 if not rejects_data(error):
                     raise
                 log.error("promised starts cannot be stored: %s", str(error).partition("\n")[0])
             # The other thread drops from this end when the queue is full.
-            if self._changes and self._changes[0] is change:
-                self._changes.popleft()
+            if self.changes and self.changes[0] is change:
+                self.changes.popleft()
         wanted = self.gone - self._told
         # A deleted job has no start: search at intervals, until the live thread gives it up.
         if wanted and (wanted != self._searched or monotonic() > self._next_search):
             self._searched, self._next_search = wanted, monotonic() + SEARCH_INTERVAL_S
             with engine.connect() as connection:
-                starts = starts_of(connection, self.server, wanted)
-            self._found.extend(starts)
+                starts = rows.starts_of(connection, self.server, wanted)
+            self.found.extend(starts)
             self._told = (self._told & self.gone) | {job for job, _ in starts}

@@ -21,10 +21,6 @@ Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
 log = logging.getLogger(__name__)
 
 
-def _no_plan(_arrivals: Mapping[str, int], _jobs: Collection[str]) -> Mapping[str, int]:
-    return {}
-
-
 class PromiseWatch:
     """Track promised and latest starts, and switch the guard.
 
@@ -42,15 +38,15 @@ class PromiseWatch:
         self._latest = LatestStarts()
         self._raised: list[str] = []
         """The waiting jobs whose latest start is near, the most urgent first."""
-        self._planned: set[str] = set()
-        """The waiting jobs to which PBS gives an estimated start."""
+        self._near_top_job = ""
+        """The most urgent of them that PBS plans: a job that cannot start anyway must not keep the guard on."""
         self._server = store.server
         self._recorded: str | None = None
         """Last recorded late job; ``None`` until the store has been read."""
 
     def look(
         self, jobs: Sequence[ServerJob], now: int, options: LiveOptions, policy: SitePolicy, cycle: int,
-        plan: Plan = _no_plan,
+        plan: Plan,
     ) -> None:  # fmt: skip
         """Compare the jobs in PBS's queue at ``now`` (epoch seconds) with their promised and latest starts.
 
@@ -65,11 +61,8 @@ class PromiseWatch:
         acts = options.mode == "on" and policy.mode == "on"
         self._set_latest(jobs if acts and policy.ordering is not None else (), now, options, plan)
         changed = self._ledger.look(queued, now)
-        changed += [
-            promise
-            for job_id, started in self.store.take_found()
-            if (promise := self._ledger.found(job_id, started)) is not None
-        ]
+        found = [self._ledger.found(*self.store.found.popleft()) for _ in range(len(self.store.found))]
+        changed += [promise for promise in found if promise is not None]
         self.store.gone = self._ledger.gone
         for promise in changed:
             self.counts[promise.outcome] += 1
@@ -100,7 +93,8 @@ class PromiseWatch:
         before, self._raised = self._raised, self._latest.near(now + min(options.raise_lead, slack or 0))
         for job_id in sorted(set(self._raised).difference(before)):
             log.info("live values: %s is near its latest start and comes first", job_id)
-        self._planned = {job.job_id for job in waiting if job.promised is not None}
+        planned = {job.job_id for job in waiting if job.promised is not None}
+        self._near_top_job = next((job_id for job_id in self._raised if job_id in planned), "")
 
     def _restore(self) -> None:
         """Restore the state of the previous process, once the store has been read and the server is known."""
@@ -114,23 +108,18 @@ class PromiseWatch:
 
     def _guard(self, seconds: int | None, now: int) -> None:
         before = self.late_job
-        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job()
+        self.late_job = "" if seconds is None else self._ledger.late_job(now, seconds) or self._near_top_job
         if self.late_job != before:
             log.info("live values: guard %s", f"on, {self.late_job} is late" if self.late_job else "off")
-
-    def _near_top_job(self) -> str:
-        """Return the most urgent job near its latest start that PBS plans; empty: none.
-
-        A job that cannot start anyway must not keep the guard on.
-        """
-        return next((job_id for job_id in self._raised if job_id in self._planned), "")
 
     def _record(self, changed: list[Promise], now: int) -> None:
         state = None
         if self._recorded not in (None, self.late_job):
             self._recorded = self.late_job
             state = GuardState(self._server, now, self.late_job)
-        self.store.add(changed, state, self._latest.take_changes())
+        latest = self._latest.take_changes()
+        if changed or state is not None or latest:
+            self.store.changes.append((changed, state, latest))
 
 
 def _queued(job: ServerJob) -> QueuedJob:

@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from multiprocessing import get_context, parent_process
@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.daily_files import BLOCK_BYTES, Block, PartialLine, log_day
-from softwalltime.accounting.log_file import Contents, OpenFile, opened
+from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
 from softwalltime.accounting.recognition import is_trace
@@ -45,7 +45,7 @@ MIN_PARALLEL_BYTES = 8 << 20
 class BlockPlace:
     """Position of a block in a server's log, and what was read before it.
 
-    ``consumed``: bytes of the file on disk up to the end of the block.
+    ``consumed``: bytes of the file on disk since the last block.
     """
 
     named: bool
@@ -74,20 +74,6 @@ class ParsedBlock:
     place: BlockPlace
 
 
-class ProgressOnce:
-    """Report the bytes of files that were processed, each byte once, however often a file is read."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self._progress = progress
-        self._reached: dict[str, int] = {}
-
-    def reach(self, path: str, consumed: int) -> None:
-        more = consumed - self._reached.get(path, 0)
-        if more > 0:
-            self._reached[path] = consumed
-            self._progress(more)
-
-
 @dataclass(frozen=True, slots=True)
 class ReadStart:
     """Position at which to start reading a log, and its stored positions."""
@@ -104,20 +90,19 @@ class ReadStart:
     """End of the log's day in every time zone, epoch seconds; 0 if the name is not a date."""
 
 
+@dataclass(eq=False)
 class KnownPositions:
     """Positions of the logs that were read before, queried once for each server.
 
     Valid until a read fails.  If another process reads the same logs, advancing a position fails.
-
-    :param again: read logs from their start, once, even if the read is retried.
     """
 
-    def __init__(self, engine: Engine, *, again: bool = False) -> None:
-        self.engine = engine
-        self.again = again
-        self.read: dict[str, Position] = {}
-        """Positions that the current read has reached."""
-        self._servers: dict[str, _Positions] = {}
+    engine: Engine
+    again: bool = False
+    """Whether to read logs from their start, once, even if the read is retried."""
+    read: dict[str, Position] = field(default_factory=dict)
+    """Positions that the current read has reached."""
+    servers: "dict[str, _Positions]" = field(default_factory=dict)
 
     def start_of(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
         """Return where to start reading this log.
@@ -150,14 +135,11 @@ class KnownPositions:
     def moved(self, position: Position) -> None:
         self._positions(position.server).put(position)
 
-    def clear(self) -> None:
-        self._servers.clear()
-
     def _positions(self, server: str) -> "_Positions":
-        if server not in self._servers:
+        if server not in self.servers:
             with self.engine.connect() as connection:
-                self._servers[server] = _Positions(read_positions(connection, server))
-        return self._servers[server]
+                self.servers[server] = _Positions(read_positions(connection, server))
+        return self.servers[server]
 
 
 class _Positions:
@@ -197,7 +179,7 @@ class _Positions:
 
 
 def new_blocks(
-    known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: ProgressOnce
+    known: KnownPositions, files: Sequence[Path], tally: Tally, server: str, progress: Callable[[int], None]
 ) -> Generator[tuple[Block, BlockPlace]]:
     """Yield the new blocks of the logs.
 
@@ -213,7 +195,7 @@ def new_blocks(
 
 
 def _of_log(
-    known: KnownPositions, path: Path, tally: Tally, server: str, progress: ProgressOnce
+    known: KnownPositions, path: Path, tally: Tally, server: str, progress: Callable[[int], None]
 ) -> Iterator[tuple[Block, BlockPlace]]:
     with opened(path) as file:
         if is_trace(file):
@@ -226,23 +208,26 @@ def _of_log(
             return
         begin = known.start_of(path, name, first, _size(file) if file.plain else None)
         position = begin.position
-        if position is not None and not _tail_matches(file.contents, position):
-            position = None
+        if position is not None:
+            file.contents.seek(position.offset - position.tail.length)
+            # The last bytes that were read differ if the log was truncated and continued.
+            if not position.tail.matches(file.contents.read(position.tail.length)):
+                position = None
         head = LogDigest.of(first)
         known_to = position.offset if position else 0
         start = known.read.get(str(path)) if known.again else position
         offset, line = (start.offset, start.line_number + 1) if start else (0, 1)
-        since = begin.stored
+        since, consumed = begin.stored, 0
         unfinished = PartialLine()
         for block in whole_records(file.contents, offset, line, unfinished, live=file.live()):
             read_before = block.end <= begin.furthest
             moves = not (known.again and read_before)
             reached = Position(name, str(path), block.end, block.last_line, head, LogDigest.of(block.tail(TAIL_BYTES)))
             late = begin.over if begin.late or read_before else None
-            known_before, consumed = block.end <= known_to, file.consumed()
-            yield block, BlockPlace(bool(server), reached, since, moves, known_before, late, consumed)
+            before, consumed = consumed, file.consumed()
+            yield block, BlockPlace(bool(server), reached, since, moves, block.end <= known_to, late, consumed - before)
             since = reached if moves else since
-        progress.reach(str(path), _size(file))
+        progress(max(0, _size(file) - consumed))
         if unfinished.content:
             tally.unfinished.append(str(path))
 
@@ -250,12 +235,6 @@ def _of_log(
 def _size(file: OpenFile) -> int:
     """Return the size on disk of an open file."""
     return os.fstat(file.on_disk.fileno()).st_size
-
-
-def _tail_matches(contents: Contents, position: Position) -> bool:
-    """Return whether the last bytes read are unchanged; they differ if the log was truncated and continued."""
-    contents.seek(position.offset - position.tail.length)
-    return position.tail.matches(contents.read(position.tail.length))
 
 
 def _server(first: bytes) -> str:

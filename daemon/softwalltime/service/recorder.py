@@ -8,11 +8,10 @@ statement of the worker runs.
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Event
 
 from sqlalchemy import Engine, text
 
@@ -37,48 +36,28 @@ PROBE_AFTER_S = 3.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class DecisionRecorder(BackgroundThread):
-    """The thread that stores decisions.
+    """The thread that stores decisions."""
 
-    :param queue: decisions, oldest first; another thread appends to it.
-    :param source: path of the socket that the requests came from, for rows that cannot be stored.
-    :param open_engine: opens the store; used at the end if the worker has not opened it.
-    :param monitor: monitors the engine's statements.
-    :param promises: promised starts to be stored beside the decisions.
-    """
+    queue: deque[DecisionRecord]
+    """Decisions, oldest first; another thread appends to it."""
+    source: Path
+    """Path of the socket that the requests came from, for rows that cannot be stored."""
+    open_engine: Callable[[], AbstractContextManager[Engine]]
+    """Opens the store; used at the end if the worker has not opened it."""
+    monitor: StatementMonitor
+    promises: PromiseStore
 
-    def __init__(
-        self,
-        queue: deque[DecisionRecord],
-        source: Path,
-        open_engine: Callable[[], AbstractContextManager[Engine]],
-        monitor: StatementMonitor,
-        promises: PromiseStore | None = None,
-    ) -> None:
+    def __post_init__(self) -> None:
+        super().__init__("recorder")
         self.recorded = 0
         self.malformed = 0
         """Decisions that PostgreSQL refused; ``softwalltime.malformed_lines`` has them."""
         self.problem = ""
-        self._queue = queue
-        self._source = str(source)
-        self._open_engine = open_engine
-        self._monitor = monitor
-        self._promises = PromiseStore() if promises is None else promises
+        self.engine: Engine | None = None
+        """The store while it is usable; set by the worker."""
         self._new = NewSubmissions()
-        self._engine: Engine | None = None
-        self._stopping = Event()
-        super().__init__("recorder")
-
-    def _tell(self, timeout: float) -> None:
-        self._stopping.set()
-
-    @contextmanager
-    def using(self, engine: Engine) -> Iterator[None]:
-        self._engine = engine
-        try:
-            yield
-        finally:
-            self._engine = None
 
     def _run(self) -> None:
         last = False
@@ -86,17 +65,20 @@ class DecisionRecorder(BackgroundThread):
             last = self._stopping.is_set()
             pause = INTERVAL
             try:
-                if (engine := self._engine) is not None:
+                if (engine := self.engine) is not None:
                     self._record(engine)
-                    self._probe(engine)
+                    if self.monitor.longest_wait() > PROBE_AFTER_S:
+                        # A busy server answers a trivial statement while another one takes long, a hung one does not.
+                        with engine.connect() as connection:
+                            connection.execute(text("SELECT 1"))
                     self.problem = ""
-                elif last and (self._queue or self._promises.waiting):
+                elif last and (self.queue or self.promises.changes):
                     # The worker may wait before its next attempt to open the store.
-                    with self._open_engine() as own:
+                    with self.open_engine() as own:
                         self._record(own)
             except SoftwalltimeError as error:
                 if self.problem != str(error):
-                    log.error("predictions cannot be stored, %d wait: %s", len(self._queue), error)
+                    log.error("predictions cannot be stored, %d wait: %s", len(self.queue), error)
                 self.problem, pause = str(error), RETRY_INTERVAL_S
             except Exception:
                 log.exception("unexpected error while predictions were stored; trying again")
@@ -106,27 +88,18 @@ class DecisionRecorder(BackgroundThread):
 
     def _record(self, engine: Engine) -> None:
         """Store the queued decisions; a decision leaves the queue only when it is committed."""
-        left = len(self._queue)
-        while left > 0 and self._queue:
+        left = len(self.queue)
+        while left > 0 and self.queue:
             # The other thread appends only.  It also drops from this end when the queue is full: then some decisions
             # are stored that would have been dropped.
-            batch = [self._queue[index] for index in range(min(MAX_BATCH_DECISIONS, left, len(self._queue)))]
+            batch = [self.queue[index] for index in range(min(MAX_BATCH_DECISIONS, left, len(self.queue)))]
             self._store(engine, batch)
             for decision in batch:
-                if self._queue and self._queue[0] is decision:
-                    self._queue.popleft()
+                if self.queue and self.queue[0] is decision:
+                    self.queue.popleft()
             left -= len(batch)
-        self._promises.exchange(engine)
+        self.promises.exchange(engine)
         self._new.resolve(engine)
-
-    def _probe(self, engine: Engine) -> None:
-        """Run a trivial statement while another one takes long: a busy server answers it, a hung one does not.
-
-        :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
-        """
-        if self._monitor.longest_wait() > PROBE_AFTER_S:
-            with engine.connect() as connection:
-                connection.execute(text("SELECT 1"))
 
     def _store(self, engine: Engine, batch: Sequence[DecisionRecord]) -> None:
         """Store a batch; where PostgreSQL refuses a value, store the others and set the refused row aside."""
@@ -152,7 +125,7 @@ class DecisionRecorder(BackgroundThread):
         log.error("a prediction of user %r cannot be stored and is set aside as malformed: %s",
                   decision.submission.user[:60], reason)  # fmt: skip
         line = json.dumps(asdict(decision), default=str).encode()
-        row = MalformedLine("", self._source, 0, 0, f"prediction: {reason}", "", line)
+        row = MalformedLine("", str(self.source), 0, 0, f"prediction: {reason}", "", line)
         try:
             with engine.begin() as connection:
                 record_malformed(connection, [row])

@@ -6,21 +6,15 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from softwalltime.accounting.attributes import NAMES, converted
+from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.conversions import duration, epoch
 from softwalltime.measure.forecast.pbs_state import SnapshotReader, sched_config
 from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import Attributes
-from softwalltime.service.live.watch import OWNER, PENDING, Extra, JobWatcher
+from softwalltime.service.live.watch import DETAILS, OWNER, PENDING, STATE, Extra, JobWatcher
 
-STATE = ("job_state", "mtime", "estimated")
-"""Attributes that are read of every job at each poll."""
-DETAILS = (
-    *(name for name in NAMES if name != "Job_Owner"), "ctime", "etime", "Resource_List",
-)  # fmt: skip
-"""Attributes that are read of jobs modified since the last poll."""
 EXTRAS = (
     OWNER,
     Extra(("stime", "exec_vnode"), lambda job: job.get("job_state", "") not in PENDING),
@@ -50,7 +44,7 @@ def attributes_for(server: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[st
     """
     eligible = ("eligible_time",) if server.get("eligible_time_enable", "").lower() == "true" else ()
     priority = ("Priority",) if PRIORITY in server.get("job_sort_formula", "") else ()
-    return (*STATE, *eligible), (*DETAILS, *priority)
+    return (*STATE, *eligible), (*DETAILS, "etime", *priority)
 
 
 class SnapshotSource:
@@ -101,9 +95,7 @@ class SnapshotSource:
         )
 
     def _watcher(self, state: Sequence[str], details: Sequence[str]) -> JobWatcher[LiveJob | None]:
-        return JobWatcher(
-            self._connection, state, details, _is_job, self._job, _with_state, subjobs=True, extras=EXTRAS
-        )  # fmt: skip
+        return JobWatcher(self._connection, state, details, _is_job, self._job, _with_state, EXTRAS, subjobs=True)
 
     def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:

@@ -1,8 +1,8 @@
 """Forecast how much sooner waiting jobs would start with the walltime suggested to their owners."""
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
@@ -21,26 +21,23 @@ HISTORY_WINDOW_S = 28 * 86400
 """Seconds of history from which walltimes are suggested, as in softwalltime me."""
 
 
-class SoonerStart(NamedTuple):
-    """A suggested walltime, and how much sooner the job would start with it, both in seconds."""
-
-    walltime: int
-    sooner: int
+SoonerStart = tuple[int, int]
+"""A suggested walltime, and how much sooner the job would start with it, both in seconds."""
 
 
+@dataclass(eq=False)
 class SoonerStarts:
-    """Forecast a few jobs at each step, in turn: the first job in the queue of each user and walltime.
+    """Forecast a few jobs at each step, in turn: the first job in the queue of each user and walltime."""
 
-    :param server: server of the past jobs in the store; empty: all.
-    :param running: value with which running jobs are planned: ``soft_walltime`` or ``walltime``.
-    :param every: seconds between two steps.
-    """
+    engine: Engine
+    server: str
+    """Server of the past jobs in the store; empty: all."""
+    running: str
+    """Value with which running jobs are planned: ``soft_walltime`` or ``walltime``."""
+    every: int
+    """Seconds between two steps."""
 
-    def __init__(self, engine: Engine, server: str, running: str, every: int) -> None:
-        self._engine = engine
-        self._server = server
-        self._running = running
-        self._seconds = MAX_TIME_SHARE * every
+    def __post_init__(self) -> None:
         self._suggested: dict[tuple[str, int], int] = {}
         self._asked = 0
         self._known: dict[str, tuple[int, SoonerStart | None]] = {}
@@ -49,34 +46,32 @@ class SoonerStarts:
         """Return the known results for waiting jobs, by job id."""
         now, begin = snapshot.taken, time.monotonic()
         if now - self._asked >= RESULT_MAX_AGE_S:
-            self._suggested, self._asked = self._suggestions(now), now
-        wanted = dict(self._wanted(queue))
+            with self.engine.connect() as connection:
+                past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self.server))
+            shorter = [
+                (user, walltime, shorter_walltime(walltime, runtimes).seconds) for user, walltime, runtimes in past
+            ]
+            self._suggested = {(user, walltime): seconds for user, walltime, seconds in shorter if seconds is not None}
+            self._asked = now
+        wanted = self._wanted(queue)
         self._known = {
-            job_id: (since, found)
-            for job_id, (since, found) in self._known.items()
-            if job_id in wanted and now - since < RESULT_MAX_AGE_S
+            job_id: known
+            for job_id, known in self._known.items()
+            if job_id in wanted and now - known[0] < RESULT_MAX_AGE_S
         }
         distributions: Mapping[str, RuntimeDistribution] = {}
         for job_id, walltime in wanted.items():
             if job_id in self._known:
                 continue
-            if time.monotonic() - begin > self._seconds:
+            if time.monotonic() - begin > MAX_TIME_SHARE * self.every:
                 break
             distributions = distributions or distributions_of(queue, model)
-            sooner = sooner_by(snapshot, job_id, walltime, self._running, distributions)
-            self._known[job_id] = now, None if sooner is None else SoonerStart(walltime, sooner)
+            sooner = sooner_by(snapshot, job_id, walltime, self.running, distributions)
+            self._known[job_id] = now, None if sooner is None else (walltime, sooner)
         return {job_id: found for job_id, (_, found) in self._known.items() if found is not None}
 
-    def _suggestions(self, now: int) -> dict[tuple[str, int], int]:
-        with self._engine.connect() as connection:
-            past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self._server))
-        shorter = {(user, walltime): shorter_walltime(walltime, runtimes).seconds for user, walltime, runtimes in past}
-        return {request: seconds for request, seconds in shorter.items() if seconds is not None}
-
-    def _wanted(self, queue: ModelledQueue) -> Iterator[tuple[str, int]]:
-        seen = set()
+    def _wanted(self, queue: ModelledQueue) -> dict[str, int]:
+        first: dict[tuple[str, int], str] = {}
         for job in queue.live[queue.model.running :]:
-            request = job.submission.user, job.submission.walltime or 0
-            if request in self._suggested and request not in seen:
-                seen.add(request)
-                yield job.submission.job_id, self._suggested[request]
+            first.setdefault((job.submission.user, job.submission.walltime or 0), job.submission.job_id)
+        return {job_id: self._suggested[request] for request, job_id in first.items() if request in self._suggested}

@@ -1,22 +1,16 @@
 """The forecast process: read PBS's state, forecast starts, store them, and show each job its expected start.
 
-The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`), writes one JSON object with the settings to its
-input, and reads a line of JSON after each forecast.  A process of low priority does not delay the thread that answers
-the hook.  It exits when its input is closed, so it never outlives the daemon.
+The daemon starts it (:mod:`.forecast_thread`, :mod:`.start_process`).  A process of low priority does not delay the
+thread that answers the hook.  It exits when its input is closed, so it never outlives the daemon.
 """
 
-import json
 import logging
-import os
-import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Thread
-from typing import Any
 
 from sqlalchemy import Engine
 
@@ -27,41 +21,27 @@ from softwalltime.core.quantiles import quantile
 from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
-from softwalltime.measure.forecast.learning import ForecastLearning, needed, server_of
+from softwalltime.measure.forecast.learning import MIN_HISTORY, ForecastLearning, server_of
 from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.predict.policy.site import WALLTIME, site_policy
+from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.forecast_thread import StartOptions, start_options
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
 from softwalltime.service.live.live_options import live_options
-from softwalltime.service.log_output import set_up_logging
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
-from softwalltime.store.forecast_rows import (
-    ExpectedRuntime,
-    JudgedStart,
-    StoredStart,
-    judge_starts,
-    judged_starts,
-    open_starts,
-    publish_runtimes,
-    publish_starts,
-    range_factor,
-    start_quality,
-    withdraw_starts,
-)
+from softwalltime.store import forecast_rows as store
 from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
 from softwalltime.store.opening import open_store
 
-NICENESS = 19
-"""Niceness of the process."""
 MIN_RUNS = 20
 MAX_RETRY_PAUSE_S = 600.0
 """Maximum seconds between two attempts while PBS or the store cannot be used."""
@@ -70,7 +50,7 @@ MIN_WINDOW_S = 600
 NEVER = 2**62
 """Earliest start of a held job, epoch seconds: unknown."""
 QUANTILES = (0.05, 0.5, 0.95)
-"""Quantiles of a predicted runtime, in the order of :class:`ExpectedRuntime`."""
+"""Quantiles of a predicted runtime, in the order of :class:`.forecast_rows.ExpectedRuntime`."""
 SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
@@ -81,24 +61,25 @@ UNKNOWN_RESOURCE = 15035
 """PBSE_UNKRESC of pbs_error.h."""
 
 
+@dataclass(eq=False)
 class StartPublisher:
-    """Forecast the starts of one server's jobs periodically.
+    """Forecast the starts of one server's jobs periodically."""
 
-    :param engine: of the store.
-    :param running: value with which running jobs are planned: ``soft_walltime`` or ``walltime``.
-    """
+    settings: Settings
+    options: StartOptions
+    connection: PbsConnection
+    engine: Engine
+    """Engine of the store."""
+    running: str
+    """Value with which running jobs are planned: ``soft_walltime`` or ``walltime``."""
 
-    def __init__(
-        self, settings: Settings, options: StartOptions, connection: PbsConnection, engine: Engine, running: str
-    ) -> None:
+    def __post_init__(self) -> None:
+        options = self.options
         config = options.sched_config or home_of() / "sched_priv" / "sched_config"
-        self._settings = settings
-        self._options = options
-        self._engine = engine
-        self._running = running
-        self._source = SnapshotSource(connection, config)
-        self._shown = ShownStarts(connection, options.change_seconds, options.shows_per_forecast)
-        self._sooner = SoonerStarts(engine, settings.server, running, options.every)
+        self._source = SnapshotSource(self.connection, config)
+        budget = max(1, options.shows_per_minute * options.every // 60)
+        self._shown = ShownStarts(self.connection, options.change_seconds, budget)
+        self._sooner = SoonerStarts(self.engine, self.settings.server, self.running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
@@ -111,43 +92,45 @@ class StartPublisher:
         :raises StoreError: if the store cannot be used.
         """
         begin = time.monotonic()
-        # Read PBS first: if it does not answer, learning the history would be wasted.
-        learning = self._learning or self._learn(now, self._server(self._source.take(now)))
         snapshot = self._source.take(now)
-        with self._engine.connect() as connection:
+        server = server_of(snapshot, self.settings.server)
+        if (learning := self._learning) is None:
+            # After PBS has answered: otherwise learning the history would be wasted.
+            learning = self._learn(now, server)
+            snapshot = self._source.take(now)
+        with self.engine.begin() as connection:
             new = list(read_new(connection, self._last_id))
-        server = self._server(snapshot)
-        with self._engine.begin() as connection:
-            judged = judge_starts(connection, server, now)
-            withdrawn = withdraw_starts(connection, server, _not_before(snapshot))
+            judged = store.judge_starts(connection, server, now)
+            withdrawn = store.withdraw_starts(connection, server, _not_before(snapshot))
         self._calibration.learn(_judged(judged, server))
         self._calibration.withdraw(withdrawn)
         waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
         self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
         self._last_id = max((number for number, _ in new), default=self._last_id)
-        queue = model_of(snapshot, running=self._running)
+        queue = model_of(snapshot, running=self.running)
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
         learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
-        starts = list(expected_starts(queue, learnt, frozenset(ids[: self._options.jobs]), runs))
-        self._slow_down(time.monotonic() - begin)
+        starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs))
+        # Fewer runs if this forecast took more than half of the interval; more again later.
+        share = self.options.every / 2 / max(time.monotonic() - begin, 0.001)
+        self._runs = min(self.options.runs, max(int(runs * min(share, 2.0)), MIN_RUNS))
         stored = [_stored(start) for start in starts]
-        factor = range_factor(stored)
-        with self._engine.begin() as connection:
-            kept = publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self._options.every))
+        factor = store.range_factor(stored)
+        with self.engine.begin() as connection:
+            kept = store.publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self.options.every))
         # After the starts are published: suggestions must not delay them.
         sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
-        with self._engine.begin() as connection:
-            publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
+        with self.engine.begin() as connection:
+            store.publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
+            quality = store.start_quality(connection, server)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
                 self._calibration.watch(start.job.submission.job_id, now, start.raw)
-        with self._engine.connect() as connection:
-            quality = start_quality(connection, server)
         seconds = time.monotonic() - begin
-        shown, refused = self._shown.show(starts, self._source.shown) if self._options.show else (0, 0)
+        shown, refused = self._shown.show(starts, self._source.shown) if self.options.show else (0, 0)
         return StartsStatus(
             "on", taken=now, seconds=round(seconds, 3), learnt=learning.jobs, runs=runs, waiting=len(ids),
             forecast=sum(start.expected is not None for start in starts), shown=shown, refused=refused,
@@ -158,56 +141,43 @@ class StartPublisher:
 
     def _learn(self, now: int, server: str) -> ForecastLearning:
         """Learn the history of the store, for forecasts of this server's jobs."""
-        predictor, teaching = make(self._options.predictor or PREDICTOR), self._settings.teaching
+        predictor, teaching = make(self.options.predictor or PREDICTOR), self.settings.teaching
         learning = ForecastLearning(predictor, teaching)
-        with self._engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
             newest = last_id(connection)
             since_last = partial(last_ended_since, connection, now=now)
-            wanted = needed(predictor.history, now, since_last)
-            learning.history(read_history(connection, *wanted, now, teaching), now)
+            needed = needed_history([predictor.history, MIN_HISTORY], now, since_last)
+            learning.history(read_history(connection, *needed, now, teaching), now)
         self._calibration = SelfCalibration()
-        with self._engine.connect() as connection:
-            self._calibration.learn(_judged(judged_starts(connection, server, MAX_JUDGED), server))
-            for start in open_starts(connection, server, MAX_OF_JOB):
+        with self.engine.connect() as connection:
+            self._calibration.learn(_judged(store.judged_starts(connection, server, MAX_JUDGED), server))
+            for start in store.open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
 
-    def _slow_down(self, seconds: float) -> None:
-        """Reduce the number of runs if this forecast took more than half of the interval; increase it again later."""
-        share = self._options.every / 2 / max(seconds, 0.001)
-        wanted = int(self._runs * min(share, 2.0))
-        self._runs = min(self._options.runs, max(wanted, MIN_RUNS))
-
-    def _server(self, snapshot: ServerSnapshot) -> str:
-        return server_of(snapshot, self._settings.server)
-
 
 def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
     """Return the earliest permitted start of held and delayed jobs by job id, epoch seconds."""
-    earliest = {}
-    for job in snapshot.jobs:
-        if job.held:
-            earliest[job.submission.job_id] = NEVER
-        elif job.state == DELAYED and job.execution_time is not None:
-            earliest[job.submission.job_id] = job.execution_time
-    return earliest
+    delayed = {job.submission.job_id: job.execution_time for job in snapshot.jobs if job.state == DELAYED}
+    held = {job.submission.job_id: NEVER for job in snapshot.jobs if job.held}
+    return {job_id: moment for job_id, moment in delayed.items() if moment is not None} | held
 
 
-def _judged(starts: Sequence[JudgedStart], server: str) -> Iterator[JudgedForecast]:
+def _judged(starts: Sequence[store.JudgedStart], server: str) -> Iterator[JudgedForecast]:
     for start in starts:
         if start.server == server and start.raw is not None:
             yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))
 
 
-def _stored(start: ExpectedStart) -> StoredStart:
+def _stored(start: ExpectedStart) -> store.StoredStart:
     job = start.job.submission
     # The tables require a range: without one, both ends are the expected start.
     point = (start.expected, start.expected)
     low90, high90 = start.range90 or point
     low50, high50 = start.range50 or point
-    return StoredStart(
+    return store.StoredStart(
         job.job_id, job.submitted, start.expected, low90, low50, high50, high90, start.job.estimated_start,
         job.walltime, job.ncpus, job.user, job.group, job.project, job.queue, start.waits_for,
         None if start.raw is None else start.raw.values,
@@ -216,7 +186,7 @@ def _stored(start: ExpectedStart) -> StoredStart:
 
 def _runtimes(
     queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
-) -> list[ExpectedRuntime]:
+) -> list[store.ExpectedRuntime]:
     """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
     runtimes = []
     for index, job in enumerate(queue.live[: queue.model.running]):
@@ -225,7 +195,7 @@ def _runtimes(
         runtimes.append((submission.job_id, predicted))
     runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
-        ExpectedRuntime(
+        store.ExpectedRuntime(
             job_id, *(round(quantile(predicted.values.tolist(), share)) for share in QUANTILES),
             *sooner.get(job_id, (None, None)),
         )
@@ -235,15 +205,14 @@ def _runtimes(
 
 
 def _by_queue(starts: Sequence[ExpectedStart], queue: ModelledQueue, now: int) -> tuple[QueueStarts, ...]:
-    waits: dict[str, list[int]] = {}
+    waits: defaultdict[str, list[int]] = defaultdict(list)
     for start in starts:
         if start.expected is not None:
-            waits.setdefault(start.job.submission.queue, []).append(max(start.expected - now, 0))
+            waits[start.job.submission.queue].append(max(start.expected - now, 0))
     live = (*queue.live[queue.model.running :], *(start.job for start in queue.impossible))
-    waiting = Counter(job.submission.queue for job in live)
     rows = []
-    for name, count in sorted(waiting.items()):
-        own = waits.get(name, [])
+    for name, count in sorted(Counter(job.submission.queue for job in live).items()):
+        own = waits[name]
         rows.append(QueueStarts(name, count, len(own), sum(own) / max(len(own), 1), max(own, default=0)))
     return tuple(rows)
 
@@ -258,61 +227,34 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
     running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT
     connection = PbsConnection(options.server or live.server, options.agent or live.agent)
     pause = float(options.every)
-    while True:
-        try:
-            with open_store(settings) as engine:
-                publisher = StartPublisher(settings, options, connection, engine, running)
-                while True:
-                    begin = time.monotonic()
-                    try:
-                        report(publisher.step(int(time.time())))
-                    except IflError as error:
-                        # PBS does not answer or refuses: keep what was learnt from the store.
-                        connection.close()
-                        report(StartsStatus("on", problem=str(error)))
-                        pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
-                        wait(pause / 2)
-                        continue
-                    pause = float(options.every)
-                    wait(max(0.0, pause - (time.monotonic() - begin)))
-        except SoftwalltimeError as error:
-            report(StartsStatus("on", problem=str(error)))
-        except Exception as error:
-            log.exception("starts: unexpected error; trying again")
-            report(StartsStatus("on", problem=f"an unexpected error, see the log: {error!r}"))
-        finally:
-            connection.close()
+
+    def retry(problem: str) -> None:
+        nonlocal pause
+        connection.close()
+        report(StartsStatus("on", problem=problem))
         pause = min(2 * pause, max(MAX_RETRY_PAUSE_S, options.every))
         wait(pause / 2)
 
-
-def main() -> None:
-    set_up_logging("text")
-    with suppress(OSError):
-        os.nice(NICENESS)
-    settings: dict[str, Any] = json.loads(sys.stdin.readline())
-
-    def end_with_input() -> None:
-        for _ in _lines():
-            pass
-        # Exit at once: forecasts are stored in one transaction, so none is stored in part.
-        os._exit(0)
-
-    Thread(target=end_with_input, daemon=True).start()
-
-    def report(status: StartsStatus) -> None:
-        sys.stdout.write(json.dumps(asdict(status)) + "\n")
-        sys.stdout.flush()
-
-    publish(Settings(**settings), report, time.sleep)
-
-
-def _lines() -> Iterator[str]:
-    with suppress(OSError, ValueError):
-        yield from sys.stdin
-
-
-log = logging.getLogger(__name__)
+    with closing(connection):
+        while True:
+            try:
+                with open_store(settings) as engine:
+                    publisher = StartPublisher(settings, options, connection, engine, running)
+                    while True:
+                        begin = time.monotonic()
+                        try:
+                            report(publisher.step(int(time.time())))
+                        except IflError as error:
+                            # PBS does not answer or refuses: keep what was learnt from the store.
+                            retry(str(error))
+                            continue
+                        pause = float(options.every)
+                        wait(max(0.0, pause - (time.monotonic() - begin)))
+            except SoftwalltimeError as error:
+                retry(str(error))
+            except Exception as error:
+                log.exception("starts: unexpected error; trying again")
+                retry(f"an unexpected error, see the log: {error!r}")
 
 
 def shown_text(expected: int, low: int, high: int) -> str:
@@ -328,19 +270,17 @@ def shown_times(text: str) -> tuple[int, ...]:
     return tuple(moment for moment in times if moment is not None) if len(times) == 3 else ()
 
 
+@dataclass(eq=False)
 class ShownStarts:
-    """Update the expected-start resource of one server's waiting jobs.
+    """Update the expected-start resource of one server's waiting jobs."""
 
-    :param least: minimum change in seconds of an expected start or range end to alter a job; also a fifth of the time
-        until then.
-    :param budget: maximum alters per call.
-    """
-
-    def __init__(self, connection: PbsConnection, least: int, budget: int) -> None:
-        self._connection = connection
-        self._least = least
-        self._budget = budget
-        self._refused: dict[str, str] = {}
+    connection: PbsConnection
+    least: int
+    """Minimum change of an expected start or range end to alter a job, seconds; also a fifth of the time until then."""
+    budget: int
+    """Maximum alters per call."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Texts that PBS refused, by job."""
 
     def show(self, starts: Sequence[ExpectedStart], has: Mapping[str, str]) -> tuple[int, int]:
         """Alter the jobs whose starts changed, the earliest first; return the numbers of altered and refused jobs.
@@ -351,17 +291,17 @@ class ShownStarts:
         :raises IflError: if nothing can be altered for now.
         """
         there = {start.job.submission.job_id for start in starts}
-        self._refused = {job_id: text for job_id, text in self._refused.items() if job_id in there}
+        self.refused = {job_id: text for job_id, text in self.refused.items() if job_id in there}
         shown = refused = 0
         for start in starts:
             job_id = start.job.submission.job_id
             text = self._text(start, has.get(job_id, ""))
-            if not text or "[" in job_id or self._refused.get(job_id) == text:
+            if not text or "[" in job_id or self.refused.get(job_id) == text:
                 continue
-            if shown + refused >= self._budget:
+            if shown + refused >= self.budget:
                 break
             try:
-                self._connection.alter(job_id, text, START_RESOURCE)
+                self.connection.alter(job_id, text, START_RESOURCE)
             except IflError as error:
                 if error.code in NO_JOB:
                     continue
@@ -372,7 +312,7 @@ class ShownStarts:
                 if error.code not in REFUSED:
                     raise
                 refused += 1
-                self._refused[job_id] = text
+                self.refused[job_id] = text
                 log.warning("starts: PBS refuses to show a start: %s", error)
             else:
                 shown += 1
@@ -384,7 +324,7 @@ class ShownStarts:
             return UNKNOWN if has not in ("", UNKNOWN) else ""
         now = (start.expected, *(start.range90 or (start.expected, start.expected)))
         before = shown_times(has)
-        least = max(self._least, abs(start.expected - int(time.time())) // 5)
+        least = max(self.least, abs(start.expected - int(time.time())) // 5)
         if before and all(abs(moment - other) < least for moment, other in zip(now, before, strict=True)):
             return ""
         return shown_text(*now)

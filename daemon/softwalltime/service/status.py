@@ -23,16 +23,24 @@ BOUNDS = (
 """Upper bounds of the histogram's buckets in microseconds; one more bucket follows the last bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Histogram:
     """Durations counted in buckets."""
 
-    bounds_us: Sequence[int]
+    bounds_us: Sequence[int] = BOUNDS
     """Upper bounds of the buckets in microseconds."""
-    counts: Sequence[int]
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     """Durations in each bucket, and above the last bound."""
-    total_us: int
+    total_us: int = 0
     """Sum of the durations in microseconds."""
+
+    def add(self, microseconds: int) -> None:
+        self.counts[bisect_left(self.bounds_us, microseconds)] += 1
+        self.total_us += microseconds
+
+    def copy(self) -> "Histogram":
+        """Return the durations so far; safe from any thread."""
+        return Histogram(self.bounds_us, self.counts.copy(), self.total_us)
 
     def since(self, earlier: "Histogram") -> "Histogram":
         """Return the durations added after ``earlier``; all of them if the daemon was restarted since."""
@@ -75,7 +83,7 @@ class DecisionCount:
     """Number of decisions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveStatus:
     """State and counters of live values since the start of the daemon."""
 
@@ -219,10 +227,6 @@ class Status:
     """Lines read from the log."""
     malformed: int
     """Lines of the log that could not be read."""
-    interrupted: int
-    """Runs that were stopped and requeued."""
-    disagreeing: int
-    """Jobs whose recorded runtime differs from end - start."""
     behind_bytes: int
     """Bytes of the log that are not stored yet."""
     behind_seconds: float
@@ -245,7 +249,7 @@ class Status:
     exchange_times: Histogram
     """Durations of the hook's exchanges."""
 
-    live: LiveStatus = LiveStatus()
+    live: LiveStatus = field(default_factory=LiveStatus)
     """Live values: alters of jobs that wait and run."""
     failures: tuple[PredictorFailure, ...] = ()
     """Errors of predictors since the history was loaded, by predictor and step."""
@@ -271,38 +275,19 @@ class Status:
         :raises StatusError: if a key is missing or has another form, as in another version.
         """
         try:
-            return _status_reader().validate_python(response)
+            return _reader().validate_python(response)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             reason = f"lacks {key}" if first["type"] == "missing" else f"{key}: {first['msg']}"
-            raise StatusError(_of_another_version(response, reason)) from error
+            version = response.get("version", "unknown")
+            advice = "restart the daemon, or ask with its own command"
+            raise StatusError(f"the status of the daemon, version {version}, {reason}: {advice}") from error
 
 
 @cache
-def _status_reader() -> TypeAdapter[Status]:
+def _reader() -> TypeAdapter[Status]:
     return TypeAdapter(Status)
-
-
-def _of_another_version(response: Mapping[str, Any], reason: str) -> str:
-    version = response.get("version", "unknown")
-    return f"the status of the daemon, version {version}, {reason}: restart the daemon, or ask with its own command"
-
-
-@dataclass(slots=True)
-class DurationCounter:
-    """Counts durations in the buckets of ``BOUNDS`` and adds them up, in microseconds."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
-    total: int = 0
-
-    def add(self, microseconds: int) -> None:
-        self.counts[bisect_left(BOUNDS, microseconds)] += 1
-        self.total += microseconds
-
-    def histogram(self) -> Histogram:
-        """Return the durations so far; safe from any thread."""
-        return Histogram(BOUNDS, self.counts.copy(), self.total)
 
 
 class RequestMetrics:
@@ -310,8 +295,8 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.decisions: Counter[tuple[str, str, str]] = Counter()
-        self.answers = DurationCounter()
-        self.exchanges = DurationCounter()
+        self.answers = Histogram()
+        self.exchanges = Histogram()
         self.timeouts = 0
         """Requests of the hook that timed out, a lower bound: the hook reports how many in a row preceded a request."""
         self._before = 0

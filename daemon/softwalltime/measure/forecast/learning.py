@@ -15,21 +15,8 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import History, Predictor
 
-MIN_HISTORY_DAYS = 60
-"""Minimum days of the store's history to read, besides each user's last jobs."""
-
-
-def needed(history: History, now: int, since_last: Callable[[int], int]) -> tuple[int | None, int | None]:
-    """Return the history that a forecast needs: last jobs of each user, and time from which all jobs; None: all.
-
-    It includes the predictor's history, and enough jobs to estimate its errors.
-
-    :param since_last: returns the earliest end (epoch seconds) of a given number of last jobs at ``now``.
-    """
-    begin = history.since(now, since_last)
-    if history.per_user is None or begin is None:
-        return None, None
-    return max(MAX_USER_ERRORS, history.per_user), min(now - MIN_HISTORY_DAYS * 86400, begin)
+MIN_HISTORY = History(per_user=MAX_USER_ERRORS, seconds=60 * 86400)
+"""Jobs of the store that a forecast needs besides those of its predictor, to estimate the predictor's errors."""
 
 
 def learn_history(

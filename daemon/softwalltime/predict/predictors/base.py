@@ -1,7 +1,7 @@
 """The base class of predictors."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import get_annotations
 from typing import ClassVar
@@ -43,6 +43,24 @@ class History:
 
 
 EVERYTHING = History(per_user=None, seconds=None)
+
+
+def needed_history(
+    histories: Iterable[History], now: int, since_last: Callable[[int], int]
+) -> tuple[int | None, int | None]:
+    """Return the union of the histories: number of last jobs of each user, and start of the period with all jobs.
+
+    The start is in epoch seconds; ``None``: no such period.  Both ``None``: all jobs.
+
+    :param since_last: returns the earliest end (epoch seconds) of a given number of last jobs at ``now``.
+    """
+    per_user, since = 0, now
+    for history in histories:
+        begin = history.since(now, since_last)
+        if history.per_user is None or begin is None:
+            return None, None
+        per_user, since = max(per_user, history.per_user), min(since, begin)
+    return per_user, since if since < now else None
 
 
 class Predictor(ABC):

@@ -1,6 +1,6 @@
 """Select the jobs to alter, as a pure function of queue, predictions and options; track jobs that keep their place."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -59,10 +59,8 @@ def plan_changes(
     for job in jobs:
         if job.runs:
             change = _running(job, now, options, revise)
-        elif job.waits:
-            change = _waiting(job, options, revise, job.job_id in kept)
-        elif job.ordering == PROMISED:
-            change = _held(job, options, revise)
+        elif job.waits or job.ordering == PROMISED:
+            change = _waiting(job, options, revise, job.waits and job.job_id in kept)
         else:
             continue
         if change is not None:
@@ -72,13 +70,14 @@ def plan_changes(
 
 def _waiting(job: ServerJob, options: LiveOptions, revise: Revise, kept: bool) -> LiveChange | None:
     decision = revise(job.submission, job.soft_walltime, None)
-    seconds = decision.soft_walltime
-    if decision.action == "none" or seconds is None or not _worth(job, seconds, options, decision.reason):
+    seconds = decision.soft_walltime if job.waits and decision.action != "none" else None
+    if seconds is not None and not _worth(job, seconds, options, decision.reason):
         seconds = None
+    # A held job loses its ordering value; otherwise it would have its place again when released.
     ordering = _ordering(job, decision, options, kept=kept)
     if seconds is None and ordering is None:
         return None
-    urgency = Urgency.TOP_JOB if kept or job.promised else Urgency.WAITING
+    urgency = Urgency.TOP_JOB if kept or job.promised or not job.waits else Urgency.WAITING
     return LiveChange(urgency, job, seconds, decision, ordering)
 
 
@@ -95,13 +94,6 @@ def _ordering(job: ServerJob, decision: Decision, options: LiveOptions, *, kept:
     if not job.ordering or value is None or value < job.ordering or not _differs(job.ordering, value, options):
         return None
     return value
-
-
-def _held(job: ServerJob, options: LiveOptions, revise: Revise) -> LiveChange | None:
-    """Reset the ordering value of a held job; otherwise it would have its place again when released."""
-    decision = revise(job.submission, job.soft_walltime, None)
-    value = _ordering(job, decision, options, kept=False)
-    return LiveChange(Urgency.TOP_JOB, job, None, decision, value) if value else None
 
 
 def _running(job: ServerJob, now: int, options: LiveOptions, revise: Revise) -> LiveChange | None:
@@ -130,11 +122,6 @@ def _worth(job: ServerJob, seconds: int, options: LiveOptions, reason: Reason) -
 
 def _differs(has: int, seconds: int, options: LiveOptions) -> bool:
     return abs(seconds - has) >= max(options.change_seconds, options.change_share * has)
-
-
-def within_budget(changes: Sequence[LiveChange], budget: int) -> tuple[Sequence[LiveChange], int]:
-    """Return the changes to make in this poll, and the number postponed to the next one."""
-    return changes[:budget], max(0, len(changes) - budget)
 
 
 DEFAULT_CYCLE_S: Final = 1200
@@ -192,10 +179,6 @@ def _next(seen: _Seen | None, job: ServerJob, now: int, cycle: int) -> _Seen:
 
 def longest_cycle(schedulers: Mapping[str, Attributes]) -> int:
     """Return the maximum seconds that a scheduling cycle has been in progress; 0: none is."""
-    return max((_cycle(scheduler) for scheduler in schedulers.values()), default=DEFAULT_CYCLE_S)
-
-
-def _cycle(scheduler: Attributes) -> int:
-    if scheduler.get("state") in ("idle", "down"):
-        return 0
-    return converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S
+    active = [scheduler for scheduler in schedulers.values() if scheduler.get("state") not in ("idle", "down")]
+    lengths = [converted(scheduler.get("sched_cycle_length"), duration) or DEFAULT_CYCLE_S for scheduler in active]
+    return max(lengths, default=0 if schedulers else DEFAULT_CYCLE_S)

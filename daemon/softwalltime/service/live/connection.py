@@ -1,7 +1,6 @@
 """The daemon's side of the agent: requests to PBS, one at a time and bounded in time."""
 
 import json
-import select
 import socket
 import subprocess
 import sys
@@ -21,7 +20,8 @@ _READ = 1 << 20
 class PbsConnection:
     """A connection to PBS through an agent process, started at the first request.
 
-    After an error or a timeout of the agent the next request starts another one.
+    After an error or a timeout of the agent the next request starts another one.  Each method that asks PBS raises an
+    :class:`IflError` if PBS refuses, cannot be reached, or does not answer in time.
 
     :param server: host name of the PBS server; empty: the one of ``/etc/pbs.conf``.
     :param agent: socket at which systemd starts an agent; ``None``: this process starts one.
@@ -49,43 +49,25 @@ class PbsConnection:
             agent.close()
 
     def ids(self) -> list[str]:
-        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole.
-
-        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
-        """
-        ids: list[str] = self._ask({"op": "ids"})["ids"]
-        return ids
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole."""
+        return list(self._ask({"op": "ids"})["ids"])
 
     def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
-        """Return attributes of jobs by job id; see :meth:`softwalltime.service.live.ifl.Ifl.jobs`.
-
-        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
-        """
+        """Return attributes of jobs by job id; see :meth:`softwalltime.service.live.ifl.Ifl.jobs`."""
         request = {"op": "jobs", "names": list(names), "ids": list(ids), "subjobs": subjobs}
-        jobs: dict[str, Attributes] = self._ask(request)["jobs"]
-        return jobs
+        return dict(self._ask(request)["jobs"])
 
     def objects(self, kind: str) -> dict[str, Attributes]:
-        """Return all attributes of vnodes, queues, reservations, schedulers or the server, by name.
-
-        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
-        """
-        objects: dict[str, Attributes] = self._ask({"op": "objects", "kind": kind})["objects"]
-        return objects
+        """Return all attributes of vnodes, queues, reservations, schedulers or the server, by name."""
+        return dict(self._ask({"op": "objects", "kind": kind})["objects"])
 
     def manager(self) -> tuple[bool, str]:
-        """Return whether the agent's account is a manager of PBS, and its name.
-
-        :raises IflError: if PBS cannot be reached, or does not answer in time.
-        """
+        """Return whether the agent's account is a manager of PBS, and its name."""
         answer = self._ask({"op": "manager"})
         return bool(answer["manager"]), str(answer["user"])
 
     def alter(self, job_id: str, value: int | str, resource: str = SOFT_WALLTIME) -> None:
-        """Set a resource of a job: by default its soft walltime, in seconds.
-
-        :raises IflError: if PBS refuses, cannot be reached, or does not answer in time.
-        """
+        """Set a resource of a job: by default its soft walltime, in seconds."""
         self._ask({"op": "alter", "id": job_id, resource: value})
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,17 +102,15 @@ class PbsConnection:
 
     def _exchange(self, agent: socket.socket, line: bytes) -> dict[str, Any]:
         deadline = monotonic() + self._timeout
-        left = memoryview(line)
-        while left:
-            left = left[agent.send(left) :]
-        received = bytearray()
-        while not received.endswith(b"\n"):
-            ready, _, _ = select.select([agent], [], [], max(0.0, deadline - monotonic()))
-            if not ready:
-                raise IflError(f"PBS did not answer within {self._timeout:g} s")
-            part = agent.recv(_READ)
-            if not part:
-                raise IflError("the process that talks to PBS has ended")
-            received += part
-        answer: dict[str, Any] = json.loads(received)
-        return answer
+        agent.settimeout(self._timeout)
+        try:
+            agent.sendall(line)
+            received = bytearray()
+            while not received.endswith(b"\n"):
+                agent.settimeout(max(0.001, deadline - monotonic()))
+                if not (part := agent.recv(_READ)):
+                    raise IflError("the process that talks to PBS has ended")
+                received += part
+        except TimeoutError:
+            raise IflError(f"PBS did not answer within {self._timeout:g} s") from None
+        return dict(json.loads(received))

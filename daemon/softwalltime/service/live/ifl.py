@@ -7,10 +7,12 @@ ends the process, so only :mod:`softwalltime.service.live.agent` loads this modu
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import USUAL, conf_file, parse_conf
+from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
 
 NO_JOB = frozenset({15001, 15016, 15139})
 """PBSE_UNKJOBID, PBSE_BADSTATE and PBSE_HISTJOBID of pbs_error.h: the job ended, or is in another state by now."""
@@ -78,6 +80,8 @@ Attributes = dict[str, str]
 class Ifl:
     """One connection to a PBS server.
 
+    Each method raises an :class:`IflError` if PBS refuses or the connection is lost.
+
     :param server: host name; empty for the server of ``/etc/pbs.conf``.
     :raises IflError: if the library cannot be loaded or the server does not answer.
     """
@@ -95,21 +99,13 @@ class Ifl:
         self._library.pbs_disconnect(self._connection)
 
     def ids(self) -> list[str]:
-        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole.
-
-        :raises IflError: if PBS refuses or the connection is lost.
-        """
+        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole."""
         selected = self._library.pbs_selectjob(self._connection, None, None)
-        if not selected:
-            # Without jobs there is no list.
-            if code := self._errno():
-                raise self._error("the jobs cannot be listed", code)
-            return []
+        # Without jobs there is no list.
+        if not selected and (code := self._errno()):
+            raise self._error("the jobs cannot be listed", code)
         try:
-            ids: list[str] = []
-            while (job_id := selected[len(ids)]) is not None:
-                ids.append(job_id.decode(errors="replace"))
-            return ids
+            return [job_id.decode(errors="replace") for job_id in takewhile(bool, selected or ())]
         finally:
             _FREE(ctypes.cast(selected, ctypes.c_void_p))
 
@@ -120,7 +116,6 @@ class Ifl:
 
         :param ids: only these jobs; without any all jobs of the server.  Jobs that ended are left out.
         :param subjobs: subjobs of arrays too, as ``qstat -t``.
-        :raises IflError: if PBS refuses or the connection is lost.
         """
         wanted = _chain([(name, "", "") for name in names])
         extend = b"t" if subjobs else None
@@ -130,10 +125,7 @@ class Ifl:
         yield from self._read(status)
 
     def objects(self, kind: str) -> Iterator[tuple[str, Attributes]]:
-        """Yield names and all attributes of the server's objects of a kind of :data:`KINDS`.
-
-        :raises IflError: if PBS refuses or the connection is lost.
-        """
+        """Yield names and all attributes of the server's objects of a kind of :data:`KINDS`."""
         call = getattr(self._library, KINDS[kind])
         status = call(self._connection, *([None] if kind in _OF_ALL else [None, None]), None)
         # A server without reservations is no error.
@@ -170,11 +162,9 @@ class Ifl:
         :raises IflError: if PBS answers anything else or the connection is lost.
         """
         code = self._library.pbs_manager(self._connection, _DELETE, _RESOURCE, _IMPOSSIBLE_RESOURCE, None, None)
-        if code in NO_PERMISSION:
-            return False
-        if code != _UNKNOWN_RESOURCE:
+        if code not in {*NO_PERMISSION, _UNKNOWN_RESOURCE}:
             raise self._error("the manager right cannot be tried", code)
-        return True
+        return code not in NO_PERMISSION
 
     def _errno(self) -> int:
         return int(self._errno_location().contents.value)
@@ -190,15 +180,11 @@ def default_library() -> Path:
     :raises IflError: if there is none.
     """
     file = conf_file()
-    try:
-        values = parse_conf(file.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise IflError(f"{file}: {error.strerror}; live values need PBS's client commands on this host") from error
-    folder = Path(values.get("PBS_EXEC") or USUAL) / "lib"
+    folder = Path(read_conf(file).get("PBS_EXEC") or USUAL) / "lib"
     for name in ("libpbs.so.0", "libpbs.so"):
         if (folder / name).exists():
             return folder / name
-    raise IflError(f"{folder}: no libpbs.so; live values need PBS's client library on this host")
+    raise IflError(f"{folder}: no libpbs.so (PBS_EXEC of {file}); live values need PBS's client commands on this host")
 
 
 def _load(path: Path) -> ctypes.CDLL:
@@ -206,25 +192,23 @@ def _load(path: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise IflError(f"PBS's library cannot be loaded: {error}") from error
-    attributes = ctypes.POINTER(_Attribute)
-    library.pbs_connect.argtypes = [ctypes.c_char_p]
-    library.pbs_disconnect.argtypes = [ctypes.c_int]
-    library.pbs_selectjob.argtypes = [ctypes.c_int, attributes, ctypes.c_char_p]
-    library.pbs_selectjob.restype = ctypes.POINTER(ctypes.c_char_p)
-    library.pbs_statjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
-    library.pbs_statjob.restype = ctypes.POINTER(_Status)
+    number, text = ctypes.c_int, ctypes.c_char_p
+    attributes, status = ctypes.POINTER(_Attribute), ctypes.POINTER(_Status)
+    signatures: dict[str, tuple[list[Any], Any]] = {
+        "pbs_connect": ([text], number),
+        "pbs_disconnect": ([number], number),
+        "pbs_selectjob": ([number, attributes, text], ctypes.POINTER(text)),
+        "pbs_statjob": ([number, text, attributes, text], status),
+        "pbs_statfree": ([status], None),
+        "pbs_alterjob": ([number, text, attributes, text], number),
+        "pbs_manager": ([number, number, number, text, ctypes.c_void_p, text], number),
+        "pbs_geterrmsg": ([number], text),
+    }
     for kind, name in KINDS.items():
-        call = getattr(library, name)
-        before = [] if kind in _OF_ALL else [ctypes.c_char_p]
-        call.argtypes = [ctypes.c_int, *before, attributes, ctypes.c_char_p]
-        call.restype = ctypes.POINTER(_Status)
-    library.pbs_statfree.argtypes = [ctypes.POINTER(_Status)]
-    library.pbs_alterjob.argtypes = [ctypes.c_int, ctypes.c_char_p, attributes, ctypes.c_char_p]
-    library.pbs_manager.argtypes = [
-        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p,
-    ]  # fmt: skip
-    library.pbs_geterrmsg.argtypes = [ctypes.c_int]
-    library.pbs_geterrmsg.restype = ctypes.c_char_p
+        signatures[name] = [number, *([] if kind in _OF_ALL else [text]), attributes, text], status
+    for name, (arguments, result) in signatures.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
     return library
 
 

@@ -50,10 +50,6 @@ class LiveOptions(BaseModel):
         default=3600, ge=0, description="a job comes first that many seconds before its latest start, at most slack"
     )
 
-    @property
-    def alters_per_look(self) -> int:
-        return max(1, self.alters_per_minute * self.every // 60)
-
 
 def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
     """Return whether guard or order reads promised starts."""
@@ -103,33 +99,24 @@ def _slack_without(policy: SitePolicy) -> str:
 
 def without_live(policy: SitePolicy, live: LiveOptions) -> str:
     """Return what does not work because of ``[live]``, and how to fix it; empty: everything works."""
-    if policy.mode == "on" and unguarded(policy, live) and not inert(policy, live):
+    text = inert(policy, live)
+    if not text and policy.mode == "on" and unguarded(policy, live):
         return (
             f"{_named(policy)}: the guard is off, so waiting jobs are planned with their walltimes; with "
             'mode = "on" in [live], without guard = "off", they are not'
         )
-    return inert(policy, live)
+    return text
 
 
 def _named(policy: SitePolicy) -> str:
     return f"preset {policy.preset}" if policy.preset != "custom" else "the policy"
 
 
-def effective_policy(policy: SitePolicy, live: LiveOptions) -> SitePolicy:
-    """Return the effective policy: without its guard, a preset that needs one plans waiting jobs with walltimes.
-
-    With a short waiting value, PBS backfills jobs that outlive it.  Only the guard ends the delay of the top job.
-    """
-    if not unguarded(policy, live):
-        return policy
-    rules = tuple(
-        rule if rule.waiting in (None, KEEP) else rule.model_copy(update={"waiting": WALLTIME}) for rule in policy.rules
-    )
-    return policy.model_copy(update={"waiting": WALLTIME, "rules": rules})
-
-
 def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tuple[SitePolicy, LiveOptions]:
     """Return the effective policy and the live options.
+
+    Without its guard, a preset that needs one plans waiting jobs with walltimes: with a short waiting value PBS
+    backfills jobs that outlive it, and only the guard ends the delay of the top job.
 
     :param policy: the table ``[policy]`` of the settings.
     :param live: the table ``[live]``.
@@ -137,7 +124,12 @@ def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tup
     """
     site = site_policy(policy)
     options = live_options(live, site.preset)
-    return effective_policy(site, options), options
+    if not unguarded(site, options):
+        return site, options
+    rules = tuple(
+        rule if rule.waiting in (None, KEEP) else rule.model_copy(update={"waiting": WALLTIME}) for rule in site.rules
+    )
+    return site.model_copy(update={"waiting": WALLTIME, "rules": rules}), options
 
 
 def live_options(values: Mapping[str, object], preset: object = None) -> LiveOptions:

@@ -1,15 +1,16 @@
 """Poll the jobs of a server; read details only of jobs modified since the last poll."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from softwalltime.accounting.attributes import NAMES, converted, submission_of
 from softwalltime.accounting.conversions import epoch, walltime, whole
 from softwalltime.core.jobs import Submission
 from softwalltime.service.live.agent import ORDERING_RESOURCE
+from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import Attributes
 
 T = TypeVar("T")
@@ -24,16 +25,6 @@ UNKNOWN_ARRAY = 10
 """Assumed number of jobs of an array that was not read before."""
 
 
-class JobSource(Protocol):
-    """Reads attributes of jobs, as :class:`softwalltime.service.live.connection.PbsConnection` does."""
-
-    def ids(self) -> list[str]:
-        """Return the ids of all jobs that have not ended, in the server's order; of an array that of the whole."""
-
-    def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
-        """Return attributes of jobs by job id."""
-
-
 class Extra(NamedTuple):
     """Attributes that are read only of jobs for which ``needed(attributes)`` is true."""
 
@@ -41,42 +32,32 @@ class Extra(NamedTuple):
     needed: Callable[[Attributes], bool]
 
 
+@dataclass(eq=False)
 class JobWatcher(Generic[T]):
     """Poll a server's jobs and convert each to an object with ``make``.
 
     The server answers one client at a time, and each attribute of a job costs it about half a microsecond.  So a poll
     reads few attributes, in requests of about 1 ms: the ids, the state of known jobs, all attributes of new jobs, and
     the details of modified jobs.
-
-    :param state: attributes that are read of all jobs at each poll, ``mtime`` included.
-    :param details: attributes that change only together with ``mtime``.
-    :param wanted: filter by job id and state attributes.
-    :param make: creates the object from job id and all attributes.
-    :param update: returns the object with new state attributes.
-    :param subjobs: whether subjobs of arrays are read too.
-    :param extras: further details of some jobs.
     """
 
-    def __init__(
-        self,
-        source: JobSource,
-        state: Sequence[str],
-        details: Sequence[str],
-        wanted: Callable[[str, Attributes], bool],
-        make: Callable[[str, Attributes], T],
-        update: Callable[[T, Attributes], T],
-        *,
-        subjobs: bool = False,
-        extras: Sequence[Extra] = (),
-    ) -> None:
-        self._source = source
-        self._state = tuple(state)
-        self._details = tuple(details)
-        self._wanted = wanted
-        self._make = make
-        self._update = update
-        self._subjobs = subjobs
-        self._extras = tuple(extras)
+    source: PbsConnection
+    state: Sequence[str]
+    """Attributes that are read of all jobs at each poll, ``mtime`` included."""
+    details: Sequence[str]
+    """Attributes that change only together with ``mtime``."""
+    wanted: Callable[[str, Attributes], bool]
+    """Filter by job id and state attributes."""
+    make: Callable[[str, Attributes], T]
+    """Creates the object from job id and all attributes."""
+    update: Callable[[T, Attributes], T]
+    """Returns the object with new state attributes."""
+    extras: Sequence[Extra] = ()
+    """Further details of some jobs."""
+    subjobs: bool = False
+    """Whether subjobs of arrays are read too."""
+
+    def __post_init__(self) -> None:
         self._known: dict[str, tuple[int, T]] = {}
         self._listed: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
@@ -88,7 +69,7 @@ class JobWatcher(Generic[T]):
         :param now: epoch seconds.
         :raises IflError: if PBS cannot be read.
         """
-        listed = self._source.ids()
+        listed = self.source.ids()
         # mtime has whole seconds: a job may be modified again in the second in which it was read.
         settled = self._read_at - RECHECK_S
         old, known_ids = self._known, self._listed
@@ -96,67 +77,56 @@ class JobWatcher(Generic[T]):
         details: dict[str, Attributes] = {}
         for known, ids in groupby(listed, key=known_ids.__contains__):
             if known:
-                states |= self._read(self._state, ids, STATES_AT_ONCE)
+                states |= self._read(self.state, ids, STATES_AT_ONCE)
                 continue
             # At the first poll, read state and details in one request.
-            read = self._with_extras(self._read((*self._state, *self._details), ids, DETAILS_AT_ONCE))
+            read = self._with_extras(self._read((*self.state, *self.details), ids, DETAILS_AT_ONCE))
             states |= read
             details |= read
         sizes = _array_sizes(states)
-        states = {job_id: state for job_id, state in states.items() if self._wanted(job_id, state)}
+        states = {job_id: state for job_id, state in states.items() if self.wanted(job_id, state)}
+        times = {job_id: converted(state.get("mtime"), epoch) or 0 for job_id, state in states.items()}
         stale = [
             job_id
-            for job_id, state in states.items()
-            if job_id not in details
-            and (job_id not in old or old[job_id][0] != modified(state) or modified(state) >= settled)
+            for job_id, modified in times.items()
+            if job_id not in details and (job_id not in old or old[job_id][0] != modified or modified >= settled)
         ]
-        again = self._with_extras(self._read(("job_state", *self._details), stale, DETAILS_AT_ONCE))
-        details |= again
-        ended = set(stale) - again.keys()
+        details |= self._with_extras(self._read(("job_state", *self.details), stale, DETAILS_AT_ONCE))
         known_jobs: dict[str, tuple[int, T]] = {}
+        ended = set(stale) - details.keys()
         for job_id, state in states.items():
-            if job_id in ended:
-                continue
             if job_id in details:
-                job = self._make(job_id, details[job_id] | state)
-            else:
-                job = self._update(old[job_id][1], state)
-            known_jobs[job_id] = modified(state), job
+                known_jobs[job_id] = times[job_id], self.make(job_id, details[job_id] | state)
+            elif job_id not in ended:
+                known_jobs[job_id] = times[job_id], self.update(old[job_id][1], state)
         # Update the state only after a complete poll: after a failure the next poll reads the same changes.
         self._known, self._listed, self._read_at = known_jobs, frozenset(listed), now
         self._sizes = sizes
         return [job for _, job in known_jobs.values()]
 
     def _read(self, names: Sequence[str], ids: Iterable[str], at_once: int) -> dict[str, Attributes]:
+        """Read attributes in requests of at most ``at_once`` jobs; a larger array is a request of its own."""
+        parts: list[list[str]] = []
+        total = 0
+        for job_id in ids:
+            weight = self._sizes.get(job_id, UNKNOWN_ARRAY) if self.subjobs and "[]" in job_id else 1
+            total += weight
+            if not parts or total > at_once:
+                parts.append([])
+                total = weight
+            parts[-1].append(job_id)
         jobs: dict[str, Attributes] = {}
-        for part in _parts(ids, at_once, self._weight):
-            jobs |= self._source.jobs(names, part, subjobs=self._subjobs)
+        for part in parts:
+            jobs |= self.source.jobs(names, part, subjobs=self.subjobs)
         return jobs
 
-    def _weight(self, job_id: str) -> int:
-        return self._sizes.get(job_id, UNKNOWN_ARRAY) if self._subjobs and "[]" in job_id else 1
-
     def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:
-        for names, needed in self._extras:
+        for names, needed in self.extras:
             wanting = [job_id for job_id, attributes in jobs.items() if needed(attributes)]
             for job_id, more in self._read(names, wanting, DETAILS_AT_ONCE).items():
                 if job_id in jobs:
                     jobs[job_id] |= more
         return jobs
-
-
-def _parts(ids: Iterable[str], at_once: int, weight: Callable[[str], int]) -> Iterator[list[str]]:
-    """Split ids into requests of at most ``at_once`` jobs; a larger array is a request of its own."""
-    part: list[str] = []
-    total = 0
-    for job_id in ids:
-        total += weight(job_id)
-        if part and total > at_once:
-            yield part
-            part, total = [], weight(job_id)
-        part.append(job_id)
-    if part:
-        yield part
 
 
 def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
@@ -175,11 +145,6 @@ def _array_sizes(states: Mapping[str, Attributes]) -> dict[str, int]:
         if bracket and not (index and state.get("job_state") == QUEUED):
             sizes[f"{number}[]{server}"] += 1
     return dict(sizes)
-
-
-def modified(attributes: Mapping[str, str]) -> int:
-    """Return PBS's ``mtime``, epoch seconds; 0 if it cannot be read."""
-    return converted(attributes.get("mtime"), epoch) or 0
 
 
 STATE = ("job_state", "mtime", "estimated")
@@ -205,7 +170,7 @@ class ServerJob:
 
     ``soft_walltime`` is in seconds, ``None`` for none.  ``started`` and ``promised`` (``estimated.start_time``, which
     the scheduler gives to its top jobs) are epoch seconds, ``None`` for a job that waits or has no promise.
-    ``modified`` is PBS's ``mtime``.  ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds;
+    ``ordering`` is the value by which ``job_sort_formula`` may order it, in seconds;
     ``None``: never set; 0: removed.
     """
 
@@ -214,7 +179,6 @@ class ServerJob:
     soft_walltime: int | None
     started: int | None
     promised: int | None
-    modified: int
     ordering: int | None = None
 
     @property
@@ -232,19 +196,17 @@ class ServerJob:
         return self.state in RUNNING
 
 
-class ServerJobs(JobWatcher[ServerJob]):
-    """The jobs of a server that wait, are held, or run; subjobs of arrays are left out."""
-
-    def __init__(self, source: JobSource) -> None:
-        super().__init__(source, STATE, DETAILS, _is_wanted, live_job, _with_state, extras=[OWNER, START])
-
-
-def _is_wanted(_job_id: str, state: Attributes) -> bool:
-    return state.get("job_state", "") in WAITING + RUNNING + HELD
-
-
-def _with_state(job: ServerJob, state: Attributes) -> ServerJob:
-    return replace(job, state=state["job_state"], promised=_promise(state))
+def server_jobs(source: PbsConnection) -> JobWatcher[ServerJob]:
+    """Return a watcher of the jobs that wait, are held, or run; subjobs of arrays are left out."""
+    return JobWatcher(
+        source,
+        STATE,
+        DETAILS,
+        wanted=lambda _, state: state.get("job_state", "") in WAITING + RUNNING + HELD,
+        make=live_job,
+        update=lambda job, state: replace(job, state=state["job_state"], promised=_promise(state)),
+        extras=[OWNER, START],
+    )
 
 
 def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
@@ -261,7 +223,6 @@ def live_job(job_id: str, attributes: Mapping[str, str]) -> ServerJob:
         converted(resources.get("soft_walltime"), walltime),
         converted(attributes.get("stime"), epoch) if state in RUNNING + BEGUN else None,
         _promise(attributes),
-        modified(attributes),
         converted(resources.get(ORDERING_RESOURCE), whole),
     )
 

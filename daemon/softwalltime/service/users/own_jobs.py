@@ -28,11 +28,11 @@ SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A waiting job; times in epoch seconds, durations in seconds."""
+class OwnJob:
+    """A job; times in epoch seconds, durations in seconds."""
 
     job: str
-    """Job id; of an array without a forecast that of the whole."""
+    """Job id; of a waiting array without a forecast that of the whole."""
     name: str
     """Job name."""
     queue: str
@@ -42,9 +42,15 @@ class WaitingJob:
     ngpus: int | None
     """Number of GPUs requested."""
     mem: int | None
-    """Memory requested, bytes."""
+    """Memory requested, bytes; null: not recorded."""
     walltime: int | None
     """Requested walltime; null: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob(OwnJob):
+    """A waiting job; times in epoch seconds, durations in seconds."""
+
     submitted: int
     """Submission time."""
     expected: int | None
@@ -70,23 +76,9 @@ class WaitingJob:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningJob:
+class RunningJob(OwnJob):
     """A running job; times in epoch seconds, durations in seconds."""
 
-    job: str
-    """Job id."""
-    name: str
-    """Job name."""
-    queue: str
-    """Queue of the job."""
-    ncpus: int | None
-    """Number of processors requested."""
-    ngpus: int | None
-    """Number of GPUs requested."""
-    mem: int | None
-    """Memory requested, bytes."""
-    walltime: int | None
-    """Requested walltime; null: no limit."""
     started: int
     """Start time."""
     expected_end: int | None
@@ -98,29 +90,15 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedJob:
+class EndedJob(OwnJob):
     """A job that ended; times in epoch seconds, durations in seconds."""
 
-    job: str
-    """Job id."""
-    name: str
-    """Job name."""
-    queue: str
-    """Queue from which it ran."""
     state: str
     """End state."""
-    ncpus: int | None
-    """Number of processors requested."""
-    ngpus: int | None
-    """Number of GPUs requested."""
-    mem: int | None
-    """Memory requested, bytes; null: not recorded."""
     mem_used: int | None
     """Memory used, bytes; null: not recorded."""
     cput: int | None
     """Processor time used; null: not recorded."""
-    walltime: int | None
-    """Requested walltime; null: no limit."""
     runtime: int
     """Runtime."""
     submitted: int

@@ -7,17 +7,18 @@ One thread serves all clients and never blocks on one of them.
 
 import json
 import pwd
-import select
+import selectors
 import socket
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
 from softwalltime.core.shorter_walltimes import shorter_walltime
 from softwalltime.service.users.own_jobs import VERSION
+from softwalltime.service.users.rate_limit import RateLimit
 from softwalltime.store.own_jobs_rows import LiveRows, OwnRows, PastRuntimes
 
 RATE, BURST = 20.0, 60.0
@@ -101,34 +102,8 @@ class _Client:
     who: int
     left: list[memoryview]
     deadline: float
-
-
-class Allowance:
-    """Rate limiter: a token bucket for each key.
-
-    :param rate: tokens per second.
-    :param burst: maximum tokens.
-    """
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._buckets: dict[Hashable, tuple[float, float]] = {}
-
-    def take(self, key: Hashable, now: float) -> bool:
-        """Take a token; return whether there was one.
-
-        :param now: seconds of a monotonic clock.
-        """
-        left, since = self._buckets.get(key, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._rate)
-        allowed = left >= 1
-        self._buckets[key] = (left - 1 if allowed else left, now)
-        return allowed
-
-    def forget(self, now: float) -> None:
-        full = self._burst / self._rate
-        self._buckets = {key: (left, since) for key, (left, since) in self._buckets.items() if now - since < full}
+    waits: bool = False
+    """Whether it is registered until it takes the rest of its response."""
 
 
 class OwnJobsServer:
@@ -138,29 +113,29 @@ class OwnJobsServer:
     """
 
     def __init__(
-        self, listener: socket.socket, answers: Callable[[], Answers], users: Allowance | None = None,
-        strangers: Allowance | None = None,
+        self, listener: socket.socket, answers: Callable[[], Answers], users: RateLimit | None = None,
+        strangers: RateLimit | None = None,
     ) -> None:  # fmt: skip
         self.answered = self.refused = 0
         self._listener = listener
         self._answers = answers
-        self._users = users or Allowance(RATE, BURST)
-        self._strangers = strangers or Allowance(STRANGERS_RATE, STRANGERS_BURST)
-        self._open: dict[int, _Client] = {}
+        self._users = users or RateLimit(RATE, BURST)
+        self._strangers = strangers or RateLimit(STRANGERS_RATE, STRANGERS_BURST)
         self._open_of: Counter[int] = Counter()
-        self._epoll = select.epoll()
+        """Open connections by user; the selector has their clients."""
+        self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
-        self._epoll.register(listener.fileno(), select.EPOLLIN)
+        self._selector.register(listener, selectors.EVENT_READ)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until the condition is true; it is checked at least once a second."""
         tidied = monotonic()
         while not until():
-            for descriptor, _ in self._epoll.poll(1.0):
-                if descriptor == self._listener.fileno():
+            for key, _ in self._selector.select(1.0):
+                if key.data is None:
                     self._accept()
-                elif descriptor in self._open:
-                    self._send(self._open[descriptor])
+                else:
+                    self._send(key.data)
             if (now := monotonic()) - tidied >= 1.0:
                 tidied = now
                 self._tidy(now)
@@ -176,13 +151,12 @@ class OwnJobsServer:
             self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        _pid, uid, _gid = _CREDENTIALS.unpack(
-            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        uid = _CREDENTIALS.unpack(credentials)[1]
         answers, now = self._answers(), monotonic()
         known = uid in answers.tails
         who = uid if known else STRANGERS
-        allowed = len(self._open) < MAX_OPEN and self._open_of[who] < MAX_OPEN_OF_USER
+        allowed = self._open_of.total() < MAX_OPEN and self._open_of[who] < MAX_OPEN_OF_USER
         allowed = allowed and (self._users if known else self._strangers).take(who, now)
         self.answered += allowed
         self.refused += not allowed
@@ -204,22 +178,21 @@ class OwnJobsServer:
             self._close(client)
             return
         client.left[0] = client.left[0][sent:]
-        descriptor = client.connection.fileno()
-        if descriptor not in self._open:
-            self._open[descriptor] = client
+        if not client.waits:
+            client.waits = True
             self._open_of[client.who] += 1
-            self._epoll.register(descriptor, select.EPOLLOUT)
+            self._selector.register(client.connection, selectors.EVENT_WRITE, client)
 
     def _close(self, client: _Client) -> None:
-        if self._open.pop(client.connection.fileno(), None) is not None:
+        if client.waits:
             self._open_of[client.who] -= 1
-            with suppress(OSError):
-                self._epoll.unregister(client.connection.fileno())
+            self._selector.unregister(client.connection)
         client.connection.close()
 
     def _tidy(self, now: float) -> None:
-        for client in [client for client in self._open.values() if client.deadline < now]:
-            self._close(client)
+        for client in [key.data for key in self._selector.get_map().values()]:
+            if client is not None and client.deadline < now:
+                self._close(client)
         self._open_of = +self._open_of
         self._users.forget(now)
         self._strangers.forget(now)
@@ -250,10 +223,9 @@ def _tail(user: str, jobs: Mapping[str, OwnRows], requests: str) -> bytes:
 
 
 def _is_first_name(user: str, uid: int) -> bool:
-    try:
+    with suppress(KeyError):
         return pwd.getpwuid(uid).pw_name == user
-    except KeyError:
-        return False
+    return False
 
 
 BUSY = refusal("asked too often: ask again in some seconds")

@@ -1,11 +1,9 @@
 """The process of ``softwalltime-me.service``: read all users' jobs from the store, and send each user his own.
 
-``python -m softwalltime.service.users.process`` uses the socket of systemd, or creates one at the path in its argument.
-``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server.  The role of the DSN needs only
-the privileges of deploy/sql/me-role.sql.  The process has no other input.
+``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server, and systemd passes the socket.
+The role of the DSN needs only the privileges of deploy/sql/me-role.sql.  The process has no other input.
 """
 
-import argparse
 import gc
 import logging
 import os
@@ -14,7 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 
@@ -24,14 +22,7 @@ from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import printable
 from softwalltime.core.settings import load_settings
 from softwalltime.core.shorter_walltimes import MIN_JOBS
-from softwalltime.service.users.own_jobs_server import (
-    DAYS,
-    MAX_ENDED_JOBS,
-    MAX_LIVE_JOBS,
-    AnswerRows,
-    OwnJobsServer,
-    long_requests,
-)
+from softwalltime.service.users import own_jobs_server
 from softwalltime.store.connections import StatementMonitor, connect
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
 
@@ -43,8 +34,6 @@ STATEMENT_TIMEOUT_S = 60.0
 """Statement timeout in seconds."""
 FIRST_READ_TIMEOUT_S = 3.0
 """Seconds that the first clients wait for the first read: less than the client's timeout."""
-BACKLOG = 1024
-"""Connections that may wait to be accepted."""
 SYSTEMD_SOCKET = 3
 """Descriptor of the first socket that systemd passes (sd_listen_fds(3))."""
 
@@ -64,7 +53,7 @@ class OwnJobsReader:
     def __init__(self, dsn: str, accounts: Callable[[str], int | None], server: str = "") -> None:
         self._dsn = dsn
         self._server = server
-        self._rows = AnswerRows(accounts)
+        self._rows = own_jobs_server.AnswerRows(accounts)
         self._engine: Engine | None = None
         self._ended_due = 0.0
         self.tried = Event()
@@ -96,16 +85,16 @@ class OwnJobsReader:
             self._engine = connect(self._dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
         rows = self._rows
         with self._engine.connect() as connection:
-            rows.live = read_live(connection, MAX_LIVE_JOBS, self._server)
+            rows.live = read_live(connection, own_jobs_server.MAX_LIVE_JOBS, self._server)
             begin = time.monotonic()
             if begin >= self._ended_due:
-                since = now - DAYS * 86400
-                rows.ended = tuple(read_ended(connection, since, MAX_ENDED_JOBS, self._server))
-                rows.requests = long_requests(read_requests(connection, since, MIN_JOBS, self._server))
+                since = now - own_jobs_server.DAYS * 86400
+                rows.ended = tuple(read_ended(connection, since, own_jobs_server.MAX_ENDED_JOBS, self._server))
+                rows.requests = own_jobs_server.long_requests(read_requests(connection, since, MIN_JOBS, self._server))
                 self._ended_due = begin + (time.monotonic() - begin) / MAX_ENDED_READ_SHARE
 
     def close(self) -> None:
-        """Close the connection to the store; the next reading opens another one."""
+        """Close the connection to the store; the next read opens another one."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -122,37 +111,23 @@ class OwnJobsReader:
             time.sleep(max(1.0, READ_INTERVAL_S - (time.monotonic() - begin)))
 
 
-def listening_socket(path: Path | None) -> socket.socket:
-    """Return the socket that systemd passes, or a new one at a path, to which everybody may connect.
+def listening_socket() -> socket.socket:
+    """Return the socket that systemd passes.
 
-    :raises UsageError: if there is neither, or the path cannot be used.
+    :raises UsageError: if there is none.
     """
-    if path is None:
-        if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
-            raise UsageError("no socket: start softwalltime-me.socket, or give a path for a socket")
-        return socket.socket(fileno=SYSTEMD_SOCKET)
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(0o666)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"{path}: cannot listen here: {error.strerror or error}") from error
-    return listener
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        raise UsageError("no socket: start softwalltime-me.socket")
+    return socket.socket(fileno=SYSTEMD_SOCKET)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Answer each user with his own jobs.")
-    parser.add_argument("socket", type=Path, nargs="?", help="path of the socket; default: the socket of systemd")
-    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     try:
         settings = load_settings()
         if settings.dsn is None:
             raise UsageError("no store: set SOFTWALLTIME_DSN, such as postgresql:///softwalltime")
-        listener = listening_socket(arguments.socket)
+        listener = listening_socket()
     except SoftwalltimeError as error:
         log.error("%s", error)
         return error.exit_status
@@ -163,7 +138,7 @@ def main() -> int:
     # The first client, whose connection starts the process, gets its jobs if the first read is quick.
     reader.tried.wait(FIRST_READ_TIMEOUT_S)
     gc.freeze()
-    OwnJobsServer(listener, lambda: reader.answers).run()
+    own_jobs_server.OwnJobsServer(listener, lambda: reader.answers).run()
     return 0
 
 
@@ -177,17 +152,12 @@ class Accounts:
         now = monotonic()
         uid, until = self._known.get(user, (None, 0.0))
         if now >= until:
-            uid = _uid(user)
+            uid = None
+            # ValueError: a name with a null character, or that cannot be encoded.
+            with suppress(KeyError, ValueError, OSError):
+                uid = pwd.getpwnam(user).pw_uid
             self._known[user] = uid, now + (ACCOUNT_CACHE_S / 6 if uid is None else ACCOUNT_CACHE_S)
         return uid
-
-
-def _uid(user: str) -> int | None:
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError, OSError):
-        # ValueError: a name with a null character, or that cannot be encoded.
-        return None
 
 
 if __name__ == "__main__":
