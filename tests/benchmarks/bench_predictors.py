@@ -101,7 +101,7 @@ def _tried_together(
     for task, (seconds, spent) in zip(tasks, record_together(workload, [task.spec for task in tasks]), strict=True):
         scores = score(workload, clamp_all(workload, seconds, MINIMUM), since=since)
         found[task] = Trial(task.spec, (scores,), spent)
-        kept.add({"key": task.key, "trial": asdict(found[task])})
+        kept.add(task.key, {"trial": asdict(found[task])})
     return found
 
 

@@ -211,7 +211,7 @@ def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
     key = (task.path, task.seed)
     if _recent is None or _recent[0] != key:
         jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
-        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
+        _recent = key, shaken(jobs, task.shake, task.seed)
     part = part_of(_recent[1], task.part, task.count)
     processors = task.processors
     outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)

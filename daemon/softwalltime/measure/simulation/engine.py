@@ -154,23 +154,17 @@ class Engine:
                     awaited.pop()
                 if stops and not awaited:
                     break
-            if live is not None and now >= tick:
+            if live is not None and (now >= tick or tick == never):
                 tick = now + live if ends else never
-            elif live is not None and tick == never and ends:
-                tick = now + live
             if next_job - reported >= _STRIDE:
                 progress(next_job - reported)
                 reported = next_job
         progress(count - reported)
+        lists = (system.started, system.duration, system.promise, running.extensions, values.waiting, system.bound)
+        start, duration, promise, extensions, waiting, bound = (np.array(values, np.int64) for values in lists)
+        backfilled, seconds = np.array(system.backfilled, np.bool_), perf_counter() - begin
         return ScheduleOutcome(
-            np.array(system.started, np.int64),
-            np.array(system.duration, np.int64),
-            np.array(system.promise, np.int64),
-            np.array(system.backfilled, np.bool_),
-            np.array(running.extensions, np.int64),
-            np.array(values.waiting, np.int64),
-            perf_counter() - begin,
-            np.array(system.bound, np.int64) if self._bounded else None,
+            start, duration, promise, backfilled, extensions, waiting, seconds, bound if self._bounded else None
         )
 
 

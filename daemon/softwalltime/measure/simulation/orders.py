@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -33,6 +33,13 @@ _BINARY: dict[type[ast.operator], Callable[[Column, Column], Column]] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod, ast.Pow: np.power,
 }  # fmt: skip
+_UNARY: dict[type[ast.unaryop], Callable[[Column], Column]] = {
+    ast.USub: np.negative, ast.UAdd: np.positive, ast.Not: lambda value: np.equal(value, 0)
+}  # fmt: skip
+_BOOLEAN: dict[type[ast.boolop], Callable[..., Column]] = {
+    ast.And: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), a, b), parts),
+    ast.Or: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), b, a), parts),
+}
 _COMPARE: dict[type[ast.cmpop], Callable[[Column, Column], Column]] = {
     ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
     ast.NotEq: np.not_equal,
@@ -42,9 +49,13 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Column], int, int]] = {
     "abs": (np.abs, 1, 1), "ceil": (np.ceil, 1, 1), "floor": (np.floor, 1, 1), "round": (np.round, 1, 1),
     "sqrt": (np.sqrt, 1, 1), "exp": (np.exp, 1, 1), "log": (np.log, 1, 1), "log10": (np.log10, 1, 1),
     "log2": (np.log2, 1, 1), "pow": (np.power, 2, 2), "float": (lambda value: value, 1, 1), "int": (np.trunc, 1, 1),
-    "min": (lambda *values: _reduced(np.minimum, values), 2, 20),
-    "max": (lambda *values: _reduced(np.maximum, values), 2, 20),
+    "min": (lambda *values: reduce(np.minimum, values), 2, 20),
+    "max": (lambda *values: reduce(np.maximum, values), 2, 20),
 }  # fmt: skip
+
+
+def _chosen(test: Column, body: Column, orelse: Column) -> Floats:
+    return np.where(np.equal(test, 0), orelse, body)
 
 
 class Formula(Order):
@@ -116,16 +127,10 @@ def _compiled(node: ast.expr) -> Compiled:
             raise OptionError(f"the formula names {name!r}; it may name {', '.join(NAMES)}")
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return _applied(_BINARY[type(operator)], [left, right])
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _applied(np.negative, [operand])
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _compiled(operand)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _applied(lambda value: np.equal(value, 0), [operand])
-        case ast.BoolOp(op=ast.And(), values=values):
-            return _applied(lambda *parts: _reduced(lambda a, b: np.where(np.equal(a, 0), a, b), parts), values)
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return _applied(lambda *parts: _reduced(lambda a, b: np.where(np.equal(a, 0), b, a), parts), values)
+        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
+            return _applied(_UNARY[type(operator)], [operand])
+        case ast.BoolOp(op=operator, values=values):
+            return _applied(_BOOLEAN[type(operator)], values)
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARE:
             return _applied(_COMPARE[type(operator)], [left, right])
         case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -152,18 +157,6 @@ def _constant(number: float) -> Compiled:
 def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compiled:
     parts = [_compiled(operand) for operand in operands]
     return lambda environment: np.asarray(function(*(part(environment) for part in parts)), np.float64)
-
-
-def _chosen(test: Column, body: Column, orelse: Column) -> Column:
-    column: Floats = np.where(np.equal(test, 0), orelse, body)
-    return column
-
-
-def _reduced(function: Callable[[Column, Column], Column], values: tuple[Column, ...]) -> Column:
-    column = values[0]
-    for value in values[1:]:
-        column = function(column, value)
-    return column
 
 
 DECAY_TIME = 86400
@@ -258,19 +251,6 @@ def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     return priorities
 
 
-def _unicef(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
-    """Wait / (log2(processors) x value): short jobs on few processors soon; 0 for a job that has not waited.
-
-    UNICEF of W. Tang, Z. Lan, N. Desai, D. Buettner: Fault-aware, utility-based job scheduling on Blue Gene/P systems.
-    CLUSTER 2009.  A job on one processor comes first as soon as it waits, as the formula divides by 0; of several such
-    jobs the one submitted first.
-    """
-    wait = (now - of.submitted[waiting]).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        priorities = wait / (np.log2(of.processors[waiting]) * of.value[waiting])
-    return np.where(wait > 0, priorities, 0.0)
-
-
 def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], ColumnOrder]:
     """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
@@ -322,7 +302,6 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
     "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + AGE) / of.value[waiting]),
-    "unicef": partial(ColumnOrder, _unicef),
     "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
     "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
     "f3": _learned(lambda r, n, log_s: r * n + 6860000 * log_s),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from softwalltime.measure.simulation.corrections import Correction
+from softwalltime.measure.simulation.corrections import Correction, Estimates
 from softwalltime.measure.simulation.simulated_jobs import Integers
 
 MIN_ARRAY_JOBS = 48
@@ -99,17 +99,17 @@ class RunningJobs:
     an entry does.
     """
 
-    __slots__ = ("_correction", "_entry", "_margin", "bits", "entries", "extensions", "mask", "version")
+    __slots__ = ("_entry", "_estimates", "_margin", "_planned_end", "bits", "entries", "extensions", "mask", "version")
 
-    def __init__(self, count: int, correction: Correction) -> None:
+    def __init__(self, count: int, correction: Correction, estimates: Estimates) -> None:
         self.bits = max(count, 1).bit_length()
         self.mask = (1 << self.bits) - 1
         self.entries: list[int] = []
         self.version = 0
         self.extensions = [0] * count
         self._entry = [0] * count
-        self._correction = correction
-        self._margin = correction.margin
+        self._estimates = estimates
+        self._planned_end, self._margin = correction
 
     def add(self, job: int, end: int) -> None:
         entry = end << self.bits | job
@@ -139,7 +139,7 @@ class RunningJobs:
         overdue = [entry & self.mask for entry in entries[:count]]
         for job in overdue:
             before = self._entry[job] >> self.bits
-            after = max(self._correction.planned_end(job, before, now), now + 1)
+            after = max(self._planned_end(self._estimates, job, before, now), now + 1)
             if after != before:
                 self.extensions[job] += 1
                 self.replan(job, after)

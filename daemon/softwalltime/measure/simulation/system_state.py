@@ -58,7 +58,7 @@ class SystemState:
         self.backfilled = [False] * count
         self.queue = WaitingQueue()
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
-        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction"), estimates)
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
         self._places: PlacesFirst | None = None

@@ -4,9 +4,13 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.core.errors import SourceError
+
+T = TypeVar("T")
 
 
 class KeptLines:
@@ -51,15 +55,24 @@ class KeptLines:
         if self._stream is not None:
             self._stream.close()
 
-    def find(self, key: str) -> dict[str, Any] | None:
-        return self._lines.get(key)
+    def find(self, key: str, kind: TypeAdapter[T]) -> T | None:
+        """Return the object with this key, if there is one.
 
-    def add(self, line: dict[str, Any]) -> None:
-        """Append an object, whose first item is its ``key``; it is in the file when this returns.
+        :raises SourceError: if its line is not of this kind.
+        """
+        if key not in self._lines:
+            return None
+        try:
+            return kind.validate_python(self._lines[key])
+        except ValidationError as error:
+            raise self._other() from error
+
+    def add(self, key: str, values: dict[str, Any]) -> None:
+        """Append an object; it is in the file when this returns.
 
         :raises SourceError: if the file cannot be written.
         """
-        self._lines[line["key"]] = line
+        self._lines[key] = line = {"key": key, **values}
         if self._stream is None:
             return
         try:
@@ -68,17 +81,19 @@ class KeptLines:
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be written: {error.strerror}") from error
 
+    def _other(self) -> SourceError:
+        return SourceError(f"{self.path}: holds something other than {self._contents}: name another file")
+
     def _read(self, stream: IO[bytes]) -> None:
         stream.seek(0)
         content = stream.read()
         whole = content[: content.rfind(b"\n") + 1]
-        other = SourceError(f"{self.path}: holds something other than {self._contents}: name another file")
         try:
             self._lines |= {line["key"]: line for line in map(json.loads, whole.splitlines())}
         except (ValueError, KeyError, TypeError) as error:
-            raise other from error
+            raise self._other() from error
         if len(whole) < len(content):
             if not whole and not content.startswith(b'{"key"'):
-                raise other
+                raise self._other()
             # Remove an incomplete last line of a killed process.
             os.ftruncate(stream.fileno(), len(whole))

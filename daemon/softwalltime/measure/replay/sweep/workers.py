@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from socket import gethostname
 from typing import TYPE_CHECKING, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]  # joblib has no types
@@ -83,6 +84,18 @@ def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]
     # the remaining ones.
     for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
         yield future.result()
+
+
+def require_version(started: str) -> None:
+    """Refuse to work for a command of another version: figures of different versions must not be mixed unnoticed.
+
+    :raises SoftwalltimeError: names both versions.
+    """
+    if started != __version__:
+        raise SoftwalltimeError(
+            f"softwalltime is {__version__} on {gethostname()} and {started} where the command was started: "
+            "install the same version"
+        )
 
 
 def local_workers(processes: int | None = None) -> Workers:
