@@ -76,7 +76,7 @@ def _print(path: Path, processes: int | None) -> None:
             shared.setdefault(spec.partition(",")[0], []).append(spec)
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
     parts = (Part(since=since),)
-    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep, "results", "command")) as kept:
+    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
         snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
         tasks = [TrialTask("", snapshot, spec, parts, MINIMUM, TIMEOUT) for spec in specs.values()]
         done = saved_trials(tasks, kept)

@@ -92,7 +92,7 @@ def _simulated(
     with tempfile.TemporaryDirectory() as folder:
         jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.json")
         experiment = Experiment(jobs.digest, processors, BASELINE, "week")
-        with closing(KeptLines(FOLDER / f"{path.name}.jsonl", "simulations", "simulation")) as kept:
+        with closing(KeptLines(FOLDER / f"{path.name}.jsonl")) as kept:
             for seed in seeds:
                 todo = [policy for policy in policies if saved_result(kept, experiment, policy, seed) is None]
                 if todo:

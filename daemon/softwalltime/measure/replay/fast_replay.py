@@ -63,10 +63,9 @@ def drive_specs(
     workload: Workload, specs: Sequence[str], running: str = WALLTIME, minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, ReplayResult]:  # fmt: skip
-    """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs.
+    """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs, as :func:`drive`.
 
-    :param running: the one for running jobs, the same predictor where the specification is the same, as in the daemon;
-        may also be ``walltime`` or ``keep``.
+    :param running: the same predictor is used where the specification is the same, as in the daemon.
     :param progress: called with the number of jobs done since the last call, by all predictors together.
     """
     runs = {}
@@ -125,9 +124,7 @@ def _report(progress: Callable[[int], None], drivers: int, jobs: int) -> None:
 class _SubmissionDriver:
     """One predictor that neither observes nor is fitted, called at submission only.
 
-    If the policy is on for all jobs, the decision at submission is the clamped prediction.  Therefore this class clamps
-    all predictions at once: ``decide`` and :class:`PredictorDriver` would double the time of a replay.  A test compares
-    the results of both classes.
+    It clamps all predictions at once: :class:`_EventDriver`, with the same results, would take twice the time.
     """
 
     needs = (False, False)
@@ -233,10 +230,9 @@ def clamp_all(
 ) -> NDArray[np.int64]:
     """Return the soft walltime of each job in whole seconds, -1 for none.
 
-    The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job; a test compares them.
+    The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job.
 
     :param seconds: the prediction for each job, NaN for none.
-    :param minimum: least soft walltime in seconds.
     """
     walltime = workload.walltime
     # Comparisons with NaN are false, so a job without a prediction or a walltime gets no soft walltime.

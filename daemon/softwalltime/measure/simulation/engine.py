@@ -28,12 +28,12 @@ _STRIDE = 4096
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOutcome:
-    """Start, duration and promise of each job, in the order of the jobs.
+    """The schedule, one entry per job in the order of the jobs.
 
-    ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
-    first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
-    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.  ``bound`` is its latest
-    start by first come, first served and the slack (:mod:`slack`), -1 if it got none; ``None`` without a slack.
+    ``start`` in epoch seconds; ``duration`` in seconds; ``promise``: the start that was promised when it first was the
+    head, -1 for none; ``extensions``: corrections of its planned end; ``waiting``: the value that it waited with.
+    ``seconds``: wall-clock time of the engine.  ``bound``: its latest start (:mod:`slack`), -1 for none; ``None``
+    without a slack.
     """
 
     start: Integers

@@ -20,9 +20,8 @@ NAMES = (
 )  # fmt: skip
 """Names that a formula may use.
 
-``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime, as for a job
-without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  Records hold no
-priorities: those of queues come from the policy, those of jobs are 0, and so is what a job's record does not hold.
+``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime.  ``predicted``:
+the ordering value.  ``mem`` in bytes.  Priorities of queues come from the policy; what is not recorded is 0.
 """
 _MAX_FORMULA_CHARS = 2000
 Column = Floats | float
@@ -73,16 +72,15 @@ class Formula(Order):
         self.fixed = "eligible_time" not in self._names
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
-        self._columns = {
-            "walltime": values.limit_array.astype(np.float64),
-            "ncpus": np.array(jobs.processors, np.float64),
-            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
-        }
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
         if policy.queue_priorities:
             known = dict(policy.queue_priorities)
             priorities[:, 0] = [known.get(queue or "", 0) for queue in jobs.completed.values("queue")]
-        self._columns |= {"queue_priority": priorities[:, 0], "job_priority": priorities[:, 1]}
+        self._columns = {
+            "walltime": values.limit_array.astype(np.float64), "ncpus": np.array(jobs.processors, np.float64),
+            "queue_priority": priorities[:, 0], "job_priority": priorities[:, 1],
+            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
+        }  # fmt: skip
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         names = self._names
@@ -101,9 +99,7 @@ class Formula(Order):
 
 
 def compiled(text: str) -> Compiled:
-    """A function that evaluates the formula for columns of jobs.
-
-    The expression is parsed and only what is listed above is evaluated: nothing in it can call anything else.
+    """A function that evaluates the formula for columns of jobs; only what is listed above can be called.
 
     :raises OptionError: if it is not an expression, or holds anything but what is allowed; says what.
     """
@@ -113,6 +109,8 @@ def compiled(text: str) -> Compiled:
         return _compiled(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise OptionError(f"formula {text!r}: not an expression: {error}") from error
+    except OverflowError as error:
+        raise OptionError("the formula holds a number that is too large") from error
     except (RecursionError, MemoryError) as error:
         raise OptionError("the formula is nested too deeply") from error
 
@@ -120,7 +118,8 @@ def compiled(text: str) -> Compiled:
 def _compiled(node: ast.expr) -> Compiled:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return _constant(number)
+            value = np.float64(number)
+            return lambda _: value
         case ast.Name(id=name) if name in NAMES:
             return lambda environment: environment[name]
         case ast.Name(id=name):
@@ -144,14 +143,6 @@ def _compiled(node: ast.expr) -> Compiled:
         f"the formula holds {ast.unparse(node)!r}, which is not allowed: numbers, names, arithmetic, comparisons, "
         f"and, or, not, conditions, {', '.join(_FUNCTIONS)}"
     )
-
-
-def _constant(number: float) -> Compiled:
-    try:
-        value = float(number)
-    except OverflowError as error:
-        raise OptionError("the formula holds a number that is too large") from error
-    return lambda _: np.float64(value)
 
 
 def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compiled:
@@ -191,21 +182,20 @@ class FairShare(Order):
     def priorities(self, waiting: Integers, now: int) -> Floats:
         self._advance(now)
         user = self._user[waiting]
-        priorities: Floats = -(self._usage[user] + self._running[user])
-        return priorities
+        return -(self._usage[user] + self._running[user])
 
     def started(self, job: int, now: int) -> None:
-        self._advance(now)
-        user = self._user[job]
-        self._rate[user] += self._processors[job]
-        self._running[user] += self._requested[job]
+        self._count(job, 1, now)
 
     def ended(self, job: int, now: int) -> None:
         """Replace the job's request by its usage, which :meth:`_advance` has counted."""
+        self._count(job, -1, now)
+
+    def _count(self, job: int, sign: int, now: int) -> None:
         self._advance(now)
         user = self._user[job]
-        self._rate[user] -= self._processors[job]
-        self._running[user] -= self._requested[job]
+        self._rate[user] += sign * self._processors[job]
+        self._running[user] += sign * self._requested[job]
 
     def _advance(self, now: int) -> None:
         while self._decay <= now:
@@ -246,19 +236,16 @@ Learned = Callable[[Floats, Floats, Floats], Floats]
 
 def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     """(wait / value)^3 x processors (Tang et al. 2013, eq. 5)."""
-    relative = (now - of.submitted[waiting]) / of.value[waiting]
-    priorities: Floats = relative * relative * relative * of.processors[waiting]
-    return priorities
+    relative: Floats = (now - of.submitted[waiting]) / of.value[waiting]
+    return relative * relative * relative * of.processors[waiting]
 
 
 def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], ColumnOrder]:
     """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
     Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  The least comes
-    first.  The regressions have a coefficient for each term; the constants are their quotients, cut to three digits.
-    The unrounded coefficients are in the simulator that was published with the paper (sched-simulator-runtime.c); their
-    quotients are 870.96, 25,673, 6,862,777 and 530,988.  That simulator starts each sequence of 15 days at 0.  The
-    logarithm makes a difference in age count less, the longer the log is.
+    first.  The constants are quotients of two coefficients, cut to three digits; unrounded ones are in the published
+    simulator (sched-simulator-runtime.c): 870.96, 25,673, 6,862,777 and 530,988.  It starts each 15 days at 0.
 
     :param score: of value, processors and arrival.
     """
@@ -290,8 +277,7 @@ def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
         priorities *= np.power(of.processors[waiting], by_size)
         if order.limit is not None:
             priorities = np.where(wait > order.limit, float(OLDEST_FIRST) + wait, priorities)
-        single: Floats = priorities.astype(np.float32).astype(np.float64)
-        return single
+        return priorities.astype(np.float32).astype(np.float64)
 
     return ColumnOrder(priorities, jobs, values, policy)
 

@@ -22,7 +22,7 @@ from softwalltime.measure.simulation.policies import (
     is_distorted,
     is_known,
 )
-from softwalltime.measure.simulation.simulated_jobs import Jobs
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import KEEP, JobPolicy
@@ -98,6 +98,10 @@ class Values:
 
     def _distorted(self, distort: Distortion, job: int) -> float:
         return distort(job, self._duration[job], self.limit[job])
+
+    def planned(self, guarded: bool) -> Integers:
+        """The values that waiting jobs are planned with: their walltimes while the top job is late."""
+        return self.limit_array if guarded else self.waiting_array
 
     def submitted(self, job: int, now: int) -> None:
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None

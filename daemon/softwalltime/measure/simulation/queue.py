@@ -34,20 +34,16 @@ class WaitingQueue:
         jobs.insert(position, job)
         count = len(jobs)
         if self._kept:
-            if count > len(self._buffer):
-                self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
+            self._grow(count)
             self._buffer[position + 1 : count] = self._buffer[position : count - 1]
             self._buffer[position] = job
 
     def _delete(self, position: int) -> None:
-        jobs = self.jobs
-        del jobs[position]
+        del self.jobs[position]
+        count = len(self.jobs)
+        self._kept = self._kept and count >= _MAX_LIST_JOBS
         if self._kept:
-            count = len(jobs)
-            if count < _MAX_LIST_JOBS:
-                self._kept = False
-            else:
-                self._buffer[position:count] = self._buffer[position + 1 : count + 1]
+            self._buffer[position:count] = self._buffer[position + 1 : count + 1]
 
     def array(self) -> Integers:
         """The waiting jobs as an array, valid until the queue changes."""
@@ -56,11 +52,14 @@ class WaitingQueue:
             return self._buffer[:count]
         if count < MIN_ARRAY_JOBS:
             return np.array(self.jobs, np.int64)
-        while count > len(self._buffer):
-            self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
+        self._grow(count)
         self._buffer[:count] = self.jobs
         self._kept = True
         return self._buffer[:count]
+
+    def _grow(self, count: int) -> None:
+        while count > len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
 
 
 class RankedQueue(WaitingQueue):
@@ -118,8 +117,7 @@ class RunningJobs:
         self.version += 1
 
     def remove(self, job: int) -> None:
-        entries = self.entries
-        del entries[bisect_left(entries, self._entry[job])]
+        del self.entries[bisect_left(self.entries, self._entry[job])]
         self.version += 1
 
     def replan(self, job: int, end: int) -> None:
@@ -135,9 +133,7 @@ class RunningJobs:
         limit = (now + self._margin + 1) << self.bits
         if not entries or entries[0] >= limit:
             return
-        count = bisect_left(entries, limit)
-        overdue = [entry & self.mask for entry in entries[:count]]
-        for job in overdue:
+        for job in [entry & self.mask for entry in entries[: bisect_left(entries, limit)]]:
             before = self._entry[job] >> self.bits
             after = max(self._planned_end(self._estimates, job, before, now), now + 1)
             if after != before:

@@ -180,39 +180,31 @@ class SimulationPlan:
         return {name: [results[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Where simulations run.
-
-    ``keep``: the file that saves results, and from which an interrupted run continues.  ``processes``: ``None`` for one
-    a core.  ``scheduler``: address of a Dask scheduler.
-    """
-
-    keep: Path | None = None
-    processes: int | None = None
-    scheduler: str | None = None
-
-
 def run_simulations(
-    plan: SimulationPlan, options: RunOptions, show: ShowProgress, outcomes: Outcomes | None = None
-) -> Results:
+    plan: SimulationPlan, show: ShowProgress, keep: Path | None = None, processes: int | None = None,
+    scheduler: str | None = None, outcomes: Outcomes | None = None,
+) -> Results:  # fmt: skip
     """Return all results.
 
+    :param keep: the file that saves results, and from which an interrupted run continues.
+    :param processes: ``None`` for one a core.
+    :param scheduler: address of a Dask scheduler.
     :param outcomes: wants all schedules, which are then simulated in this process.
     :raises SourceError: if a file cannot be written.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
     with ExitStack() as stack:
-        scheduler = options.scheduler
-        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
+        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
         few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
         here = not scheduler and (outcomes is not None or workers.processes == 1 or few)
         path, experiment = Path(), plan.experiment
-        if options.keep is not None or not here:
-            path = Path(stack.enter_context(_folder(options))) / "jobs.json"
+        if keep is not None or not here:
+            # On a cluster the folder is beside the results, where all workers can read.
+            parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
+            path = Path(stack.enter_context(_folder(parent))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
-        kept = stack.enter_context(closing(KeptLines(options.keep, "simulations", "simulation")))
+        kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}
         todo: dict[int, list[SchedulerPolicy]] = {}
         for policy, seed in wanted:
@@ -255,9 +247,7 @@ def _tasks(
     ]
 
 
-def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the jobs; for a cluster it is beside the results, where all workers can read."""
-    parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
+def _folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
     except OSError as error:

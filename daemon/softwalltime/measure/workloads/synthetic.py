@@ -1,21 +1,17 @@
 """A synthetic workload: jobs of a published model, submitted in sessions of users.
 
-Sizes, runtimes of sessions given their sizes, the daily cycle and the distribution of times between submissions follow
-the model of Lublin and Feitelson (see :mod:`.lublin`).  Differences to the model:
+Sizes, runtimes of sessions given their sizes, the daily cycle and the times between submissions follow the model of
+Lublin and Feitelson (:mod:`.lublin`), requests that of Tsafrir (:mod:`.estimates`).  Differences to the model:
 
 - The model's jobs are independent.  History-based predictors need users who repeat jobs, so jobs come in sessions of
-  one user and application with one size, one request and similar runtimes.  Preferences of users and applications
-  decide which session gets which of the model's draws; they do not change the draws.
-- A job's runtime is its session's runtime times log-normal noise, so ln(runtime) has a slightly larger spread.  Some
-  jobs fail early, are deleted, or are killed at their walltime.  Some applications always run until they are killed.
-- All times between submissions are scaled by one factor, which makes the offered load (used processor-seconds over
-  processors times the span of submissions) equal to :data:`LOAD`.  The model's load on 128 processors is about 0.36.
-- An array job is one arrival.  There is no think time, weekends are like weekdays, the set of users is constant, and
-  hours are in UTC.  Memory and node boundaries are ignored for job starts.
+  one user and application with one size, one request and similar runtimes, up to log-normal noise.  Preferences of
+  users and applications decide which session gets which of the model's draws; they do not change the draws.
+- Some jobs fail early, are deleted, or are killed at their walltime; some applications always are.
+- All times between submissions are scaled by one factor, so that the offered load is :data:`LOAD`, not about 0.36.
+- An array job is one arrival.  Weekends are like weekdays, hours are in UTC, and nodes are ignored for job starts.
 
-Parameters outside the model (repetition, spread, failures, activity) were set by hand.  The statistics of the result
-lie within or near the range of five logs of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and
-CEA-Curie.
+Parameters outside the model were set by hand.  The statistics of the result lie within or near the range of five logs
+of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and CEA-Curie.
 """
 
 import math

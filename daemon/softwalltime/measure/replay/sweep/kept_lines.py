@@ -17,18 +17,14 @@ class KeptLines:
     """Objects by their ``key``, in one file that is open and locked until it is closed.
 
     Several kinds of objects may share a file, as other lines are ignored.  Without a path objects are only in memory.
-
-    :param contents: name of the objects in messages, such as ``trials``.
-    :param writer: name of another writer in messages, such as ``command``.
     """
 
-    def __init__(self, path: Path | None, contents: str, writer: str) -> None:
+    def __init__(self, path: Path | None) -> None:
         """Open or create the file, and read its lines.
 
         :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
         """
         self.path = path
-        self._contents = contents
         self._stream: IO[bytes] | None = None
         self._lines: dict[str, dict[str, Any]] = {}
         if path is None:
@@ -41,7 +37,7 @@ class KeptLines:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.close()
-            raise SourceError(f"{path}: another {writer} writes it: wait, or name another file") from error
+            raise SourceError(f"{path}: another command writes it: wait, or name another file") from error
         except OSError:
             # Some cluster file systems have no locks; users must not run two commands on one file there.
             pass
@@ -82,7 +78,7 @@ class KeptLines:
             raise SourceError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _other(self) -> SourceError:
-        return SourceError(f"{self.path}: holds something other than {self._contents}: name another file")
+        return SourceError(f"{self.path}: holds something other than results: name another file")
 
     def _read(self, stream: IO[bytes]) -> None:
         stream.seek(0)
