@@ -135,10 +135,10 @@ def test_a_predictor_that_has_learnt_is_refused() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Prediction(math.nan, ""), "predict returned nan as seconds"),
-        (Prediction(-1.0, ""), "predict returned -1.0 as seconds"),
-        (Prediction("60", ""), "predict returned '60' as seconds"),  # type: ignore[arg-type]  # that is the point
-        (3600.0, "predict returned 3600.0: return a Prediction or a NoPrediction"),
+        (Prediction(math.nan, ""), "predict returned nan seconds"),
+        (Prediction(-1.0, ""), "predict returned -1.0 seconds"),
+        (Prediction("60", ""), "predict returned '60' seconds"),  # type: ignore[arg-type]  # that is the point
+        (3600.0, "predict returned float, not Prediction or NoPrediction"),
         (KeyError("x"), "predict: KeyError: 'x'"),
     ],
 )

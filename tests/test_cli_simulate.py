@@ -212,7 +212,7 @@ def test_a_file_of_something_else_is_left_alone(logs: str, tmp_path: Path, capsy
     keep = tmp_path / "notes.txt"
     keep.write_text("buy milk\n")
     assert run(["simulate", logs, *HALF, "--keep", str(keep)]) == 2
-    assert "holds something other than simulations" in capsys.readouterr().err
+    assert "holds something other than results" in capsys.readouterr().err
     assert keep.read_text() == "buy milk\n"
 
 

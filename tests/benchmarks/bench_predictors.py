@@ -76,7 +76,7 @@ def _print(path: Path, processes: int | None) -> None:
             shared.setdefault(spec.partition(",")[0], []).append(spec)
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
     parts = (Part(since=since),)
-    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep, "results", "command")) as kept:
+    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
         snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
         tasks = [TrialTask("", snapshot, spec, parts, MINIMUM, TIMEOUT) for spec in specs.values()]
         done = saved_trials(tasks, kept)
@@ -101,7 +101,7 @@ def _tried_together(
     for task, (seconds, spent) in zip(tasks, record_together(workload, [task.spec for task in tasks]), strict=True):
         scores = score(workload, clamp_all(workload, seconds, MINIMUM), since=since)
         found[task] = Trial(task.spec, (scores,), spent)
-        kept.add({"key": task.key, "trial": asdict(found[task])})
+        kept.add(task.key, {"trial": asdict(found[task])})
     return found
 
 

@@ -11,6 +11,7 @@ SOFTWALLTIME_BENCH_TRACES (``SDSC=31-40,HPC2N=31-40,CEA=31-40``) changes traces 
 import itertools
 import os
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
@@ -19,9 +20,10 @@ from softwalltime.core.states import TEACHING
 from softwalltime.core.text_table import table
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
+from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.simulation.differences import Interval, relative_changes
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.runs import Experiment, ResultCache, SimulationTask, evaluate
+from softwalltime.measure.simulation.runs import Experiment, SimulationTask, evaluate, save_result, saved_result
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from tests.benchmarks.bench_attention import held_out, weights_folder
 from tests.samples import ROOT
@@ -90,14 +92,14 @@ def _simulated(
     with tempfile.TemporaryDirectory() as folder:
         jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.json")
         experiment = Experiment(jobs.digest, processors, BASELINE, "week")
-        with ResultCache(FOLDER / f"{path.name}.jsonl", experiment) as kept:
+        with closing(KeptLines(FOLDER / f"{path.name}.jsonl")) as kept:
             for seed in seeds:
-                todo = tuple(policy for policy in policies if kept.find(policy, seed) is None)
+                todo = [policy for policy in policies if saved_result(kept, experiment, policy, seed) is None]
                 if todo:
-                    for result in evaluate(SimulationTask(experiment, jobs.path, tuple(sorted(TEACHING)), todo, seed)):
-                        kept.add(result)
+                    for result in evaluate(SimulationTask(experiment, jobs.path, todo, seed)):
+                        save_result(kept, experiment, result)
                 for policy in policies:
-                    result = kept.find(policy, seed)
+                    result = saved_result(kept, experiment, policy, seed)
                     assert result is not None
                     found[policy].append(result.metrics)
     return found

@@ -77,7 +77,7 @@ def test_a_job_takes_less_than_200_bytes() -> None:
     columns = JobColumns.of(jobs)
     size = sum(
         sys.getsizeof(part) if not isinstance(part, np.ndarray) else part.nbytes
-        for column in columns._columns.values()
+        for column, _ in columns._columns.values()
         for part in vars(column).values()
     )
     assert size / len(jobs) < 200

@@ -21,7 +21,6 @@ FORMULAS: dict[str, Callable[[int, int, int, int], float]] = {
     "ljf": lambda w, r, n, s: r,
     "wfp": lambda w, r, n, s: (w / r) ** 3 * n,
     "xf": lambda w, r, n, s: (w + 3600) / r,
-    "unicef": lambda w, r, n, s: 0 if not w else math.inf if n == 1 else w / (math.log2(n) * r),
     "f1": lambda w, r, n, s: -(math.log10(r) * n + 870 * math.log10(max(s, 1))),
     "f2": lambda w, r, n, s: -(math.sqrt(r) * n + 25600 * math.log10(max(s, 1))),
     "f3": lambda w, r, n, s: -(r * n + 6.86e6 * math.log10(max(s, 1))),
@@ -88,17 +87,6 @@ def test_the_constants_of_the_learned_orders_are_the_quotients_of_the_regression
     first = {"f1": 32, "f2": 160, "f3": 1600, "f4": 400}
     for name, quotient in quotients.items():
         assert (BY_HAND[name][0] - first[name]) / 3 == pytest.approx(quotient, rel=0.003)
-
-
-def test_unicef_prefers_short_jobs_on_few_processors() -> None:
-    sizes = ((100, 4), (200, 4), (100, 16), (100, 1))
-    workload = jobs_of([job(submitted=0, walltime=walltime, ncpus=ncpus) for walltime, ncpus in sizes])
-    order = ORDERS["unicef"]
-    assert order is not None
-    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
-    # By hand: 1000 / (2 x 100), 1000 / (2 x 200), 1000 / (4 x 100), 1000 / 0.
-    assert made.priorities(np.arange(4), 1000).tolist() == [5.0, 2.5, 2.5, math.inf]
-    assert made.priorities(np.arange(4), 0).tolist() == [0.0] * 4
 
 
 def test_every_order_but_those_with_tests_of_their_own_is_held_against_its_formula() -> None:

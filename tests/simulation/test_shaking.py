@@ -42,14 +42,6 @@ def test_jitter_moves_each_job_by_at_most_five_minutes(jobs: Jobs) -> None:
     assert len(set(moved)) > 100
 
 
-def test_resampled_weeks_repeat_jobs_under_ids_of_their_own(jobs: Jobs) -> None:
-    found = shaken(jobs, "resample", 7)
-    ids = [each.submission.job_id for each in found.completed]
-    assert len(set(ids)) == len(ids)
-    assert {name.partition("#")[0] for name in ids} < {each.submission.job_id for each in jobs.completed}
-    assert found.submitted[-1] - found.submitted[0] <= jobs.submitted[-1] - jobs.submitted[0] + WEEK
-
-
 def test_another_shake_is_refused(jobs: Jobs) -> None:
-    with pytest.raises(UsageError, match="no shake is called 'month'; there are week, jitter, resample"):
+    with pytest.raises(UsageError, match="no shake is called 'month'; there are week, jitter"):
         shaken(jobs, "month", 1)

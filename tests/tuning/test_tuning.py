@@ -40,7 +40,7 @@ def run_all(
     specs: Sequence[str], parts: tuple[Part, ...] = (Part(),), keep: Path | None = None, processes: int = 1,
     timeout: float = 100.0,
 ) -> dict[str, Trial]:  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep, "results", "command")) as kept:
+    with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
         snapshot = take(JOBS, TEACHING, Path(folder) / "jobs")
         tasks = [TrialTask("", snapshot, spec, parts, 60, timeout) for spec in specs]
         done = saved_trials(tasks, kept)

@@ -199,7 +199,7 @@ def simulated(
     :param machine: in place of processors that are all alike.
     :param recommend: returns what to do; then the classes that it needs are simulated too.
     """
-    from softwalltime.measure.simulation.runs import Experiment, RunOptions, SimulationPlan, run_simulations
+    from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
     from softwalltime.measure.simulation.shaking import suitable_shake
     from softwalltime.measure.simulation.vnodes import that_fit
     from softwalltime.reports.simulation import SimulationInput, experiment_of
@@ -220,8 +220,10 @@ def simulated(
     experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by, machine)
     seeds = (options.seeds or SEEDS) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.settings().teaching)))
-    where = RunOptions(options.keep, options.processes, options.scheduler)
-    runs = run_simulations(plan, where, progress_bar, _writer(plan, options) if options.schedule else None)
+    runs = run_simulations(
+        plan, progress_bar, options.keep, options.processes, options.scheduler,
+        _writer(plan, options) if options.schedule else None,
+    )  # fmt: skip
     document = SimulationDocument.of(
         plan, runs, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
         advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,

@@ -130,7 +130,7 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
             if options.scheduler
             else local_workers(options.processes)
         )
-        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "command")))
+        kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(_scratch(file))
         tasks, whole = _tasks(options, specs, folder)
         done = saved_trials(tasks, kept)

@@ -113,8 +113,9 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
 
     :raises SourceError: if the log is too short.
     """
+    from softwalltime.measure.training.examples import usable
     from softwalltime.measure.tuning.choice import WARM_UP_SHARE, split_at
-    from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS, own_examples
+    from softwalltime.measure.tuning.site_weights import MIN_TRAINING_JOBS
     from softwalltime.measure.tuning.site_weights import TRAINED_WARM_UP as TRAINED
 
     training = options.training.wanted
@@ -123,7 +124,7 @@ def _split(options: TuneOptions, workload: "Workload") -> "tuple[Split, str]":
         raise SourceError(
             f"{' '.join(options.sources)}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
-    if not training or (count := own_examples(workload, split)) >= MIN_TRAINING_JOBS:
+    if not training or (count := int(usable(workload, split.since).sum())) >= MIN_TRAINING_JOBS:
         return split, ""
     reason = f"No weights were trained: {count:,} jobs of the log could be used, {MIN_TRAINING_JOBS:,} are needed."
     return split_at(workload, options.split) or split, reason
@@ -144,7 +145,7 @@ def _tried(
         weights = stack.enter_context(_trained(options, jobs, split)) if train else None
         if weights is not None:
             specs = with_own_weights(specs, weights.choosing, weights.file, options.target)
-        kept = stack.enter_context(closing(KeptLines(options.keep, "results", "command")))
+        kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
         snapshot = take(jobs, options.settings().teaching, Path(folder) / "jobs.json")
         # All others are compared with the baseline, which takes the least time.

@@ -70,7 +70,7 @@ class TrainingOptions:
         if set(",|\n") & set(str(place)):
             raise UsageError(f"--weights {place}: a predictor's options cannot name a path with a comma or |")
         # Weights are trained for minutes before the file is needed.
-        KeptLines(keep, "results", "command").close()
+        KeptLines(keep).close()
 
     def place(self, settings_file: Path | None, key: str) -> Path:
         """Return the file to write, as an absolute path: a file of other weights is not overwritten by default."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from numbers import Real
 from threading import Lock
 from typing import TypeVarTuple
 
@@ -162,7 +163,7 @@ class PredictorDriver:
         if self._errors is None:
             return self.predictors[spec].predict(submission, now, elapsed)
         try:
-            return _checked(self.predictors[spec].predict(submission, now, elapsed))
+            return require_answer(self.predictors[spec].predict(submission, now, elapsed))
         # A predictor of another package may raise any exception.
         except Exception as error:
             self._errors.note(spec, "predict", submission.job_id, error)
@@ -198,7 +199,7 @@ class PredictorDriver:
         self._errors.note(spec, step, job_id, error)
 
 
-def _checked(answer: object) -> Prediction | NoPrediction:
+def require_answer(answer: object) -> Prediction | NoPrediction:
     """Return the answer of a predictor.
 
     :raises TypeError: if it is no answer.
@@ -208,6 +209,6 @@ def _checked(answer: object) -> Prediction | NoPrediction:
         return answer
     if not isinstance(answer, Prediction):
         raise TypeError(f"predict returned {type(answer).__name__}, not Prediction or NoPrediction")
-    if not 0 <= answer.seconds < math.inf:
-        raise ValueError(f"predict returned {answer.seconds} seconds")
+    if not isinstance(answer.seconds, Real) or not 0 <= answer.seconds < math.inf:
+        raise ValueError(f"predict returned {answer.seconds!r} seconds")
     return answer

@@ -16,7 +16,6 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import (
     Experiment,
     Results,
-    RunOptions,
     SimulationPlan,
     SimulationResult,
     run_simulations,
@@ -188,7 +187,7 @@ def simulate_candidates(
         experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
-    found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
+    found = run_simulations(plan, show, options.keep, options.processes)
     return found, compare_candidates(recorded, candidates, options, found, rename)
 
 

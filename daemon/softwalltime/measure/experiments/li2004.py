@@ -88,7 +88,7 @@ def _starts(study: Study, specs: Sequence[str]) -> Table:
     mean_waits: list[float] = []
     with study.bar("predicting starts", len(study.seeds) * len(names)) as progress:
         for seed in study.seeds:
-            jobs = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
+            jobs = shaken(study.jobs, study.shake, seed)
             waits, predicted = predicted_waits(study, jobs, specs, progress)
             mean_waits.append(float(waits.mean()))
             for name, values in predicted.items():

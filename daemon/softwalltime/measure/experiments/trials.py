@@ -166,7 +166,7 @@ def _evaluate(
     seed, name, policies = task
     if _recent is None or _recent[0] != (path, seed):
         jobs = jobs_of(load(path).jobs, teaching, limited_only=True)
-        _recent = (path, seed), shaken(jobs, shake, seed) if shake else jobs
+        _recent = (path, seed), shaken(jobs, shake, seed)
     part = part_of(_recent[1], name, count)
-    outcomes = (run(part.jobs, processors, policy) for _, policy in policies)
-    return task, [schedule_figures(part, outcome, processors) for outcome in outcomes]
+    outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in policies)
+    return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]

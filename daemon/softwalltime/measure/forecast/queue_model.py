@@ -45,7 +45,7 @@ class QueueModel:
 
     jobs: Jobs
     starts: tuple[int, ...]
-    planned: tuple[int, ...]
+    planned: Sequence[int]
     now: int
     processors: int
     policy: SchedulerPolicy

@@ -106,10 +106,6 @@ class Errors:
         return (self.t - 1) // self.p
 
 
-def share(flags: Flags) -> float:
-    return float(flags.mean())
-
-
 def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:
     """Return the mean of the values with each code from 0 to ``size`` - 1; 0 for a code without values."""
     means: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
@@ -128,19 +124,11 @@ def score(
     """
     chosen = np.flatnonzero(workload.scored & in_period(workload.submitted, since, until))
     chosen = chosen[int(len(chosen) * warm_up) :]
-    count = len(chosen)
-    if not count:
+    if not len(chosen):
         return Scores(0, *[None] * 8)
     errors = Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])
     accuracy = errors.accuracy
+    means = (errors.under, errors.badly, errors.over, ~errors.adjusted, np.abs(errors.error), errors.extensions)
     return Scores(
-        count,
-        float(accuracy.mean()),
-        float(np.median(accuracy)),
-        share(errors.under),
-        share(errors.badly),
-        share(errors.over),
-        share(~errors.adjusted),
-        float(np.abs(errors.error).mean()),
-        float(errors.extensions.mean()),
+        len(chosen), float(accuracy.mean()), float(np.median(accuracy)), *(float(values.mean()) for values in means)
     )

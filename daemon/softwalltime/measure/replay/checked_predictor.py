@@ -1,15 +1,16 @@
 """Check each call of a predictor; errors name the predictor and the job."""
 
-import math
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
-from numbers import Real
-from typing import Any
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from softwalltime.core.errors import OptionError, SoftwalltimeError
 from softwalltime.core.events import Ended, Event
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.predict.drive import require_answer
 from softwalltime.predict.predictors.base import History, Predictor
+
+T = TypeVar("T")
 
 _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
 """Predictors that were already used in a replay, by identity."""
@@ -18,8 +19,8 @@ _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
 class CheckedPredictor(Predictor):
     """A predictor whose calls are checked.
 
-    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of seconds, not
-    negative and not NaN, or a :class:`NoPrediction`.
+    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of finite seconds, not
+    negative, or a :class:`NoPrediction`.
     """
 
     name, summary, source = "checked", "", ""
@@ -53,22 +54,15 @@ class CheckedPredictor(Predictor):
         self._called("learn", job.submission, lambda: self._predictor.learn(job))
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
-        """Return the predictor's answer.
+        return self._called(
+            "predict", submission, lambda: require_answer(self._predictor.predict(submission, now, elapsed))
+        )
 
-        :raises SoftwalltimeError: if it raises, or its answer is none.
+    def _called(self, call: str, submission: Submission | None, function: Callable[[], T]) -> T:
+        """Call the predictor.
+
+        :raises SoftwalltimeError: if it raises, or its answer is none; names it and the job.
         """
-        answer: Any = self._called("predict", submission, lambda: self._predictor.predict(submission, now, elapsed))
-        if isinstance(answer, NoPrediction):
-            return answer
-        where = f"predictor {self._name}: job {submission.job_id}: predict returned"
-        if not isinstance(answer, Prediction):
-            raise SoftwalltimeError(f"{where} {answer!r}: return a Prediction or a NoPrediction")
-        seconds: Any = answer.seconds
-        if not isinstance(seconds, Real) or math.isnan(seconds) or seconds < 0:
-            raise SoftwalltimeError(f"{where} {seconds!r} as seconds: return a number, 0 or more")
-        return answer
-
-    def _called(self, call: str, submission: Submission | None, function: Callable[[], object]) -> object:
         try:
             return function()
         except Exception as error:
@@ -83,8 +77,7 @@ def checked(predictor: Predictor, name: str) -> CheckedPredictor:
     """
     if _driven.get(id(predictor)) is predictor or _has_learnt(predictor):
         raise OptionError(
-            f"predictor {name} has learnt already, and would know jobs before their end: make a new object for each "
-            "replay or simulation"
+            f"predictor {name} has learnt already, and would know jobs before their end: make a new one for each replay"
         )
     _driven[id(predictor)] = predictor
     return CheckedPredictor(predictor, name)

@@ -3,9 +3,9 @@
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, nan
 from time import perf_counter
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predict.predictors.base import Predictor
 from softwalltime.predict.predictors.registry import make
 
-_FIXED: Final = (WALLTIME, KEEP)
 _SUBMITTED, _STARTED = int(Kind.SUBMITTED), int(Kind.STARTED)
 
 
@@ -44,13 +43,9 @@ class ReplayResult:
 
 
 def drive(
-    workload: Workload,
-    waiting: Predictor,
-    minimum: int = MIN_SOFT_WALLTIME_S,
-    progress: Callable[[int], None] = lambda _: None,
-    *,
-    running: Predictor | str = WALLTIME,
-) -> ReplayResult:
+    workload: Workload, waiting: Predictor, minimum: int = MIN_SOFT_WALLTIME_S,
+    progress: Callable[[int], None] = lambda _: None, *, running: Predictor | str = WALLTIME,
+) -> ReplayResult:  # fmt: skip
     """Let predictors learn each job at its end; decide about each job at its submission and its start.
 
     :param waiting: the predictor for waiting jobs, called at the submission.
@@ -59,82 +54,77 @@ def drive(
     :param running: the predictor for running jobs, called at the start; may be the same one.  Or ``walltime``: the
         walltime from the start on; or ``keep``: the waiting value.
     """
-    (result,) = _drive_all(workload, [(waiting, running)], minimum, progress)
-    return result
+    run = _driver(workload, waiting, running, minimum)
+    _drive_all([run], workload, progress)
+    return run.result()
 
 
 def drive_specs(
-    workload: Workload,
-    specs: Sequence[str],
-    running: str = WALLTIME,
-    minimum: int = MIN_SOFT_WALLTIME_S,
+    workload: Workload, specs: Sequence[str], running: str = WALLTIME, minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
-) -> dict[str, ReplayResult]:
-    """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs.
+) -> dict[str, ReplayResult]:  # fmt: skip
+    """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs, as :func:`drive`.
 
-    :param running: the one for running jobs, the same predictor where the specification is the same, as in the daemon;
-        may also be ``walltime`` or ``keep``.
+    :param running: the same predictor is used where the specification is the same, as in the daemon.
     :param progress: called with the number of jobs done since the last call, by all predictors together.
     """
-    pairs: list[tuple[Predictor, Predictor | str]] = []
+    runs = {}
     for spec in specs:
         waiting = make(spec)
-        pairs.append((waiting, waiting if spec == running else running if running in _FIXED else make(running)))
-    return dict(zip(specs, _drive_all(workload, pairs, minimum, progress), strict=True))
+        other = waiting if spec == running else running if running in (WALLTIME, KEEP) else make(running)
+        runs[spec] = _driver(workload, waiting, other, minimum)
+    _drive_all(list(runs.values()), workload, progress)
+    return {spec: run.result() for spec, run in runs.items()}
 
 
-def drive_ordering(
-    workload: Workload, spec: str, progress: Callable[[int], None] = lambda _: None
-) -> NDArray[np.int64]:
+def drive_ordering(workload: Workload, spec: str) -> NDArray[np.int64]:
     """Return the ordering value of each job at its submission, in seconds, by a fresh predictor; -1 for none.
 
     :param spec: the predictor for the value; may also be ``walltime``.
     """
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
     run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
-    _drive_together([run], workload, progress)
+    _drive_all([run], workload, lambda _: None)
     return run.ordering()
 
 
+def _driver(
+    workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int
+) -> "_SubmissionDriver | _EventDriver":
+    """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
+    if isinstance(running, str):
+        if not (waiting.observes or waiting.fits):
+            return _SubmissionDriver(workload, waiting, minimum, keep=running == KEEP)
+        predictors, spec = {"waiting": waiting}, running
+    else:
+        spec = "waiting" if running is waiting else "running"
+        predictors = {"waiting": waiting, spec: running}
+    return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum))
+
+
 def _drive_all(
-    workload: Workload,
-    pairs: Sequence[tuple[Predictor, Predictor | str]],
-    minimum: int,
-    progress: Callable[[int], None],
-) -> list[ReplayResult]:
-    """Drive each pair of predictors; pairs that need the same events share the job objects."""
-    runs = [
-        _pair(workload, waiting, running, minimum)
-        if isinstance(running, Predictor) or waiting.observes or waiting.fits
-        else _SubmissionDriver(workload, waiting, minimum, keep=running == KEEP)
-        for waiting, running in pairs
-    ]
-    for needs in sorted({run.needs for run in runs}):
-        _drive_together([run for run in runs if run.needs == needs], workload, progress)
-    return [run.result() for run in runs]
-
-
-def _drive_together(
     runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
 ) -> None:
-    starts, everything = runs[0].needs
+    """Pass the events to all drivers; those that need the same events share the job objects."""
+    for needs in sorted({run.needs for run in runs}):
+        alike = [run for run in runs if run.needs == needs]
+        starts, everything = needs
+        together = partial(_report, progress, len(alike))
+        for stride in workload.stream(starts=starts, everything=everything, progress=together):
+            for run in alike:
+                begin = perf_counter()
+                run.go(stride)
+                run.seconds += perf_counter() - begin
 
-    def together(jobs: int) -> None:
-        progress(len(runs) * jobs)
 
-    for stride in workload.stream(starts=starts, everything=everything, progress=together):
-        for run in runs:
-            begin = perf_counter()
-            run.go(stride)
-            run.seconds += perf_counter() - begin
+def _report(progress: Callable[[int], None], drivers: int, jobs: int) -> None:
+    progress(drivers * jobs)
 
 
 class _SubmissionDriver:
     """One predictor that neither observes nor is fitted, called at submission only.
 
-    If the policy is on for all jobs, the decision at submission is the clamped prediction.  Therefore this class clamps
-    all predictions at once: ``decide`` and :class:`PredictorDriver` would double the time of a replay.  A test compares
-    the results of both classes.
+    It clamps all predictions at once: :class:`_EventDriver`, with the same results, would take twice the time.
     """
 
     needs = (False, False)
@@ -149,12 +139,8 @@ class _SubmissionDriver:
         self._predicted = array("d", [nan]) * len(workload.jobs)
 
     def go(self, stride: Stride) -> None:
-        learn, predict, predicted, no_prediction = (
-            self._waiting.learn,
-            self._waiting.predict,
-            self._predicted,
-            NoPrediction,
-        )
+        learn, predict, predicted = self._waiting.learn, self._waiting.predict, self._predicted
+        no_prediction = NoPrediction
         for kind, number, job in zip(*stride, strict=True):
             if kind:
                 submission = job.submission
@@ -174,15 +160,6 @@ class _SubmissionDriver:
         # The walltime at the start is -1 for all jobs, which needs no memory.
         at_start = _at_start(self._workload, waits) if self._keep else np.broadcast_to(np.int64(-1), count)
         return ReplayResult(waits, at_start, self.seconds)
-
-
-def _pair(workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
-    """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
-    predictors = {"waiting": waiting}
-    if isinstance(running, Predictor) and running is not waiting:
-        predictors["running"] = running
-    spec = running if isinstance(running, str) else "waiting" if running is waiting else "running"
-    return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum))
 
 
 class _EventDriver:
@@ -253,10 +230,9 @@ def clamp_all(
 ) -> NDArray[np.int64]:
     """Return the soft walltime of each job in whole seconds, -1 for none.
 
-    The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job; a test compares them.
+    The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job.
 
     :param seconds: the prediction for each job, NaN for none.
-    :param minimum: least soft walltime in seconds.
     """
     walltime = workload.walltime
     # Comparisons with NaN are false, so a job without a prediction or a walltime gets no soft walltime.

@@ -1,5 +1,6 @@
 """Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -32,7 +33,21 @@ _NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
 """The value that represents ``None``, by array type."""
 
 
-class _IntegerColumn:
+class _Column(ABC):
+    """The values of one field of many jobs."""
+
+    @abstractmethod
+    def extend(self, values: Sequence[Any]) -> None: ...
+
+    @abstractmethod
+    def take(self, which: Integers) -> Iterable[Any]:
+        """Return the values of the jobs with these indexes."""
+
+    def finish(self) -> None:  # noqa: B027  # most columns need not know
+        """Note that no more values follow."""
+
+
+class _IntegerColumn(_Column):
     """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
 
     def __init__(self) -> None:
@@ -66,9 +81,6 @@ class _IntegerColumn:
         wide[wide == self._missing] = _NONE_VALUES["q"]
         self._array, self._missing = array("q", wide.tobytes()), _NONE_VALUES["q"]
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
-
     @property
     def _numbers(self) -> NDArray[Any]:
         return np.frombuffer(self._array, np.int32 if self._array.typecode == "i" else np.int64)
@@ -87,7 +99,7 @@ class _IntegerColumn:
         return values
 
 
-class _CategoryColumn:
+class _CategoryColumn(_Column):
     """A column of values that many jobs share, such as users; each is stored once."""
 
     def __init__(self) -> None:
@@ -113,7 +125,7 @@ class _CategoryColumn:
         return [names[code] for code in self._array[which].tolist()]
 
 
-class _TextColumn:
+class _TextColumn(_Column):
     """A column of mostly different texts, such as job ids, concatenated in UTF-8."""
 
     def __init__(self) -> None:
@@ -128,9 +140,6 @@ class _TextColumn:
         # The first offset is the known end of the previous texts.
         del self._ends[-len(encoded) - 1]
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
-
     def take(self, which: Integers) -> Iterable[str]:
         content, ends = self._content, np.frombuffer(self._ends, np.int64)
         starts = np.where(which > 0, ends[which - 1], 0)
@@ -140,20 +149,12 @@ class _TextColumn:
         ]
 
 
-_Column = _IntegerColumn | _CategoryColumn | _TextColumn
-
-
 class JobColumns(Sequence[CompletedJob]):
     """Many completed jobs; a job becomes an object when it is accessed."""
 
-    def __init__(self, columns: dict[str, _Column], which: Integers, own: dict[str, _Column] | None = None) -> None:
-        """Use existing columns and select the jobs with these indexes; :meth:`of` creates columns.
-
-        :param own: columns that replace shared ones, with one value for each of the selected jobs.
-        """
+    def __init__(self, columns: dict[str, tuple[_Column, Integers]]) -> None:
+        """:param columns: existing columns, and the indexes of the jobs in each; :meth:`of` creates columns."""
         self._columns = columns
-        self._which = which
-        self._own = own or {}
         self._blocks: dict[int, list[CompletedJob]] = {}
         """Objects of the jobs that were accessed by index, by block."""
 
@@ -174,20 +175,21 @@ class JobColumns(Sequence[CompletedJob]):
             count += len(chunk)
         for name in NAMES:
             columns.setdefault(name, _kind(name, ())).finish()
-        return cls(columns, np.arange(count, dtype=np.int32))
+        which = np.arange(count, dtype=np.int32)
+        return cls({name: (column, which) for name, column in columns.items()})
 
     @classmethod
     def of_fields(cls, fields: Iterable[Sequence[Any]]) -> "JobColumns":
         """Create the columns from the values of each field, in the order of :data:`NAMES`."""
-        columns: dict[str, _Column] = {}
-        count = 0
+        columns: dict[str, tuple[_Column, Integers]] = {}
+        which: Integers | None = None
         for name, values in zip(NAMES, fields, strict=True):
-            columns[name] = _column(name, values)
-            count = len(values)
-        return cls(columns, np.arange(count, dtype=np.int32))
+            which = np.arange(len(values), dtype=np.int32) if which is None else which
+            columns[name] = _column(name, values), which
+        return cls(columns)
 
     def __len__(self) -> int:
-        return len(self._which)
+        return len(self._columns["job_id"][1])
 
     @overload
     def __getitem__(self, index: int) -> CompletedJob: ...
@@ -220,15 +222,12 @@ class JobColumns(Sequence[CompletedJob]):
         return jobs_of_columns(self._values(NAMES, which))
 
     def _values(self, names: Iterable[str], which: Integers) -> list[Iterable[Any]]:
-        shared = self._which[which]
-        return [
-            self._own[name].take(which) if name in self._own else self._columns[name].take(shared) for name in names
-        ]
+        return [column.take(indexes[which]) for column, indexes in map(self._columns.__getitem__, names)]
 
     def select(self, which: Integers) -> "JobColumns":
         """Return the jobs with these indexes in this order; they share the columns."""
-        own = {name: _column(name, list(column.take(which))) for name, column in self._own.items()}
-        return JobColumns(self._columns, self._which[which], own)
+        chosen = {id(indexes): indexes[which] for _, indexes in self._columns.values()}
+        return JobColumns({name: (column, chosen[id(indexes)]) for name, (column, indexes) in self._columns.items()})
 
     def each_run_once(self) -> "tuple[JobColumns, int]":
         """Return the jobs without further records of the same runs, and the number of those records.
@@ -253,11 +252,10 @@ class JobColumns(Sequence[CompletedJob]):
 
     def replaced(self, name: str, values: Sequence[Any]) -> "JobColumns":
         """Return the same jobs with other values of a field, one for each job."""
-        return JobColumns(self._columns, self._which, {**self._own, name: _column(name, values)})
+        return JobColumns({**self._columns, name: (_column(name, values), np.arange(len(self), dtype=np.int32))})
 
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
-        own = self._own.get(name)
-        column, which = (own, np.arange(len(self))) if own is not None else (self._columns[name], self._which)
+        column, which = self._columns[name]
         if not isinstance(column, _IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
         return column.filled(which, missing)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ STRIDE = 4_000
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+_EVENTS: dict[int, type[Submitted | Started | Deleted]] = {
+    Kind.SUBMITTED: Submitted, Kind.STARTED: Started, Kind.DELETED: Deleted
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +110,16 @@ class Workload:
         last = np.zeros(len(self.jobs), np.int32)
         last[numbers] = np.arange(len(numbers), dtype=np.int32)
         there: dict[int, CompletedJob] = {}
-        begin = 0
-        for some, which in self._strides(kinds, numbers, progress):
+        done = 0
+        for begin in range(0, len(kinds), STRIDE):
+            some, which = kinds[begin : begin + STRIDE], numbers[begin : begin + STRIDE]
             new = which[some == Kind.SUBMITTED]
             there.update(zip(new.tolist(), self.jobs.take(new), strict=True))
             indexes = which.tolist()
             yield Stride(some.tolist(), indexes, [there[index] for index in indexes])
             for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():
                 del there[index]
-            begin += len(which)
-
-    def _strides(
-        self, kinds: NDArray[np.int8], numbers: NDArray[np.int32], progress: Callable[[int], None]
-    ) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int32]]]:
-        done = 0
-        for begin in range(0, len(kinds), STRIDE):
-            some = slice(begin, begin + STRIDE)
-            yield kinds[some], numbers[some]
-            reached = len(self.jobs) * min(begin + STRIDE, len(kinds)) // len(kinds)
+            reached = len(self.jobs) * (begin + len(which)) // len(kinds)
             progress(reached - done)
             done = reached
 
@@ -145,26 +141,14 @@ class Workload:
 
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
         time = self.time(kind, number)
-        match kind:
-            case Kind.SUBMITTED:
-                return Submitted(time, job.submission)
-            case Kind.STARTED:
-                return Started(time, job.submission)
-            case Kind.DELETED:
-                return Deleted(time, job.submission)
-            case _:
-                return Ended(time, job)
+        return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
         others = self._in_period & ~self.scored
         never_ran = others & (self.runtime <= 0)
-        counts = {
-            OTHER_DAYS: int((~self._in_period).sum()),
-            NEVER_RAN: int(never_ran.sum()),
-            NO_WALLTIME: int((others & ~never_ran).sum()),
-        }
-        return {reason: count for reason, count in counts.items() if count}
+        reasons = {OTHER_DAYS: ~self._in_period, NEVER_RAN: never_ran, NO_WALLTIME: others & ~never_ran}
+        return {reason: int(jobs.sum()) for reason, jobs in reasons.items() if jobs.any()}
 
     def _events(self, *, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         in_file_order, all_jobs = self._in_file_order, np.arange(len(self.jobs), dtype=np.int32)
@@ -183,9 +167,5 @@ class Workload:
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:
     """Return which jobs were submitted from ``since`` to before ``until``; ``None`` for no bound."""
-    inside = np.ones(len(submitted), np.bool_)
-    if since is not None:
-        inside &= submitted >= since
-    if until is not None:
-        inside &= submitted < until
-    return inside
+    after: Flags = submitted >= (-inf if since is None else since)
+    return after & (submitted < (inf if until is None else until))

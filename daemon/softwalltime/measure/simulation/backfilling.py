@@ -7,6 +7,7 @@ shadow or it needs at most the extra processors.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -31,13 +32,10 @@ class ConservativeBackfilling:
     (A. W. Mu'alem & D. G. Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling
     the IBM SP2 with backfilling", IEEE TPDS 2001.)
 
-    Whenever a running job ends or runs longer than planned, all jobs are moved forward in order: each gives up its
-    reservation and takes the first gap, which is never later than what it gave up while estimates are upper bounds.  So
-    no first promise is broken then.  Where estimates fail, reservations are made anew in the order of the old ones.
-
-    At most ``depth`` jobs have a reservation.  Where more wait, the first ones in order get those that become free.  A
-    job without a reservation starts if it fits now and delays none, as a candidate of EASY does; it is promised nothing
-    before it gets one.  So the cost of a pass is bounded, however many jobs wait.
+    Whenever a running job ends or runs longer than planned, each job in order gives up its reservation and takes the
+    first gap, which is never later while estimates are upper bounds.  Where estimates fail, reservations are made anew
+    in the order of the old ones.  At most ``depth`` jobs have a reservation, which bounds the cost of a pass.  A job
+    without one starts if it fits now and delays none, and is promised nothing.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
@@ -114,12 +112,9 @@ class ConservativeBackfilling:
             jobs = jobs[profile.candidates(jobs, values.waiting_array)]
 
     def _start(self, job: int, end: int, now: int) -> None:
-        system = self._system
         # The next pass replaces this entry by the running job's.
-        self._entries.add(end << system.running.bits | job)
-        first = system.queue.jobs[0]
-        system.start(job, now)
-        system.backfilled[job] = job != first
+        self._entries.add(end << self._system.running.bits | job)
+        self._system.start(job, now, backfilled=None)
 
     def _planned(self, now: int) -> Profile:
         running, profile = self._system.running, self._profile
@@ -184,18 +179,14 @@ class Discipline(Protocol):
 
 
 class EasyBackfilling:
-    """EASY with one reservation, under any order.
+    """EASY with one reservation, under any order; candidates come in queue order, or by their waiting value (SJBF).
 
-    Candidates come in queue order, or by their waiting value (SJBF).  While a scan cannot find more than the last one
-    did, because the same head has no later shadow, no more extra and no more free processors, only the jobs that
-    were submitted since are looked at: time alone never helps a candidate.
+    While a scan cannot find more than the last one did, because the same head has no later shadow, no more extra and no
+    more free processors, only the jobs that were submitted since are tried: time alone never helps a candidate.
+    With a ``guard``, candidates count with their walltime once the head is that many seconds past its promise.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
-        """
-        :param policy: ``backfill`` is ``none`` (only heads start), ``easy`` or ``sjbf``; with a ``guard``, candidates
-            count with their walltime once the head is that many seconds past its promise.
-        """
         self._system = system
         self._machine = processors_of(system.machine, policy.backfill)
         self._order = system.order
@@ -224,7 +215,7 @@ class EasyBackfilling:
             if head < 0:
                 return
         else:
-            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            ranked = system.in_order.jobs
             while ranked and needs[ranked[0]] <= machine.free:
                 system.start(ranked[0], now)
             if not ranked:
@@ -235,47 +226,31 @@ class EasyBackfilling:
         shadow, extra = self._reservation(head, now)
         system.promise_start(head, shadow, now)
         free = machine.free
-        old = (
-            head == self._head
-            and shadow <= self._shadow
-            and extra <= self._extra
-            and free <= self._free
-        )  # fmt: skip
+        old = head == self._head and shadow <= self._shadow and extra <= self._extra and free <= self._free
         if free and (arrived if old else len(waiting) > 1):
             guarded = system.is_late(head, now, self._guard)
-            self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
-        else:
-            self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+            extra, free = self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
+        self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
     def _heads(self, order: Order, now: int) -> int:
         """Start jobs in order of priority while they fit; return the head, -1 for none."""
         system, machine, needs = self._system, self._machine, self._needs
-        jobs = system.queue.array()
-        priorities = order.priorities(jobs, now)
-        best = int(jobs[priorities.argmax()])
-        if needs[best] > machine.free:
-            return best
-        if order.changes_on_start:
-            return self._changing_heads(order, best, now)
-        # The queue's array changes when a job starts.
-        for piece in best_first(jobs.copy(), priorities):
-            candidates: list[int] = piece.tolist()
+        while system.queue.jobs:
+            jobs = system.queue.array()
+            priorities = order.priorities(jobs, now)
+            best = int(jobs[priorities.argmax()])
+            if needs[best] > machine.free:
+                return best
+            if order.changes_on_start:
+                system.start(best, now)
+                continue
+            # The queue's array changes when a job starts.
+            candidates: Iterable[int] = chain.from_iterable(map(np.ndarray.tolist, best_first(jobs.copy(), priorities)))
             for job in candidates:
                 if needs[job] > machine.free:
                     return job
                 system.start(job, now)
         return -1
-
-    def _changing_heads(self, order: Order, best: int, now: int) -> int:
-        """Start jobs in order of priority, which each start changes; return the head, -1 for none."""
-        system, machine, needs = self._system, self._machine, self._needs
-        while needs[best] <= machine.free:
-            system.start(best, now)
-            if not system.queue.jobs:
-                return -1
-            jobs = system.queue.array()
-            best = int(jobs[order.priorities(jobs, now).argmax()])
-        return best
 
     def _reservation(self, head: int, now: int) -> tuple[int, int]:
         running = self._system.running
@@ -285,8 +260,8 @@ class EasyBackfilling:
             self._version = running.version
         return self._found
 
-    def _scan(self, head: int, now: int, shadow: int, extra: int, last: int, guarded: bool) -> None:
-        """Start the waiting jobs that may be backfilled.
+    def _scan(self, head: int, now: int, shadow: int, extra: int, last: int, guarded: bool) -> tuple[int, int]:
+        """Start the waiting jobs that may be backfilled; return the extra and the free processors that are left.
 
         :param last: number of waiting jobs to consider, the last ones by submission.
         """
@@ -308,41 +283,34 @@ class EasyBackfilling:
         else:
             jobs = self._eligible(queue.array()[-last:], head, time_left, free, extra, guarded)
             trials = (piece.tolist() for piece in best_first(jobs, self._urgency(jobs, now, guarded)))
-        for candidates in trials:
-            for job in candidates:
-                need = needs[job]
-                if need <= free:
-                    if values[job] > time_left:
-                        if need > extra:
-                            continue
-                        extra -= need
-                    system.start(job, now)
-                    system.backfilled[job] = True
-                    free -= need
-                    if not free:
-                        break
-            if not free:
-                break
-        self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+        for job in chain.from_iterable(trials):
+            need = needs[job]
+            if need <= free:
+                if values[job] > time_left:
+                    if need > extra:
+                        continue
+                    extra -= need
+                system.start(job, now, backfilled=True)
+                free -= need
+                if not free:
+                    break
+        return extra, free
 
     def _urgency(self, jobs: Integers, now: int, guarded: bool) -> Floats:
         """Return the sort key of candidates, the greatest first: their value (SJBF) or their priority."""
         if self._shortest:
-            values = self._system.values
-            shortest: Floats = -(values.limit_array if guarded else values.waiting_array)[jobs].astype(np.float64)
-            return shortest
+            return -self._system.values.planned(guarded)[jobs].astype(np.float64)
         return np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
 
     def _eligible(
         self, jobs: Integers, head: int, time_left: int, free: int, extra: int, guarded: bool
     ) -> Integers:  # fmt: skip
         """The jobs that could start if each were the first candidate, in their order."""
-        values = self._system.values
         # By size first: where few processors are free, few jobs are left.
         small = (self._needs_array[jobs] <= free).nonzero()[0]
         if len(small) < len(jobs):
             jobs = jobs[small]
-        seconds = (values.limit_array if guarded else values.waiting_array)[jobs]
+        seconds = self._system.values.planned(guarded)[jobs]
         eligible: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
         return eligible
 

@@ -5,11 +5,12 @@ No correction plans beyond the walltime, at which the job is killed.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 HOUR = 3600
 _FIRST_STEP = 900
+_SIMPLE_MARGIN = 59
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,93 +19,67 @@ class Estimates:
 
     ``started`` in epoch seconds, ``running`` values and ``walltime`` in seconds.  ``conditional`` (job, now, elapsed)
     predicts the runtime of a running job anew; it returns ``None`` where no predictor is asked for running values.
+    ``steps``: the next extension of each job in seconds, of the correction power.
     """
 
     started: Sequence[int]
     running: Sequence[int]
     walltime: Sequence[int]
     conditional: Callable[[int, int, int], int | None]
+    steps: defaultdict[int, int] = field(default_factory=lambda: defaultdict(lambda: _FIRST_STEP))
+
+    def limit(self, job: int) -> int:
+        return self.started[job] + self.walltime[job]
 
 
 class Correction(NamedTuple):
     """Rule for a job that runs longer than its estimate.
 
-    ``planned_end`` (job, planned, now) returns the new planned end (epoch seconds) of a job planned to end at
-    ``planned``, at most now + margin; the caller raises it to now + 1.  ``margin``: how many seconds before its planned
-    end a job is corrected already.
+    ``planned_end`` (estimates, job, planned, now) returns the new planned end (epoch seconds) of a job planned to end
+    at ``planned``, at most now + margin; the caller raises it to now + 1.  ``margin``: how many seconds before its
+    planned end a job is corrected already.
     """
 
-    planned_end: Callable[[int, int, int], int]
+    planned_end: Callable[[Estimates, int, int, int], int]
     margin: int = 0
 
 
-def _multiples(of: Estimates) -> Correction:
+def _multiples(of: Estimates, job: int, _: int, now: int) -> int:
     """PBS: whole multiples of the soft walltime (OpenPBS, extend_soft_walltime)."""
-
-    def planned_end(job: int, _: int, now: int) -> int:
-        start, value = of.started[job], of.running[job]
-        return start + min(of.walltime[job], value * ((now - start) // value + 1))
-
-    return Correction(planned_end)
+    start, value = of.started[job], of.running[job]
+    return start + min(of.walltime[job], value * ((now - start) // value + 1))
 
 
-def _doubling(of: Estimates) -> Correction:
-    """The estimate, doubled until it exceeds the elapsed time."""
-
-    def planned_end(job: int, _: int, now: int) -> int:
-        start, value = of.started[job], of.running[job]
-        while start + value <= now:
-            value *= 2
-        return start + min(of.walltime[job], value)
-
-    return Correction(planned_end)
-
-
-def _hourly(of: Estimates) -> Correction:
+def _hourly(of: Estimates, job: int, planned: int, now: int) -> int:
     """As many hours as leave at least 60 s, from 60 s before the planned end on (Rubio et al. 2021, algorithm 2).
 
     Their limit of 7 days is the walltime here.
     """
-    margin = 59
-
-    def planned_end(job: int, planned: int, now: int) -> int:
-        hours = (now + margin - planned) // HOUR + 1
-        return min(planned + HOUR * hours, of.started[job] + of.walltime[job])
-
-    return Correction(planned_end, margin)
+    return min(planned + HOUR * ((now + _SIMPLE_MARGIN - planned) // HOUR + 1), of.limit(job))
 
 
-def _growing_steps(of: Estimates) -> Correction:
+def _growing_steps(of: Estimates, job: int, planned: int, now: int) -> int:
     """15 min more, then 30 min, 1 h, 2 h and so on (Tsafrir et al. 2007; Rubio et al. 2021, section 4.4)."""
-    steps: defaultdict[int, int] = defaultdict(lambda: _FIRST_STEP)
-
-    def planned_end(job: int, planned: int, now: int) -> int:
-        while planned <= now:
-            planned += steps[job]
-            steps[job] *= 2
-        return min(planned, of.started[job] + of.walltime[job])
-
-    return Correction(planned_end)
+    while planned <= now:
+        planned += of.steps[job]
+        of.steps[job] *= 2
+    return min(planned, of.limit(job))
 
 
-def _conditional(of: Estimates) -> Correction:
+def _conditional(of: Estimates, job: int, planned: int, now: int) -> int:
     """A new prediction given the elapsed time; whole multiples if it is not after now."""
-    multiples, _ = _multiples(of)
-
-    def planned_end(job: int, planned: int, now: int) -> int:
-        start = of.started[job]
-        value = of.conditional(job, now, now - start)
-        return start + value if value is not None and start + value > now else multiples(job, planned, now)
-
-    return Correction(planned_end)
+    start = of.started[job]
+    value = of.conditional(job, now, now - start)
+    return start + value if value is not None and start + value > now else _multiples(of, job, planned, now)
 
 
-CORRECTIONS: dict[str, Callable[[Estimates], Correction]] = {
-    "pbs": _multiples,
-    "walltime": lambda of: Correction(lambda job, *_: of.started[job] + of.walltime[job]),
-    "simple": _hourly,
-    "power": _growing_steps,
-    "doubling": _doubling,
-    "conditional": _conditional,
+CORRECTIONS = {
+    "pbs": Correction(_multiples),
+    "walltime": Correction(lambda of, job, *_: of.limit(job)),
+    "simple": Correction(_hourly, _SIMPLE_MARGIN),
+    "power": Correction(_growing_steps),
+    "conditional": Correction(_conditional),
+    # A job past its planned end counts as about to end: it is never overdue.
+    "none": Correction(lambda _of, _job, planned, _now: planned, -(1 << 60)),
 }
 """The corrections by name."""

@@ -28,12 +28,12 @@ _STRIDE = 4096
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOutcome:
-    """Start, duration and promise of each job, in the order of the jobs.
+    """The schedule, one entry per job in the order of the jobs.
 
-    ``start`` in epoch seconds; ``duration`` is how long it ran; ``promise`` is the start that was promised when it
-    first was the head, -1 if it never was; ``extensions`` is how often its planned end was corrected; ``waiting`` is
-    the value that it waited with.  ``seconds`` of wall-clock time were spent in the engine.  ``bound`` is its latest
-    start by first come, first served and the slack (:mod:`slack`), -1 if it got none; ``None`` without a slack.
+    ``start`` in epoch seconds; ``duration`` in seconds; ``promise``: the start that was promised when it first was the
+    head, -1 for none; ``extensions``: corrections of its planned end; ``waiting``: the value that it waited with.
+    ``seconds``: wall-clock time of the engine.  ``bound``: its latest start (:mod:`slack`), -1 for none; ``None``
+    without a slack.
     """
 
     start: Integers
@@ -154,23 +154,17 @@ class Engine:
                     awaited.pop()
                 if stops and not awaited:
                     break
-            if live is not None and now >= tick:
+            if live is not None and (now >= tick or tick == never):
                 tick = now + live if ends else never
-            elif live is not None and tick == never and ends:
-                tick = now + live
             if next_job - reported >= _STRIDE:
                 progress(next_job - reported)
                 reported = next_job
         progress(count - reported)
+        lists = (system.started, system.duration, system.promise, running.extensions, values.waiting, system.bound)
+        start, duration, promise, extensions, waiting, bound = (np.array(values, np.int64) for values in lists)
+        backfilled, seconds = np.array(system.backfilled, np.bool_), perf_counter() - begin
         return ScheduleOutcome(
-            np.array(system.started, np.int64),
-            np.array(system.duration, np.int64),
-            np.array(system.promise, np.int64),
-            np.array(system.backfilled, np.bool_),
-            np.array(running.extensions, np.int64),
-            np.array(values.waiting, np.int64),
-            perf_counter() - begin,
-            np.array(system.bound, np.int64) if self._bounded else None,
+            start, duration, promise, backfilled, extensions, waiting, seconds, bound if self._bounded else None
         )
 
 

@@ -4,7 +4,9 @@ The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Ma
 take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
@@ -18,15 +20,16 @@ from softwalltime.measure.simulation.simulated_jobs import Integers
 FOREVER = 1 << 60
 
 
-class Calendar(Protocol):
-    """Interface of the plan from now on; a machine with vnodes has its own.
+class Calendar(ABC):
+    """The plan from now on; times in epoch seconds; a job occupies its resources over a half-open interval."""
 
-    Times in epoch seconds; a job occupies its resources over a half-open interval.
-    """
+    __slots__ = ()
 
+    @abstractmethod
     def earliest(self, job: int, seconds: int) -> int:
         """The first time at which the job fits for that long; :data:`FOREVER` if there is none."""
 
+    @abstractmethod
     def fits(self, job: int, start: int, seconds: int) -> bool:
         """Whether the job fits from ``start``, which is not before now, for that long."""
 
@@ -35,15 +38,20 @@ class Calendar(Protocol):
 
         :param values: seconds of each simulated job.
         """
+        return np.ones(len(jobs), np.bool_)
+
+    @abstractmethod
+    def change(self, job: int, sign: int, start: int, end: int) -> None:
+        """Give the job its resources for this interval (-1), or take them back (1)."""
 
     def occupy(self, job: int, start: int, end: int) -> None:
-        """Plan the job for this interval."""
+        self.change(job, -1, start, end)
 
     def vacate(self, job: int, start: int, end: int) -> None:
-        """Undo :meth:`occupy`."""
+        self.change(job, 1, start, end)
 
 
-class Profile:
+class Profile(Calendar):
     """A calendar of processors: free processors as a step function of time.
 
     ``times`` ascend from now on; ``free[i]`` processors are free from ``times[i]`` to the next one, and the last ones
@@ -53,7 +61,8 @@ class Profile:
     __slots__ = ("_needs", "_sizes", "free", "times")
 
     def __init__(
-        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers | None = None
+        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int] | Counter[int],
+        sizes: Integers | None = None,
     ) -> None:  # fmt: skip
         """:param ends: planned end and job of each running job, by planned end, all after now."""
         self._needs = needs
@@ -113,7 +122,7 @@ class Profile:
         free = self.free[0]
         if self._sizes is None:
             self._sizes = np.array(self._needs, np.int64)
-        fitting = self._sizes[jobs] <= free
+        fitting: NDArray[np.bool_] = self._sizes[jobs] <= free
         small = fitting.nonzero()[0]
         if not len(small):
             return fitting
@@ -135,11 +144,8 @@ class Profile:
         del self.times[:index], self.free[:index]
         self.times[0] = now
 
-    def occupy(self, job: int, start: int, end: int) -> None:
-        self.add(-self._needs[job], start, end)
-
-    def vacate(self, job: int, start: int, end: int) -> None:
-        self.add(self._needs[job], start, end)
+    def change(self, job: int, sign: int, start: int, end: int) -> None:
+        self.add(sign * self._needs[job], start, end)
 
     def add(self, change: int, start: int, end: int) -> None:
         first, last = self._split(start), self._split(end)

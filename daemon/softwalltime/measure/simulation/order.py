@@ -85,7 +85,7 @@ def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
     """
     size = CHUNK
     while len(jobs) > 2 * size:
-        bound = np.partition(priorities, len(jobs) - size)[len(jobs) - size]
+        bound = np.partition(priorities, -size)[-size]
         # Include all jobs with the piece's lowest priority, so that equal ones keep their order.
         chosen = priorities >= bound
         yield jobs[chosen][np.argsort(-priorities[chosen], kind="stable")]

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -20,9 +20,8 @@ NAMES = (
 )  # fmt: skip
 """Names that a formula may use.
 
-``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime, as for a job
-without one.  ``predicted``: the ordering value, as a hook would set it.  ``mem`` in bytes.  Records hold no
-priorities: those of queues come from the policy, those of jobs are 0, and so is what a job's record does not hold.
+``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime.  ``predicted``:
+the ordering value.  ``mem`` in bytes.  Priorities of queues come from the policy; what is not recorded is 0.
 """
 _MAX_FORMULA_CHARS = 2000
 Column = Floats | float
@@ -33,6 +32,13 @@ _BINARY: dict[type[ast.operator], Callable[[Column, Column], Column]] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod, ast.Pow: np.power,
 }  # fmt: skip
+_UNARY: dict[type[ast.unaryop], Callable[[Column], Column]] = {
+    ast.USub: np.negative, ast.UAdd: np.positive, ast.Not: lambda value: np.equal(value, 0)
+}  # fmt: skip
+_BOOLEAN: dict[type[ast.boolop], Callable[..., Column]] = {
+    ast.And: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), a, b), parts),
+    ast.Or: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), b, a), parts),
+}
 _COMPARE: dict[type[ast.cmpop], Callable[[Column, Column], Column]] = {
     ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
     ast.NotEq: np.not_equal,
@@ -42,9 +48,13 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Column], int, int]] = {
     "abs": (np.abs, 1, 1), "ceil": (np.ceil, 1, 1), "floor": (np.floor, 1, 1), "round": (np.round, 1, 1),
     "sqrt": (np.sqrt, 1, 1), "exp": (np.exp, 1, 1), "log": (np.log, 1, 1), "log10": (np.log10, 1, 1),
     "log2": (np.log2, 1, 1), "pow": (np.power, 2, 2), "float": (lambda value: value, 1, 1), "int": (np.trunc, 1, 1),
-    "min": (lambda *values: _reduced(np.minimum, values), 2, 20),
-    "max": (lambda *values: _reduced(np.maximum, values), 2, 20),
+    "min": (lambda *values: reduce(np.minimum, values), 2, 20),
+    "max": (lambda *values: reduce(np.maximum, values), 2, 20),
 }  # fmt: skip
+
+
+def _chosen(test: Column, body: Column, orelse: Column) -> Floats:
+    return np.where(np.equal(test, 0), orelse, body)
 
 
 class Formula(Order):
@@ -62,16 +72,15 @@ class Formula(Order):
         self.fixed = "eligible_time" not in self._names
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
-        self._columns = {
-            "walltime": values.limit_array.astype(np.float64),
-            "ncpus": np.array(jobs.processors, np.float64),
-            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
-        }
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
         if policy.queue_priorities:
             known = dict(policy.queue_priorities)
             priorities[:, 0] = [known.get(queue or "", 0) for queue in jobs.completed.values("queue")]
-        self._columns |= {"queue_priority": priorities[:, 0], "job_priority": priorities[:, 1]}
+        self._columns = {
+            "walltime": values.limit_array.astype(np.float64), "ncpus": np.array(jobs.processors, np.float64),
+            "queue_priority": priorities[:, 0], "job_priority": priorities[:, 1],
+            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
+        }  # fmt: skip
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         names = self._names
@@ -90,9 +99,7 @@ class Formula(Order):
 
 
 def compiled(text: str) -> Compiled:
-    """A function that evaluates the formula for columns of jobs.
-
-    The expression is parsed and only what is listed above is evaluated: nothing in it can call anything else.
+    """A function that evaluates the formula for columns of jobs; only what is listed above can be called.
 
     :raises OptionError: if it is not an expression, or holds anything but what is allowed; says what.
     """
@@ -102,6 +109,8 @@ def compiled(text: str) -> Compiled:
         return _compiled(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise OptionError(f"formula {text!r}: not an expression: {error}") from error
+    except OverflowError as error:
+        raise OptionError("the formula holds a number that is too large") from error
     except (RecursionError, MemoryError) as error:
         raise OptionError("the formula is nested too deeply") from error
 
@@ -109,23 +118,18 @@ def compiled(text: str) -> Compiled:
 def _compiled(node: ast.expr) -> Compiled:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return _constant(number)
+            value = np.float64(number)
+            return lambda _: value
         case ast.Name(id=name) if name in NAMES:
             return lambda environment: environment[name]
         case ast.Name(id=name):
             raise OptionError(f"the formula names {name!r}; it may name {', '.join(NAMES)}")
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return _applied(_BINARY[type(operator)], [left, right])
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _applied(np.negative, [operand])
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _compiled(operand)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _applied(lambda value: np.equal(value, 0), [operand])
-        case ast.BoolOp(op=ast.And(), values=values):
-            return _applied(lambda *parts: _reduced(lambda a, b: np.where(np.equal(a, 0), a, b), parts), values)
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return _applied(lambda *parts: _reduced(lambda a, b: np.where(np.equal(a, 0), b, a), parts), values)
+        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
+            return _applied(_UNARY[type(operator)], [operand])
+        case ast.BoolOp(op=operator, values=values):
+            return _applied(_BOOLEAN[type(operator)], values)
         case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARE:
             return _applied(_COMPARE[type(operator)], [left, right])
         case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -141,29 +145,9 @@ def _compiled(node: ast.expr) -> Compiled:
     )
 
 
-def _constant(number: float) -> Compiled:
-    try:
-        value = float(number)
-    except OverflowError as error:
-        raise OptionError("the formula holds a number that is too large") from error
-    return lambda _: np.float64(value)
-
-
 def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compiled:
     parts = [_compiled(operand) for operand in operands]
     return lambda environment: np.asarray(function(*(part(environment) for part in parts)), np.float64)
-
-
-def _chosen(test: Column, body: Column, orelse: Column) -> Column:
-    column: Floats = np.where(np.equal(test, 0), orelse, body)
-    return column
-
-
-def _reduced(function: Callable[[Column, Column], Column], values: tuple[Column, ...]) -> Column:
-    column = values[0]
-    for value in values[1:]:
-        column = function(column, value)
-    return column
 
 
 DECAY_TIME = 86400
@@ -198,21 +182,20 @@ class FairShare(Order):
     def priorities(self, waiting: Integers, now: int) -> Floats:
         self._advance(now)
         user = self._user[waiting]
-        priorities: Floats = -(self._usage[user] + self._running[user])
-        return priorities
+        return -(self._usage[user] + self._running[user])
 
     def started(self, job: int, now: int) -> None:
-        self._advance(now)
-        user = self._user[job]
-        self._rate[user] += self._processors[job]
-        self._running[user] += self._requested[job]
+        self._count(job, 1, now)
 
     def ended(self, job: int, now: int) -> None:
         """Replace the job's request by its usage, which :meth:`_advance` has counted."""
+        self._count(job, -1, now)
+
+    def _count(self, job: int, sign: int, now: int) -> None:
         self._advance(now)
         user = self._user[job]
-        self._rate[user] -= self._processors[job]
-        self._running[user] -= self._requested[job]
+        self._rate[user] += sign * self._processors[job]
+        self._running[user] += sign * self._requested[job]
 
     def _advance(self, now: int) -> None:
         while self._decay <= now:
@@ -253,32 +236,16 @@ Learned = Callable[[Floats, Floats, Floats], Floats]
 
 def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     """(wait / value)^3 x processors (Tang et al. 2013, eq. 5)."""
-    relative = (now - of.submitted[waiting]) / of.value[waiting]
-    priorities: Floats = relative * relative * relative * of.processors[waiting]
-    return priorities
-
-
-def _unicef(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
-    """Wait / (log2(processors) x value): short jobs on few processors soon; 0 for a job that has not waited.
-
-    UNICEF of W. Tang, Z. Lan, N. Desai, D. Buettner: Fault-aware, utility-based job scheduling on Blue Gene/P systems.
-    CLUSTER 2009.  A job on one processor comes first as soon as it waits, as the formula divides by 0; of several such
-    jobs the one submitted first.
-    """
-    wait = (now - of.submitted[waiting]).astype(np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        priorities = wait / (np.log2(of.processors[waiting]) * of.value[waiting])
-    return np.where(wait > 0, priorities, 0.0)
+    relative: Floats = (now - of.submitted[waiting]) / of.value[waiting]
+    return relative * relative * relative * of.processors[waiting]
 
 
 def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], ColumnOrder]:
     """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
 
     Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  The least comes
-    first.  The regressions have a coefficient for each term; the constants are their quotients, cut to three digits.
-    The unrounded coefficients are in the simulator that was published with the paper (sched-simulator-runtime.c); their
-    quotients are 870.96, 25,673, 6,862,777 and 530,988.  That simulator starts each sequence of 15 days at 0.  The
-    logarithm makes a difference in age count less, the longer the log is.
+    first.  The constants are quotients of two coefficients, cut to three digits; unrounded ones are in the published
+    simulator (sched-simulator-runtime.c): 870.96, 25,673, 6,862,777 and 530,988.  It starts each 15 days at 0.
 
     :param score: of value, processors and arrival.
     """
@@ -310,8 +277,7 @@ def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
         priorities *= np.power(of.processors[waiting], by_size)
         if order.limit is not None:
             priorities = np.where(wait > order.limit, float(OLDEST_FIRST) + wait, priorities)
-        single: Floats = priorities.astype(np.float32).astype(np.float64)
-        return single
+        return priorities.astype(np.float32).astype(np.float64)
 
     return ColumnOrder(priorities, jobs, values, policy)
 
@@ -322,7 +288,6 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
     "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + AGE) / of.value[waiting]),
-    "unicef": partial(ColumnOrder, _unicef),
     "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
     "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
     "f3": _learned(lambda r, n, log_s: r * n + 6860000 * log_s),

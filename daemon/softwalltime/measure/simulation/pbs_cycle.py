@@ -27,12 +27,9 @@ class PbsCycle:
     3. No promise outlives the cycle.
 
     A job that starts counts with its waiting value until the end of the cycle, so a start that is planned in a cycle
-    with such jobs is too early, and the next cycle corrects it (PBS runs one every 10 minutes at least).  The promise
-    that is measured is the first one of a cycle without them.
-
-    During a cycle starts and top jobs only take processors, so a job that does not fit cannot fit later in it.  Once
-    all top jobs are planned, all jobs are therefore tested in one step, and again after each start; those that fail
-    mark their classes as if they had been looked at one by one.
+    with such jobs is too early; the next cycle corrects it.  The promise that is measured is the first one of a cycle
+    without them.  A job that does not fit cannot fit later in a cycle.  Once all top jobs are planned, all jobs are
+    therefore tested in one step, and again after each start; those that fail mark their classes.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
@@ -67,10 +64,7 @@ class PbsCycle:
         self._last = cycle if complete and system.ranked is not None else None
 
     def _plan_top_jobs(self, cycle: "_Cycle", every_job: bool) -> None:
-        """Start jobs in order and plan those that do not fit, until all top jobs are planned.
-
-        :param every_job: whether to go on then, and mark those that do not fit.
-        """
+        """Start jobs in order and plan those that do not fit; when all top jobs are planned, mark others or stop."""
         sort = every_job or cycle.top_jobs < self._depth
         while sort:
             sort = False
@@ -94,7 +88,7 @@ class PbsCycle:
             jobs = cycle.unmarked()
             pieces = best_first(jobs, system.order.priorities(jobs, cycle.now))
         else:
-            ranked = (system.queue if system.ranked is None else system.ranked).jobs
+            ranked = system.in_order.jobs
             if len(ranked) < MIN_ARRAY_JOBS:
                 return [ranked.copy()]
             pieces = blocks(cycle.unmarked(), CHUNK)
@@ -141,12 +135,9 @@ class JobClasses:
         self._system = system
         self._by_value = by_value
         self.have_a_value = by_value or policy.waiting == WALLTIME
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self.numbers: dict[tuple[object, ...], int] = {}
         self.by_waiting = np.zeros(len(system.jobs), np.int64)
         self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
-
-    def __len__(self) -> int:
-        return len(self._numbers)
 
     def classify(self, jobs: Sequence[int]) -> None:
         walltime, machine, waiting = self._system.jobs.walltime, self._system.machine, self._system.values.waiting
@@ -159,7 +150,7 @@ class JobClasses:
                 self.by_waiting[job] = self._number(walltime[job], kind)
 
     def _number(self, *key: object) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
+        return self.numbers.setdefault(key, len(self.numbers))
 
 
 class _Cycle:
@@ -171,7 +162,7 @@ class _Cycle:
         self._classes = classes
         self._calendar = system.machine.calendar(now, system.running.jobs())
         self._version = system.running.version
-        self._marked = np.zeros(len(classes), np.bool_)
+        self._marked = np.zeros(len(classes.numbers), np.bool_)
         self._class = classes.by_waiting
         self._values: Sequence[int] = system.values.waiting
         self._values_array = system.values.waiting_array
@@ -183,12 +174,8 @@ class _Cycle:
         self._corrected = False
         self.top_jobs = self.starts = 0
 
-    def _waiting(self) -> Integers:
-        system = self._system
-        return (system.queue if system.ranked is None else system.ranked).array()
-
     def unmarked(self) -> Integers:
-        jobs = self._waiting()
+        jobs = self._system.in_order.array()
         # The queue's array changes when a job starts.
         return jobs[~self._marked[self._class[jobs]]] if self._marked.any() else jobs.copy()
 
@@ -205,15 +192,14 @@ class _Cycle:
             return False
         if not self._overtaken:
             self._overtaken = self._first() != job
-        system.start(job, self.now)
-        system.backfilled[job] = self._overtaken
+        system.start(job, self.now, backfilled=self._overtaken)
         self._calendar.occupy(job, self.now, self.now + seconds)
         self.starts += 1
         self._corrected |= system.values.running[job] > seconds
         return True
 
     def _first(self) -> int:
-        jobs, order = self._waiting(), self._system.order
+        jobs, order = self._system.in_order.array(), self._system.order
         if self._system.ranked is not None or order is None:
             return int(jobs[0])
         return int(jobs[order.priorities(jobs, self.now).argmax()])
@@ -239,7 +225,7 @@ class _Cycle:
 
     def possible(self) -> Integers:
         """The waiting jobs of the classes that have a job that may start, or only such jobs."""
-        jobs = self._waiting()
+        jobs = self._system.in_order.array()
         may_start = self._calendar.candidates(jobs, self._values_array)
         if self._classes.have_a_value or not may_start.any():
             return jobs[may_start]
@@ -270,14 +256,13 @@ class _Cycle:
     def is_unaffected(self, new: Sequence[int], now: int) -> bool:
         """Whether a cycle at ``now`` starts and promises nothing more, if these jobs were submitted since.
 
-        This cycle has started no job, planned all its top jobs and marked the classes of all jobs.  While no running
-        job ends and no plan changes, time alone lets no job fit.  A new job counts if it ranks behind all top jobs, no
-        job of its class ranks before it, and it fits.
+        This cycle has started no job, planned all its top jobs and marked the classes of all jobs.  Time alone lets no
+        job fit.  A new job counts if it ranks behind all top jobs, is the first of its class, and fits.
         """
         system, calendar = self._system, self._calendar
         if system.running.version != self._version or not isinstance(calendar, Profile):
             return False
-        ranked = system.queue if system.ranked is None else system.ranked
+        ranked = system.in_order
         waiting = ranked.array()
         for job in new:
             if isinstance(ranked, RankedQueue):
@@ -286,8 +271,7 @@ class _Cycle:
                     return False
             else:
                 position = len(waiting) - len(new) + new.index(job)
-            if system.machine.fits(job) and calendar.fits(job, now, self._values[job]):
-                same_class = self._class[waiting[:position]] == self._class[job]
-                if not same_class.any():
-                    return False
+            fits = system.machine.fits(job) and calendar.fits(job, now, self._values[job])
+            if fits and not (self._class[waiting[:position]] == self._class[job]).any():
+                return False
         return True

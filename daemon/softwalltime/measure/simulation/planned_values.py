@@ -3,8 +3,9 @@
 Only this module of the simulator uses predictors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -15,12 +16,13 @@ from softwalltime.measure.simulation.policies import (
     RUNTIME,
     SOFT_WALLTIME,
     WALLTIME,
+    Distortion,
     SchedulerPolicy,
     distortion,
     is_distorted,
     is_known,
 )
-from softwalltime.measure.simulation.simulated_jobs import Jobs
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import KEEP, JobPolicy
@@ -58,7 +60,11 @@ class Values:
         )
         specs = (policy.waiting, policy.running, policy.ordering)
         made = {spec: predictors[spec] if spec in predictors else make(spec) for spec in specs if not is_known(spec)}
-        self._distortions = {spec: distortion(spec) for spec in specs if is_distorted(spec)}
+        self._fixed: dict[str, Callable[[int], float]] = {
+            RUNTIME: duration.__getitem__,
+            SOFT_WALLTIME: lambda job: jobs.completed[job].soft_walltime or jobs.walltime[job],
+            **{spec: partial(self._distorted, distortion(spec)) for spec in specs if is_distorted(spec)},
+        }
         # A live value of a running job is a new prediction, also where a start keeps the waiting value.
         self._live_terms = self._terms._replace(running=policy.running)
         self._driver = driver = PredictorDriver(made)
@@ -78,15 +84,21 @@ class Values:
         self.waiting_array = self.limit_array.copy()
         self.ordering = np.maximum(self.limit_array, 1.0)
         # Without predictors the values are known now, and do not change at submission.
-        known = {RUNTIME, SOFT_WALLTIME, *self._distortions}
-        if not self.change_at_submission and (policy.waiting in known or policy.ordering in known):
+        if not self.change_at_submission and (policy.waiting in self._fixed or policy.ordering in self._fixed):
             for job in range(len(jobs)):
                 self.estimate(job, 0)
         self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
-        if policy.running in known and not self._same:
+        if policy.running in self._fixed and not self._same:
             for job in range(len(jobs)):
                 value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
                 self.running[job] = value or self.limit[job]
+
+    def _distorted(self, distort: Distortion, job: int) -> float:
+        return distort(job, self._duration[job], self.limit[job])
+
+    def planned(self, guarded: bool) -> Integers:
+        """The values that waiting jobs are planned with: their walltimes while the top job is late."""
+        return self.limit_array if guarded else self.waiting_array
 
     def submitted(self, job: int, now: int) -> None:
         event = Submitted(now, self._jobs.completed[job].submission) if self._driver.observes else None
@@ -146,15 +158,7 @@ class Values:
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
 
     def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | NoPrediction:
-        """Return the prediction, or the runtime if the specification is ``runtime``."""
-        if spec == RUNTIME:
-            return Prediction(float(self._duration[job]), "the runtime")
-        if spec in self._distortions:
-            seconds = self._distortions[spec](job, self._duration[job], self.limit[job])
-            return Prediction(seconds, "a distorted runtime")
-        if spec == WALLTIME:
-            return Prediction(float(self.limit[job]), "the walltime")
-        if spec == SOFT_WALLTIME:
-            soft = self._jobs.completed[job].soft_walltime or self.limit[job]
-            return Prediction(float(soft), "the recorded soft walltime")
+        """Return the prediction, or the value of a specification that needs no predictor."""
+        if spec in self._fixed:
+            return Prediction(float(self._fixed[spec](job)), spec)
         return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)

@@ -28,13 +28,9 @@ def is_distorted(spec: str) -> bool:
 def distortion(spec: str) -> Distortion:
     """The value of ``runtime:factor=2``, ``runtime:random`` or ``runtime:inverse``.
 
-    These deliberately wrong values measure a policy's robustness against bad predictions (M. Purohit, Z. Svitkina &
-    R. Kumar, "Improving online algorithms via ML predictions", NeurIPS 2018).
-    ``random`` is 1 s to the walltime, uniform in the logarithm.  ``inverse`` is walltime / runtime: of two jobs with
-    the same walltime the shorter one has the greater value.
-
-    >>> distortion("runtime:inverse")(0, 1, 3600)
-    3600.0
+    They measure a policy's robustness against bad predictions (M. Purohit, Z. Svitkina & R. Kumar, "Improving online
+    algorithms via ML predictions", NeurIPS 2018).  ``random`` is 1 s to the walltime, uniform in the logarithm;
+    ``inverse`` is walltime / runtime.
 
     :raises OptionError: for another specification.
     """
@@ -56,7 +52,6 @@ WALLTIME = "walltime"
 """The specification of a value that is the walltime."""
 RUNTIME = "runtime"
 """The specification of a value that is the job's runtime, which no real scheduler knows: a bound."""
-
 SOFT_WALLTIME = "soft_walltime"
 """The specification of a value that is the soft walltime of the job's record, or the walltime where it has none."""
 FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
@@ -128,11 +123,8 @@ class SchedulerPolicy:
     @property
     def name(self) -> str:
         """Order and backfilling, then all values other than the default: ``fcfs+easy waiting=factor:0.5``."""
-        rest = [
-            f"{key}={value}"
-            for key, value in self.given.items()
-            if key not in ("order", "backfill", "kill_at_walltime", "kill_at_estimate")
-        ]
+        others = ("order", "backfill", "kill_at_walltime", "kill_at_estimate")
+        rest = [f"{key}={value}" for key, value in self.given.items() if key not in others]
         if self.kill_at_estimate:
             rest.append("kill-at-estimate")
         elif not self.kill_at_walltime:

@@ -5,14 +5,14 @@ the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``: so many
 group, project or queue.  A job starts only if all its pools have enough left.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.core.errors import UsageError
-from softwalltime.measure.simulation.machine import FOREVER, Profile
+from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers
 from softwalltime.measure.simulation.system_state import SystemState
@@ -48,6 +48,7 @@ class Pools:
         self.walltimes = walltimes
         self._ends = dict(enumerate(running_ends))
         self._now = 0
+        self._needs: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self.pending = sorted(windows, key=lambda window: window.start)
         """Windows that have not begun."""
         self.active: list[Window] = []
@@ -70,10 +71,8 @@ class Pools:
 
     def spare(self) -> list[int]:
         """Processors that jobs may still take past the beginning of each pending window."""
-        return [
-            self.total - crossing - window.processors
-            for crossing, window in zip(self._crossing, self.pending, strict=True)
-        ]
+        pairs = zip(self._crossing, self.pending, strict=True)
+        return [self.total - crossing - window.processors for crossing, window in pairs]
 
     def fits(self, job: int) -> bool:
         """Whether all pools have enough, also when reserved windows begin."""
@@ -92,22 +91,28 @@ class Pools:
         return None
 
     def allocate(self, job: int) -> None:
-        for pool, need in self.shares[job]:
-            self.free[pool] -= need
-        self._cross(job, 1)
+        self._take(job, 1)
 
     def release(self, job: int) -> None:
-        for pool, need in self.shares[job]:
-            self.free[pool] += need
-        self._cross(job, -1)
+        self._take(job, -1)
 
-    def _cross(self, job: int, sign: int) -> None:
+    def _take(self, job: int, sign: int) -> None:
+        for pool, need in self.shares[job]:
+            self.free[pool] -= sign * need
         if not self.pending:
             return
         end = self._ends.setdefault(job, self._now + self.walltimes[job])
         for index, window in enumerate(self.pending):
             if end > window.start:
                 self._crossing[index] += sign * self.shares[job][0][1]
+
+    def needs(self, pool: int) -> Counter[int]:
+        """How much each job takes of a pool."""
+        if not self._needs:
+            for job, shares in enumerate(self.shares):
+                for taken, need in shares:
+                    self._needs[taken][job] = need
+        return self._needs[pool]
 
     def kind(self, job: int) -> Hashable:
         return self.shares[job]
@@ -117,8 +122,8 @@ class Pools:
         return PoolCalendar(self, now, list(ends))
 
 
-class PoolCalendar:
-    """The plan of all pools (:class:`.machine.Calendar`); the plan of a pool is made when it is first asked for."""
+class PoolCalendar(Calendar):
+    """The plan of all pools; the plan of a pool is made when it is first asked for."""
 
     def __init__(self, machine: Pools, now: int, ends: list[tuple[int, int]]) -> None:
         self._machine = machine
@@ -131,7 +136,7 @@ class PoolCalendar:
         profile = self._profiles.get(pool)
         if profile is None:
             machine = self._machine
-            needs = _Needs(machine.shares, pool)
+            needs = machine.needs(pool)
             ends = self._ends if pool == 0 else [end for end in self._ends if needs[end[1]]]
             profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs)
             if pool == 0:
@@ -158,49 +163,23 @@ class PoolCalendar:
         return start
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
-        shares = self._machine.shares[job]
-        return all(self._profile(pool).fits(job, start, seconds) for pool, _ in shares) and self._clear(
-            job, start, seconds
-        )
+        free = (self._profile(pool).fits(job, start, seconds) for pool, _ in self._machine.shares[job])
+        return all(free) and self._clear(job, start, seconds)
 
     def _clear(self, job: int, start: int, seconds: int) -> bool:
         """Whether the job keeps clear of the windows that begin before its walltime ends."""
-        limit = self._machine.walltimes[job]
-        if limit <= seconds or all(
-            window.start < start + seconds or window.start >= start + limit for window in self._machine.pending
-        ):
-            return True
-        return self._profile(0).fits(job, start, limit)
+        end, limit = start + seconds, self._machine.walltimes[job]
+        begins = limit > seconds and any(end <= window.start < start + limit for window in self._machine.pending)
+        return not begins or self._profile(0).fits(job, start, limit)
 
-    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        return np.ones(len(jobs), np.bool_)
-
-    def occupy(self, job: int, start: int, end: int) -> None:
-        self._planned.append((job, start, end))
+    def change(self, job: int, sign: int, start: int, end: int) -> None:
+        if sign < 0:
+            self._planned.append((job, start, end))
+        else:
+            self._planned.remove((job, start, end))
         for pool, _ in self._machine.shares[job]:
             if pool in self._profiles:
-                self._profiles[pool].occupy(job, start, end)
-
-    def vacate(self, job: int, start: int, end: int) -> None:
-        self._planned.remove((job, start, end))
-        for pool, _ in self._machine.shares[job]:
-            if pool in self._profiles:
-                self._profiles[pool].vacate(job, start, end)
-
-
-class _Needs(Sequence[int]):
-    def __init__(self, shares: Sequence[Shares], pool: int) -> None:
-        self._shares = shares
-        self._pool = pool
-
-    def __getitem__(self, job: int) -> int:  # type: ignore[override]  # no slices are asked for
-        for pool, need in self._shares[job]:
-            if pool == self._pool:
-                return need
-        return 0
-
-    def __len__(self) -> int:
-        return len(self._shares)
+                self._profiles[pool].change(job, sign, start, end)
 
 
 class PooledEasyBackfilling:
@@ -235,7 +214,7 @@ class PooledEasyBackfilling:
         self._limits = np.array(machine.walltimes, np.int64)
         # The reservation that was found last: for which head, at which version of the running jobs.
         self._known = (-1, -1, -1)
-        self._found: tuple[int, _Extra] | None = None
+        self._found: tuple[int, dict[int, int]] = (0, {})
 
     def discard_plans(self) -> None:
         self._known = (-1, -1, -1)
@@ -260,9 +239,9 @@ class PooledEasyBackfilling:
             job = int(candidates[0])
             if values[job] > time_left:
                 for pool, need in machine.shares[job]:
-                    extra.take(pool, need)
-            system.start(job, now)
-            system.backfilled[job] = True
+                    if pool in extra:
+                        extra[pool] -= need
+            system.start(job, now, backfilled=True)
             if machine.free[0] <= 0:
                 break
             candidates = self._harmless(self._fitting(candidates[1:], now), time_left, extra, guarded)
@@ -284,18 +263,18 @@ class PooledEasyBackfilling:
             system.start(job, now)
         return -1, ranked[:0]
 
-    def _reservation(self, head: int, now: int) -> "tuple[int, _Extra]":
+    def _reservation(self, head: int, now: int) -> tuple[int, dict[int, int]]:
         """Return the head's shadow, and the free amounts of its pools at that time."""
         running, machine = self._system.running, self._machine
         running.correct(now)
         key = (head, running.version, len(machine.pending))
-        if key != self._known or self._found is None:
+        if key != self._known:
             self._known = key
             self._found = self._shadow(head, now)
         shadow, extra = self._found
-        return shadow, extra.copied()
+        return shadow, extra.copy()
 
-    def _shadow(self, head: int, now: int) -> "tuple[int, _Extra]":
+    def _shadow(self, head: int, now: int) -> tuple[int, dict[int, int]]:
         running, machine = self._system.running, self._machine
         entries = np.array(running.entries, np.int64)
         jobs, ends = entries & running.mask, entries >> running.bits
@@ -308,9 +287,12 @@ class PooledEasyBackfilling:
             shadow = window.end
         ended = jobs[: int(np.searchsorted(ends, shadow, side="right"))]
         over = sum(window.processors for window in machine.active if window.end <= shadow)
-        left = {pool: machine.free[pool] - need for pool, need in machine.shares[head]}
-        left[0] += over + int(self._taken(ended, 0).sum())
-        return shadow, _Extra(left, ended, self._taken)
+        extra = {
+            pool: machine.free[pool] - need + int(self._taken(ended, pool).sum())
+            for pool, need in machine.shares[head]
+        }  # fmt: skip
+        extra[0] += over
+        return shadow, extra
 
     def _enough(self, pool: int, lack: int, jobs: Integers, ends: Integers) -> int:
         """The first planned end by which so much of a pool comes free; :data:`FOREVER` if never."""
@@ -345,51 +327,15 @@ class PooledEasyBackfilling:
             jobs = jobs[(self._limits[jobs] <= window.start - now) | (self._amounts[0][jobs] <= spare)]
         return jobs
 
-    def _harmless(self, jobs: Integers, time_left: int, extra: "_Extra", guarded: bool) -> Integers:
+    def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
         """Return the jobs that would not delay the head if each were the first candidate."""
-        values = self._system.values
-        late = (values.limit_array if guarded else values.waiting_array)[jobs] > time_left
+        late = self._system.values.planned(guarded)[jobs] > time_left
         if late.any():
             some = jobs[late]
             harmless = np.ones(len(some), np.bool_)
-            for pool in extra.left:
+            for pool, left in extra.items():
                 takes = self._taken(some, pool)
-                if takes.any():
-                    harmless &= takes <= extra.of(pool)
+                harmless &= (takes <= left) | (takes == 0)
             late[late] = ~harmless
             jobs = jobs[~late]
         return jobs
-
-
-class _Extra:
-    """Free amounts of the head's pools at its shadow.
-
-    That of the processors is known; that of another pool is counted when a candidate takes of it.
-    """
-
-    __slots__ = ("_counted", "_ended", "_taken", "left")
-
-    def __init__(self, left: dict[int, int], ended: Integers, taken: Callable[[Integers, int], Integers]) -> None:
-        """
-        :param left: what is left of each pool; of all but the first one without what comes free by the shadow.
-        :param ended: the jobs that are planned to end by the shadow.
-        """
-        self.left = left
-        self._ended = ended
-        self._taken = taken
-        self._counted = {0}
-
-    def copied(self) -> "_Extra":
-        copied = _Extra(dict(self.left), self._ended, self._taken)
-        copied._counted = set(self._counted)
-        return copied
-
-    def of(self, pool: int) -> int:
-        if pool not in self._counted:
-            self._counted.add(pool)
-            self.left[pool] += int(self._taken(self._ended, pool).sum())
-        return self.left[pool]
-
-    def take(self, pool: int, amount: int) -> None:
-        if pool in self.left:
-            self.left[pool] -= amount

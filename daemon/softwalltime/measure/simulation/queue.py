@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from softwalltime.measure.simulation.corrections import Correction
+from softwalltime.measure.simulation.corrections import Correction, Estimates
 from softwalltime.measure.simulation.simulated_jobs import Integers
 
 MIN_ARRAY_JOBS = 48
@@ -34,20 +34,16 @@ class WaitingQueue:
         jobs.insert(position, job)
         count = len(jobs)
         if self._kept:
-            if count > len(self._buffer):
-                self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
+            self._grow(count)
             self._buffer[position + 1 : count] = self._buffer[position : count - 1]
             self._buffer[position] = job
 
     def _delete(self, position: int) -> None:
-        jobs = self.jobs
-        del jobs[position]
+        del self.jobs[position]
+        count = len(self.jobs)
+        self._kept = self._kept and count >= _MAX_LIST_JOBS
         if self._kept:
-            count = len(jobs)
-            if count < _MAX_LIST_JOBS:
-                self._kept = False
-            else:
-                self._buffer[position:count] = self._buffer[position + 1 : count + 1]
+            self._buffer[position:count] = self._buffer[position + 1 : count + 1]
 
     def array(self) -> Integers:
         """The waiting jobs as an array, valid until the queue changes."""
@@ -56,11 +52,14 @@ class WaitingQueue:
             return self._buffer[:count]
         if count < MIN_ARRAY_JOBS:
             return np.array(self.jobs, np.int64)
-        while count > len(self._buffer):
-            self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
+        self._grow(count)
         self._buffer[:count] = self.jobs
         self._kept = True
         return self._buffer[:count]
+
+    def _grow(self, count: int) -> None:
+        while count > len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
 
 
 class RankedQueue(WaitingQueue):
@@ -99,17 +98,17 @@ class RunningJobs:
     an entry does.
     """
 
-    __slots__ = ("_correction", "_entry", "_margin", "bits", "entries", "extensions", "mask", "version")
+    __slots__ = ("_entry", "_estimates", "_margin", "_planned_end", "bits", "entries", "extensions", "mask", "version")
 
-    def __init__(self, count: int, correction: Correction) -> None:
+    def __init__(self, count: int, correction: Correction, estimates: Estimates) -> None:
         self.bits = max(count, 1).bit_length()
         self.mask = (1 << self.bits) - 1
         self.entries: list[int] = []
         self.version = 0
         self.extensions = [0] * count
         self._entry = [0] * count
-        self._correction = correction
-        self._margin = correction.margin
+        self._estimates = estimates
+        self._planned_end, self._margin = correction
 
     def add(self, job: int, end: int) -> None:
         entry = end << self.bits | job
@@ -118,8 +117,7 @@ class RunningJobs:
         self.version += 1
 
     def remove(self, job: int) -> None:
-        entries = self.entries
-        del entries[bisect_left(entries, self._entry[job])]
+        del self.entries[bisect_left(self.entries, self._entry[job])]
         self.version += 1
 
     def replan(self, job: int, end: int) -> None:
@@ -135,11 +133,9 @@ class RunningJobs:
         limit = (now + self._margin + 1) << self.bits
         if not entries or entries[0] >= limit:
             return
-        count = bisect_left(entries, limit)
-        overdue = [entry & self.mask for entry in entries[:count]]
-        for job in overdue:
+        for job in [entry & self.mask for entry in entries[: bisect_left(entries, limit)]]:
             before = self._entry[job] >> self.bits
-            after = max(self._correction.planned_end(job, before, now), now + 1)
+            after = max(self._planned_end(self._estimates, job, before, now), now + 1)
             if after != before:
                 self.extensions[job] += 1
                 self.replan(job, after)

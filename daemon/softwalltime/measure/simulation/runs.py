@@ -1,24 +1,23 @@
 """Simulate policies on one workload or several shaken ones, locally or on a cluster."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
-from threading import Lock
-from typing import Self
+from typing import NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from softwalltime import __version__
 from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.progress import ShowProgress
 from softwalltime.core.states import State
-from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
+from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers, require_version
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.machine import Machine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -28,6 +27,8 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.measure.simulation.vnodes import Vnode, Vnodes
 
 Progress = Callable[[int], None]
+Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
+"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,12 @@ class Experiment:
         return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationTask:
-    """Simulations of one workload, which is the recorded one or is shaken with ``seed``.
-
-    ``path`` is the file of the jobs, ``teaching`` how jobs must have ended to teach.
-    """
+class SimulationTask(NamedTuple):
+    """Simulations of one workload, the recorded one or shaken with ``seed``; ``path`` is the file of the jobs."""
 
     experiment: Experiment
     path: Path
-    teaching: tuple[State, ...]
-    policies: tuple[SchedulerPolicy, ...]
+    policies: Sequence[SchedulerPolicy]
     seed: int
 
 
@@ -84,19 +80,8 @@ class SimulationResult:
     classes: dict[str, dict[str, Metrics]]
 
 
-def tasks(
-    experiment: Experiment, path: Path, teaching: Iterable[State], todo: Sequence[tuple[SchedulerPolicy, int]],
-    processes: int,
-) -> list[SimulationTask]:  # fmt: skip
-    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline."""
-    seeds = list(dict.fromkeys(seed for _, seed in todo))
-    parts = max(1, -(-processes // max(len(seeds), 1)))
-    batches: list[SimulationTask] = []
-    for seed in seeds:
-        policies = [policy for policy, its_seed in todo if its_seed == seed]
-        pieces = [tuple(policies[start::parts]) for start in range(min(parts, len(policies)))]
-        batches.extend(SimulationTask(experiment, path, tuple(sorted(teaching)), piece, seed) for piece in pieces)
-    return batches
+Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
+"""By policy and seed."""
 
 
 def evaluate(task: SimulationTask) -> list[SimulationResult]:
@@ -105,19 +90,14 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
     :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
     :raises SourceError: if the jobs cannot be read.
     """
-    if task.experiment.version != __version__:
-        raise SoftwalltimeError(
-            f"a worker has softwalltime {__version__}, this command {task.experiment.version}: install the same version"
-        )
-    jobs = _jobs(task.path, task.teaching)
-    workload = shaken(jobs, task.experiment.shake, task.seed) if task.experiment.shake else jobs
-    return list(results(workload, task.experiment, task.policies, task.seed))
+    require_version(task.experiment.version)
+    jobs = load_once(task.path, lambda path: jobs_of(*read(path)))
+    return list(results(shaken(jobs, task.experiment.shake, task.seed), task.experiment, task.policies, task.seed))
 
 
 def results(
     workload: Jobs, experiment: Experiment, policies: Sequence[SchedulerPolicy], seed: int,
-    progress: Progress = lambda _: None,
-    outcomes: Callable[[SchedulerPolicy, ScheduleOutcome], None] = lambda *_: None,
+    progress: Progress = lambda _: None, outcomes: Outcomes = lambda *_: None,
 ) -> Iterator[SimulationResult]:  # fmt: skip
     """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
     first = experiment.baseline
@@ -150,82 +130,37 @@ def run(
         raise SoftwalltimeError(f"policy {policy.name}: {type(error).__name__}: {error}") from error
 
 
-_turn = Lock()
-_last: tuple[Path, Jobs] | None = None
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    metrics: Metrics
+    classes: dict[str, dict[str, Metrics]]
 
 
-def _jobs(path: Path, teaching: Sequence[State]) -> Jobs:
-    """The jobs in a file; the last ones are kept, because a process is given many tasks on the same ones."""
-    global _last
-    with _turn:
-        if _last is None or _last[0] != path:
-            _last = None
-            try:
-                _last = path, jobs_of(load(path).jobs, teaching)
-            except OSError as error:
-                raise SourceError(f"{path}: {error.strerror}: all workers must be able to read it") from error
-        return _last[1]
+_SAVED = TypeAdapter(_Saved)
 
 
-_FIGURES = TypeAdapter(tuple[Metrics, dict[str, dict[str, Metrics]]])
-"""The metrics of all jobs, and those of each class."""
+def saved_result(
+    kept: KeptLines, experiment: Experiment, policy: SchedulerPolicy, seed: int
+) -> SimulationResult | None:  # fmt: skip
+    """Return the result of this simulation, if it is saved.
 
-
-class ResultCache:
-    """Results in one file, open and locked inside this context manager.
-
-    A line is one simulation with its key (:meth:`Experiment.key`).  Lines of other jobs, policies or versions stay in
-    the file and are ignored.
+    :raises SourceError: if its line is no result.
     """
+    saved = kept.find(experiment.key(policy, seed), _SAVED)
+    return SimulationResult(policy, seed, saved.metrics, saved.classes) if saved else None
 
-    def __init__(self, path: Path, experiment: Experiment) -> None:
-        """Open or create the file, and read its results.
 
-        :raises SourceError: if the file cannot be written, another process writes it, or it holds something else.
-        """
-        self._path = path
-        self._experiment = experiment
-        self._lines = KeptLines(path, "simulations", "simulation")
+def save_result(kept: KeptLines, experiment: Experiment, result: SimulationResult) -> None:
+    """Save a result.
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._lines.close()
-
-    def find(self, policy: SchedulerPolicy, seed: int) -> SimulationResult | None:
-        """The result of this simulation, if the file has it."""
-        line = self._lines.find(self._experiment.key(policy, seed))
-        if line is None:
-            return None
-        try:
-            figures = _FIGURES.validate_python((line["metrics"], line["classes"]))
-        except (KeyError, ValidationError) as error:
-            raise SourceError(f"{self._path}: holds a line that is no result: name another file") from error
-        return SimulationResult(policy, seed, *figures)
-
-    def add(self, result: SimulationResult) -> None:
-        """Append a result; it is in the file when this returns.
-
-        :raises SourceError: if the file cannot be written.
-        """
-        self._lines.add(
-            {
-                "key": self._experiment.key(result.policy, result.seed),
-                "policy": result.policy.name,
-                "shake": self._experiment.shake,
-                "seed": result.seed,
-            }
-            | {name: value for name, value in asdict(result).items() if name in ("metrics", "classes")}
-        )
+    :raises SourceError: if the file cannot be written.
+    """
+    saved = asdict(result) | {"policy": result.policy.name, "shake": experiment.shake}
+    kept.add(experiment.key(result.policy, result.seed), saved)
 
 
 MAX_JOBS_IN_PROCESS = 150_000
 """Jobs up to which no further processes are started, because starting them takes longer."""
-Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
-"""By policy and seed."""
-Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
-"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,70 +180,74 @@ class SimulationPlan:
         return {name: [results[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Where simulations run.
-
-    ``keep``: the file that saves results, and from which an interrupted run continues.  ``processes``: ``None`` for one
-    a core.  ``scheduler``: address of a Dask scheduler.
-    """
-
-    keep: Path | None = None
-    processes: int | None = None
-    scheduler: str | None = None
-
-
 def run_simulations(
-    plan: SimulationPlan, options: RunOptions, show: ShowProgress, outcomes: Outcomes | None = None
-) -> Results:
+    plan: SimulationPlan, show: ShowProgress, keep: Path | None = None, processes: int | None = None,
+    scheduler: str | None = None, outcomes: Outcomes | None = None,
+) -> Results:  # fmt: skip
     """Return all results.
 
+    :param keep: the file that saves results, and from which an interrupted run continues.
+    :param processes: ``None`` for one a core.
+    :param scheduler: address of a Dask scheduler.
     :param outcomes: wants all schedules, which are then simulated in this process.
     :raises SourceError: if a file cannot be written.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
     with ExitStack() as stack:
-        scheduler = options.scheduler
-        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
+        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
         few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
         here = not scheduler and (outcomes is not None or workers.processes == 1 or few)
         path, experiment = Path(), plan.experiment
-        if options.keep is not None or not here:
-            path = Path(stack.enter_context(_folder(options))) / "jobs.json"
+        if keep is not None or not here:
+            # On a cluster the folder is beside the results, where all workers can read.
+            parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
+            path = Path(stack.enter_context(_folder(parent))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
-        kept = stack.enter_context(ResultCache(options.keep, experiment)) if options.keep is not None else None
+        kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}
-        if kept is not None and outcomes is None:
-            cached = ((key, kept.find(*key)) for key in wanted)
-            known = {key: result for key, result in cached if result is not None}
-        todo = [key for key in wanted if key not in known]
-        progress = stack.enter_context(show("simulating", len(todo) * len(plan.jobs)))
-
-        def add(result: SimulationResult) -> None:
-            known[result.policy, result.seed] = result
-            if kept is not None:
-                kept.add(result)
-
+        todo: dict[int, list[SchedulerPolicy]] = {}
+        for policy, seed in wanted:
+            saved = saved_result(kept, experiment, policy, seed) if outcomes is None else None
+            if saved is None:
+                todo.setdefault(seed, []).append(policy)
+            else:
+                known[policy, seed] = saved
+        progress = stack.enter_context(show("simulating", sum(map(len, todo.values())) * len(plan.jobs)))
+        done: Iterable[Iterable[SimulationResult]]
         if here:
-            for seed in dict.fromkeys(seed for _, seed in todo):
-                workload = shaken(plan.jobs, experiment.shake, seed) if experiment.shake else plan.jobs
-                policies = [policy for policy, its_seed in todo if its_seed == seed]
-                for result in results(workload, experiment, policies, seed, progress, outcomes or (lambda *_: None)):
-                    add(result)
-            return known
-        work = tasks(experiment, path, plan.teaching, todo, workers.processes)
-        with closing(workers.do(evaluate, work)) as done:
-            for some in done:
-                for result in some:
-                    add(result)
-                progress(len(some) * len(plan.jobs))
+            done = (
+                results(
+                    shaken(plan.jobs, experiment.shake, seed), experiment, policies, seed, progress,
+                    outcomes or (lambda *_: None),
+                )
+                for seed, policies in todo.items()
+            )  # fmt: skip
+        else:
+            tasks = _tasks(experiment, path, todo, workers.processes)
+            done = stack.enter_context(closing(workers.do(evaluate, tasks)))
+        for some in done:
+            for result in some:
+                known[result.policy, result.seed] = result
+                save_result(kept, experiment, result)
+                if not here:
+                    progress(len(plan.jobs))
     return known
 
 
-def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the jobs; for a cluster it is beside the results, where all workers can read."""
-    parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
+def _tasks(
+    experiment: Experiment, path: Path, todo: Mapping[int, Sequence[SchedulerPolicy]], processes: int
+) -> list[SimulationTask]:
+    """The simulations in as few tasks as keep all processes busy: those on one workload share it and its baseline."""
+    parts = max(1, -(-processes // max(len(todo), 1)))
+    return [
+        SimulationTask(experiment, path, policies[start::parts], seed)
+        for seed, policies in todo.items()
+        for start in range(min(parts, len(policies)))
+    ]
+
+
+def _folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
     except OSError as error:

@@ -1,8 +1,9 @@
 """Metrics of a schedule: waits, slowdowns and promises, for all jobs or for classes of jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,31 +92,12 @@ def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
     return slowdowns
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Input of the metrics, one entry per job; ``past_bound``: seconds from its bound to its start.
+_Columns = dict[str, NDArray[Any]]
+"""Input of the metrics, one entry per job.
 
-    ``change``: additional wait in seconds compared with the baseline.
-    """
-
-    submitted: Integers
-    size: Integers
-    wait: Integers
-    duration: Integers
-    start: Integers
-    promise: Integers
-    extensions: Integers
-    backfilled: NDArray[np.bool_]
-    past_bound: Integers | None
-    change: Integers | None
-
-    def part(self, which: Integers) -> "_Columns":
-        return _Columns(
-            self.submitted[which], self.size[which], self.wait[which], self.duration[which], self.start[which],
-            self.promise[which], self.extensions[which], self.backfilled[which],
-            None if self.past_bound is None else self.past_bound[which],
-            None if self.change is None else self.change[which],
-        )  # fmt: skip
+``past_bound``: seconds from its bound to its start, where there are bounds.  ``change``: additional wait in seconds
+compared with the baseline, where there is one.
+"""
 
 
 def measure(
@@ -128,10 +110,10 @@ def measure(
     """
     columns = _columns(jobs, outcome, baseline)
     if chosen is not None:
-        return _measured(columns.part(np.flatnonzero(chosen)), processors)
+        return _measured(columns, processors, chosen)
     whole = figures = _measured(columns, processors)
     if not jobs.scored.all():
-        figures = _measured(columns.part(np.flatnonzero(jobs.scored)), processors)
+        figures = _measured(columns, processors, jobs.scored)
     speed = len(jobs) / outcome.seconds if len(jobs) and outcome.seconds else None
     return replace(figures, utilisation=whole.utilisation, makespan=whole.makespan, jobs_per_second=speed)
 
@@ -143,58 +125,58 @@ def measure_classes(
     """The figures of each class, by what makes the class, then by the class's name."""
     columns = _columns(jobs, outcome, baseline)
     return {
-        by: {name: _measured(columns.part(which), processors) for name, which in classes.items()}
+        by: {name: _measured(columns, processors, which) for name, which in classes.items()}
         for by, classes in members.items()
     }
 
 
 def _columns(jobs: Jobs, outcome: ScheduleOutcome, baseline: ScheduleOutcome | None) -> _Columns:
-    wait = waits(jobs, outcome)
-    return _Columns(
-        np.array(jobs.submitted, np.int64), np.array(jobs.processors, np.int64), wait, outcome.duration, outcome.start,
-        outcome.promise, outcome.extensions, outcome.backfilled,
-        None if outcome.bound is None else np.where(outcome.bound < 0, 0, outcome.start - outcome.bound),
-        None if baseline is None else wait - waits(jobs, baseline),
-    )  # fmt: skip
+    columns = {name: getattr(outcome, name) for name in ("start", "duration", "promise", "extensions", "backfilled")}
+    columns["submitted"], columns["size"] = np.array(jobs.submitted, np.int64), np.array(jobs.processors, np.int64)
+    columns["wait"] = wait = waits(jobs, outcome)
+    if outcome.bound is not None:
+        columns["past_bound"] = np.where(outcome.bound < 0, 0, outcome.start - outcome.bound)
+    if baseline is not None:
+        columns["change"] = wait - waits(jobs, baseline)
+    return columns
 
 
-def _measured(of: _Columns, processors: int) -> Metrics:
-    wait, duration, change = of.wait, of.duration, of.change
+def _measured(of: _Columns, processors: int, chosen: NDArray[Any] | None = None) -> Metrics:
+    """:param chosen: indexes or a mask of the jobs that count; ``None``: all."""
+    if chosen is not None:
+        of = {name: column[chosen] for name, column in of.items()}
+    start, wait, duration, size = of["start"], of["wait"], of["duration"], of["size"]
     if not len(wait):
         return Metrics()
     # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
-    area = of.size.astype(np.float64) * duration
-    makespan = int((of.start + duration).max()) - int(of.submitted.min())
-    promised = of.promise >= 0
-    late = (of.start - of.promise)[promised]
+    area = size.astype(np.float64) * duration
+    makespan = int((start + duration).max()) - int(of["submitted"].min())
+    promised = of["promise"] >= 0
+    late = (start - of["promise"])[promised]
     late = late[late > 0]
-    wide = wait[of.size >= WIDE_SHARE * processors]
+    wide = wait[size >= WIDE_SHARE * processors]
     median, p95, p99 = np.percentile(wait, (50, 95, 99)).tolist()
-    return Metrics(
-        float(wait.mean()),
-        median,
-        p95,
-        float(wait.max()),
-        float(bounded_slowdowns(wait, duration, 10).mean()),
-        float(bounded_slowdowns(wait, duration, 60).mean()),
-        float(((wait + duration) / duration).mean()),
-        float((wait * area).sum() / area.sum()),
-        float(area.sum() / (processors * makespan)),
-        float(makespan),
-        float(of.backfilled.mean()),
-        int(promised.sum()),
-        float(len(late) / promised.sum()) if promised.any() else None,
-        float(late.mean()) if len(late) else None,
-        float(of.extensions.mean()),
-        None if change is None else float((change >= HOUR).mean()),
-        None if change is None else float((change <= -HOUR).mean()),
-        float(np.percentile(wide, 99)) if len(wide) else None,
-        p99,
-        _upper_tenth_p99(wait, of.size),
-        _upper_tenth_p99(wait, duration),
-        None if of.past_bound is None else float((of.past_bound > 0).mean()),
-        None if of.past_bound is None else float(max(of.past_bound.max(), 0)),
-    )
+    figures = {
+        "wait_mean": wait.mean(), "wait_p50": median, "wait_p95": p95, "wait_max": wait.max(),
+        "bsld10_mean": bounded_slowdowns(wait, duration, 10).mean(),
+        "bsld60_mean": bounded_slowdowns(wait, duration, 60).mean(),
+        "slowdown_mean": ((wait + duration) / duration).mean(), "weighted_wait": (wait * area).sum() / area.sum(),
+        "utilisation": area.sum() / (processors * makespan), "makespan": makespan,
+        "backfilled": of["backfilled"].mean(), "extensions_mean": of["extensions"].mean(), "wait_p99": p99,
+        "widest_wait_p99": _upper_tenth_p99(wait, size), "longest_wait_p99": _upper_tenth_p99(wait, duration),
+    }  # fmt: skip
+    if promised.any():
+        figures["broken"] = len(late) / promised.sum()
+    if len(late):
+        figures["broken_seconds_mean"] = late.mean()
+    if len(wide):
+        figures["wide_wait_p99"] = np.percentile(wide, 99)
+    if "change" in of:
+        figures |= {"worse_1h": (of["change"] >= HOUR).mean(), "better_1h": (of["change"] <= -HOUR).mean()}
+    if "past_bound" in of:
+        past = of["past_bound"]
+        figures |= {"past_bound": (past > 0).mean(), "past_bound_max": max(past.max(), 0)}
+    return Metrics(promises=int(promised.sum()), **{name: float(value) for name, value in figures.items()})
 
 
 def _upper_tenth_p99(wait: Integers, by: Integers) -> float:
@@ -212,24 +194,12 @@ def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) ->
         the class :data:`OTHERS`.
     :raises UsageError: for another one.
     """
+    if by not in _LABELS:
+        raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")
     scored = jobs.scored
-    members = {name: which[scored[which]] for name, which in _members(jobs, by, processors).items()}
-    members = {name: which for name, which in members.items() if len(which)}
+    members = _grouped(list(_LABELS[by](jobs, processors)), _FIRST.get(by, ()))
+    members = {name: which[scored[which]] for name, which in members.items() if scored[which].any()}
     return _largest(members, largest) if by in ("queue", "user") else members
-
-
-def _members(jobs: Jobs, by: str, processors: int) -> dict[str, Integers]:
-    if by == "runtime":
-        return _grouped([runtime_class(seconds) for seconds in jobs.runtime], [name for _, name in _RUNTIMES])
-    if by == "size":
-        return _grouped([size_class(size, processors) for size in jobs.processors], _SIZES)
-    if by == "queue":
-        return _grouped([queue or NAMELESS for queue in jobs.completed.values("queue")])
-    if by == "user":
-        return _grouped([user or NAMELESS for user in jobs.completed.values("user")])
-    if by == "month":
-        return _grouped([datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted])
-    raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")
 
 
 def runtime_class(seconds: int) -> str:
@@ -240,6 +210,18 @@ def size_class(size: int, processors: int) -> str:
     if size == 1:
         return _SIZES[0]
     return _SIZES[1 if 8 * size <= processors else 2 if 2 * size <= processors else 3]
+
+
+_LABELS: dict[str, Callable[[Jobs, int], Iterable[str]]] = {
+    "runtime": lambda jobs, _: map(runtime_class, jobs.runtime),
+    "size": lambda jobs, processors: (size_class(size, processors) for size in jobs.processors),
+    "queue": lambda jobs, _: (queue or NAMELESS for queue in jobs.completed.values("queue")),
+    "user": lambda jobs, _: (user or NAMELESS for user in jobs.completed.values("user")),
+    "month": lambda jobs, _: (datetime.fromtimestamp(time, UTC).strftime("%Y-%m") for time in jobs.submitted),
+}
+"""The class of each job, by what makes the class."""
+_FIRST = {"runtime": [name for _, name in _RUNTIMES], "size": _SIZES}
+"""Classes that are not in alphabetical order."""
 
 
 def _grouped(labels: Sequence[str], first: Sequence[str] = ()) -> dict[str, Integers]:

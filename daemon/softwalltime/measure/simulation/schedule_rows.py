@@ -22,22 +22,16 @@ def schedule_rows(jobs: Jobs, outcome: ScheduleOutcome, workload: str) -> Iterat
 
     :param workload: what the column ``workload_name`` holds.
     """
-    columns = (
-        outcome.start,
-        outcome.duration,
-        outcome.promise,
-        outcome.backfilled,
-        outcome.extensions,
-        outcome.waiting,
-    )
-    rows = zip(jobs.completed.values("job_id"), *(column.tolist() for column in columns), strict=True)
-    for index, row in enumerate(rows):
-        job_id, start, duration, promise, backfilled, extensions, waiting = row
-        submitted, walltime = jobs.submitted[index], jobs.walltime[index]
-        killed = duration >= walltime and jobs.runtime[index] >= walltime
+    names = ("start", "duration", "promise", "backfilled", "extensions", "waiting")
+    rows = zip(
+        jobs.completed.values("job_id"), jobs.submitted, jobs.processors, jobs.walltime, jobs.runtime,
+        *(getattr(outcome, name).tolist() for name in names), strict=True,
+    )  # fmt: skip
+    for job_id, submitted, size, walltime, runtime, start, duration, promise, backfilled, extensions, waiting in rows:
+        killed = duration >= walltime and runtime >= walltime
         turnaround = start + duration - submitted
         yield [
-            job_id, workload, None, submitted, jobs.processors[index], walltime, int(not killed),
+            job_id, workload, None, submitted, size, walltime, int(not killed),
             "COMPLETED_WALLTIME_REACHED" if killed else "COMPLETED_SUCCESSFULLY",
             start, duration, start + duration, start - submitted, turnaround, f"{turnaround / duration:.6f}",
             None, None, None, promise if promise >= 0 else None, int(backfilled), extensions, waiting,

@@ -5,8 +5,6 @@ One changed submission can move the mean bounded slowdown of a year by several p
 compared on many shaken workloads, each policy on the same ones.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from softwalltime.core.errors import UsageError
@@ -15,11 +13,9 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 WEEK = 7 * 86400
 _WEEKS = 2
-_MINUTES = 5
+_JITTER_S = 300
 MIN_USERS = 10
 """Minimum number of users for shaking by weeks, which shifts all jobs of a user together."""
-
-
 FEW_USERS = (
     f"The simulated jobs have fewer than {MIN_USERS} users. The shaken workloads therefore hardly differ, and the "
     "95% intervals do not show how much other weeks would differ."
@@ -38,46 +34,23 @@ def suitable_shake(jobs: Jobs) -> str:
 
 
 def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
-    """The workload shaken with this seed.
+    """The workload shaken with this seed; the recorded one for an empty ``shake``.
 
     ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.
-    ``jitter``: each job is moved by up to 5 min either way.  ``resample``: as many weeks as there are, drawn from the
-    recorded ones with replacement; a job that is drawn again gets a new id.
+    ``jitter``: each job is moved by up to 5 min either way.
 
     :raises UsageError: for another shake.
     """
-    draw = np.random.default_rng(seed)
-    if shake == "week":
-        users = dict.fromkeys(jobs.completed.values("user"))
-        shifts = {
-            user: int(draw.integers(-_WEEKS, _WEEKS + 1)) * WEEK + int(draw.integers(-_MINUTES * 60, _MINUTES * 60 + 1))
-            for user in users
-        }
-        return jobs.shifted([shifts[user] for user in jobs.completed.values("user")])
-    if shake == "jitter":
-        return jobs.shifted(draw.integers(-_MINUTES * 60, _MINUTES * 60 + 1, len(jobs)).tolist())
-    if shake == "resample":
-        return _resampled(jobs, draw)
-    raise UsageError(f"no shake is called {shake!r}; there are {', '.join(SHAKES)}")
-
-
-def _resampled(jobs: Jobs, draw: np.random.Generator) -> Jobs:
-    if not len(jobs):
+    if not shake:
         return jobs
-    submitted = np.array(jobs.submitted, np.int64)
-    week = (submitted - submitted[0]) // WEEK
-    count = int(week[-1]) + 1
-    first = np.searchsorted(week, np.arange(count + 1))
-    indexes: list[int] = []
-    shifts: list[int] = []
-    for place, drawn in enumerate(draw.integers(0, count, count).tolist()):
-        members = range(int(first[drawn]), int(first[drawn + 1]))
-        indexes.extend(members)
-        shifts.extend([(place - drawn) * WEEK] * len(members))
-    drawn_jobs = jobs.chosen(indexes)
-    times: dict[int, int] = {}
-    job_ids: list[str] = []
-    for index, job_id in zip(indexes, drawn_jobs.completed.values("job_id"), strict=True):
-        again = times[index] = times.get(index, 0) + 1
-        job_ids.append(job_id if again == 1 else f"{job_id}#{again}")
-    return replace(drawn_jobs, completed=drawn_jobs.completed.replaced("job_id", job_ids)).shifted(shifts)
+    if shake not in SHAKES:
+        raise UsageError(f"no shake is called {shake!r}; there are {', '.join(SHAKES)}")
+    draw = np.random.default_rng(seed)
+    if shake == "jitter":
+        return jobs.shifted(draw.integers(-_JITTER_S, _JITTER_S + 1, len(jobs)).tolist())
+    users = list(jobs.completed.values("user"))
+    shifts = {
+        user: int(draw.integers(-_WEEKS, _WEEKS + 1)) * WEEK + int(draw.integers(-_JITTER_S, _JITTER_S + 1))
+        for user in dict.fromkeys(users)
+    }
+    return jobs.shifted([shifts[user] for user in users])

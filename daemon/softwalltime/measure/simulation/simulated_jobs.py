@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ UNLIMITED_WALLTIME_S = 5 * 365 * 86400
 """What PBS's scheduler takes for the walltime of a job without one, in seconds: five years."""
 _UNKNOWN = -(2**62)
 """In place of a time that is not recorded."""
-
-T = TypeVar("T")
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,16 +37,16 @@ class Jobs:
     """
 
     completed: JobColumns
-    submitted: tuple[int, ...]
-    processors: tuple[int, ...]
-    walltime: tuple[int, ...]
-    runtime: tuple[int, ...]
-    teaches: tuple[bool, ...]
+    submitted: Sequence[int]
+    processors: Sequence[int]
+    walltime: Sequence[int]
+    runtime: Sequence[int]
+    teaches: Sequence[bool]
     left_out: dict[str, int]
-    priorities: tuple[tuple[int, int], ...] = ()
+    priorities: Sequence[tuple[int, int]] = ()
 
     def __len__(self) -> int:
-        return len(self.completed)
+        return len(self.submitted)
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -109,20 +107,9 @@ class Jobs:
 
     def chosen(self, indexes: Sequence[int]) -> "Jobs":
         """The jobs at these positions, in this order, which must be one of submission."""
-
-        def take(column: tuple[T, ...]) -> tuple[T, ...]:
-            return tuple(column[index] for index in indexes)
-
-        return Jobs(
-            self.completed.select(np.array(indexes, np.int64)),
-            take(self.submitted),
-            take(self.processors),
-            take(self.walltime),
-            take(self.runtime),
-            take(self.teaches),
-            self.left_out,
-            take(self.priorities) if self.priorities else (),
-        )
+        names = ("submitted", "processors", "walltime", "runtime", "teaches", *(["priorities"] * bool(self.priorities)))
+        taken: dict[str, Any] = {name: tuple(map(getattr(self, name).__getitem__, indexes)) for name in names}
+        return replace(self, completed=self.completed.select(np.array(indexes, np.int64)), **taken)
 
 
 def jobs_of(

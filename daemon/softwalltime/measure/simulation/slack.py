@@ -36,10 +36,7 @@ class Bounds:
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
-        """
-        :param policy: ``slack``, ``slack_share``, and ``depth`` of the backfilling slack are used.
-        :raises UsageError: if the machine is not plain processors.
-        """
+        """:raises UsageError: if the machine is not plain processors."""
         if not isinstance(system.machine, Processors):
             raise UsageError("bounds are planned on processors only: omit the slack on a machine of vnodes")
         self._system = system
@@ -112,16 +109,13 @@ MAX_FAILED_PLANS = 32
 class SlackBackfilling:
     """EASY backfilling in which a job starts only if all others can still be planned to start by their bounds.
 
-    The order and the waiting values choose which job to try, as in EASY.  Predictions have no other part, so no
-    prediction can break a bound: a plan that keeps all bounds exists at every time, because jobs end at their walltime
-    at the latest.  A job that fits beside the plan starts.  Otherwise all others are planned anew, the earliest bound
-    first, and the job starts if all bounds are kept.
+    The order and the waiting values only choose which job to try, so no prediction can break a bound while jobs end at
+    their walltime at the latest.  A job that fits beside the plan starts.  Otherwise all others are planned anew, the
+    earliest bound first, and the job starts if all bounds are kept.
 
     A job whose planned start comes before the first planned end of a running job, before which there may be no other
-    pass, is planned later, or starts if its bound does not allow that.
-
-    The promise of a job is its latest start: its bound (:class:`.Bounds`), or the first time that the jobs before it
-    leave, where no plan is found that keeps all bounds.  Where jobs outlive their walltime, no bound is certain.
+    pass, is planned later, or starts if its bound does not allow that.  The promise of a job is its latest start: its
+    bound (:class:`.Bounds`), or the first time that the jobs before it leave, where no plan keeps all bounds.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
@@ -174,13 +168,13 @@ class SlackBackfilling:
         new = [job for job in arrival.starts if latest[job] < 0]
         for job in new:
             latest[job] = bound[job]
-        if all(start <= latest[job] for job, start in arrival.starts.items()):
+        kept = all(start <= latest[job] for job, start in arrival.starts.items())
+        if kept:
             self._plan = arrival
-            for job in new:
-                insort(self._by_latest, (latest[job], job))
-        else:
-            for job in new:
+        for job in new:
+            if not kept:
                 self._add(job, now)
+            insort(self._by_latest, (latest[job], job))
         for job in new:
             self._system.promise_start(job, latest[job], now)
 
@@ -191,15 +185,12 @@ class SlackBackfilling:
         start = profile.earliest(job, seconds)
         if start > self._latest[job]:
             jobs = [other for _, other in sorted([*self._by_latest, (self._latest[job], job)])]
-            plan = self._bounds.within(jobs, now, self._latest)
-            if plan is not None:
+            if (plan := self._bounds.within(jobs, now, self._latest)) is not None:
                 self._plan = plan
-                insort(self._by_latest, (self._latest[job], job))
                 return
             self._latest[job] = start
         profile.occupy(job, start, start + seconds)
         starts[job] = start
-        insort(self._by_latest, (self._latest[job], job))
 
     def _start_in_order(self, now: int) -> bool:
         """Start jobs as EASY does, where the bounds allow it; return whether a start has changed the order."""
@@ -224,12 +215,9 @@ class SlackBackfilling:
                 continue
             if not self._start_if_kept(job, now, replan=refusals < MAX_FAILED_PLANS):
                 refusals += 1
-                continue
-            if resort:
-                return True
-            if not machine.free:
-                return False
-            if delays:
+            elif resort or not machine.free:
+                return resort
+            elif delays:
                 extra -= need
         return False
 
@@ -248,8 +236,7 @@ class SlackBackfilling:
             profile.occupy(job, planned, planned + seconds)
         if replan:
             others = [other for _, other in self._by_latest if other != job]
-            plan = self._bounds.within(others, now, self._latest, started=job)
-            if plan is not None:
+            if (plan := self._bounds.within(others, now, self._latest, started=job)) is not None:
                 self._plan = plan
                 self._start(job, now)
                 return True
@@ -277,9 +264,6 @@ class SlackBackfilling:
 
     def _start(self, job: int, now: int) -> None:
         """Start a job that is in the plan's calendar from now on."""
-        system = self._system
         if self._plan.starts.pop(job, None) is not None or self._latest[job] >= 0:
             del self._by_latest[bisect_left(self._by_latest, (self._latest[job], job))]
-        first = system.queue.jobs[0]
-        system.start(job, now)
-        system.backfilled[job] = job != first
+        self._system.start(job, now, backfilled=None)

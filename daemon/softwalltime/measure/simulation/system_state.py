@@ -1,6 +1,6 @@
 """State of the simulated system: waiting jobs, running jobs, and results so far."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 from itertools import chain, islice
 from types import MappingProxyType
@@ -45,10 +45,7 @@ class SystemState:
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
-        if policy.kill_at_walltime:
-            self.duration = [min(pair) for pair in zip(jobs.runtime, jobs.walltime, strict=True)]
-        else:
-            self.duration = list(jobs.runtime)
+        self.duration = list(map(min, jobs.runtime, jobs.walltime) if policy.kill_at_walltime else jobs.runtime)
         self._kill_at_estimate = policy.kill_at_estimate
         self.values = Values(jobs, policy, self.duration, predictors)
         self._change_at_start = self.values.change_at_start
@@ -58,7 +55,7 @@ class SystemState:
         self.backfilled = [False] * count
         self.queue = WaitingQueue()
         estimates = Estimates(self.started, self.values.running, jobs.walltime, self.values.conditional)
-        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction")(estimates))
+        self.running = RunningJobs(count, named(CORRECTIONS, policy.correction, "correction"), estimates)
         self.ends: list[int] = []
         self.order: Order | None = order_of(jobs, self.values, policy)
         self._places: PlacesFirst | None = None
@@ -67,7 +64,8 @@ class SystemState:
             self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
-            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
+            # Waiting jobs can be kept sorted where priorities stay.
+            self.ranked = RankedQueue() if self.order.fixed and not self.order.changes_on_start else None
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -77,27 +75,35 @@ class SystemState:
         # It is still running, so its runtime is at least the elapsed time.
         self.duration[job] = max(self.duration[job], now - start + 1)
         self.values.running[job] = value
-        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
-        self.running.add(job, start + value)
-        if self._usage is not None:
-            self._usage.started(job, now)
+        self._run(job, now)
 
     def submit(self, job: int, now: int) -> None:
         """Let a job wait whose values are known."""
         self.queue.append(job)
-        if isinstance(self.ranked, RankedQueue) and self.order is not None:
-            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
+        self._rank([job], now)
 
     def rank_anew(self, now: int) -> None:
         """Rank the waiting jobs by their values of now."""
-        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+        if isinstance(self.ranked, RankedQueue):
             self.ranked = RankedQueue()
-            jobs = self.queue.array()
-            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
+            self._rank(self.queue.jobs, now)
+
+    def _rank(self, jobs: Sequence[int], now: int) -> None:
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            for job, priority in zip(jobs, self.order.priorities(np.array(jobs, np.int64), now).tolist(), strict=True):
                 self.ranked.add(job, priority)
 
-    def start(self, job: int, now: int) -> None:
-        """Start a waiting job that fits."""
+    @property
+    def in_order(self) -> WaitingQueue:
+        """The waiting jobs by priority where that does not change, else by submission."""
+        return self.queue if self.ranked is None else self.ranked
+
+    def start(self, job: int, now: int, *, backfilled: bool | None = False) -> None:
+        """Start a waiting job that fits.
+
+        :param backfilled: whether it overtakes another one; ``None``: if it is not the first by submission.
+        """
+        self.backfilled[job] = job != self.queue.jobs[0] if backfilled is None else backfilled
         self.queue.remove(job)
         if self._places is not None:
             self._places.leave(job)
@@ -109,8 +115,12 @@ class SystemState:
             self.values.started(job, now)
         if self._kill_at_estimate:
             self.duration[job] = min(self.duration[job], self.values.running[job])
-        heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
-        self.running.add(job, now + self.values.running[job])
+        self._run(job, now)
+
+    def _run(self, job: int, now: int) -> None:
+        start = self.started[job]
+        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, start + self.values.running[job])
         if self._usage is not None:
             self._usage.started(job, now)
 
@@ -119,12 +129,11 @@ class SystemState:
 
         :param settled: false where PBS plans the job with values that its next cycle corrects.
         """
-        if not is_foreseen(start, now):
-            return
-        if self._places is not None:
-            self._places.plan(job, start, now - self.jobs.submitted[job])
-        if settled and self.promise[job] < 0:
-            self.promise[job] = start
+        if is_foreseen(start, now):
+            if self._places is not None:
+                self._places.plan(job, start, now - self.jobs.submitted[job])
+            if settled and self.promise[job] < 0:
+                self.promise[job] = start
 
     def raise_near(self, by: int) -> None:
         """Let the waiting jobs come first whose bounds are at ``by`` (epoch seconds) or before."""
@@ -151,11 +160,6 @@ class SystemState:
         """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
-
-
-def _has_fixed_ranks(order: Order) -> bool:
-    """Whether waiting jobs can be kept sorted."""
-    return order.fixed and not order.changes_on_start
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

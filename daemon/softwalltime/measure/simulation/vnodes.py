@@ -5,6 +5,7 @@ A job can wait although enough processors are free, because they are on the wron
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,12 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.simulation.machine import FOREVER
+from softwalltime.measure.simulation.machine import FOREVER, Calendar
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
 RESOURCES = ("ncpus", "mem", "ngpus")
@@ -83,12 +83,8 @@ def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: 
 
 def _chunks(text: str) -> Chunks:
     """Chunks as in ``2:ncpus=4:mem=8gb``; a chunk without ``ncpus`` has one; resources that vnodes lack are ignored."""
-    first, *rest = text.split(":")
-    count = 1
-    if "=" in first:
-        rest.insert(0, first)
-    else:
-        count = whole(first)
+    first, *rest = text.split(":") if "=" not in text.partition(":")[0] else ["1", *text.split(":")]
+    count = whole(first)
     given = dict(part.partition("=")[::2] for part in rest)
     resources = (whole(given.get("ncpus", "1")), size(given.get("mem", "0")), whole(given.get("ngpus", "0")))
     if min(count, *resources) < 0:
@@ -146,14 +142,9 @@ def _vnode(name: str, node: dict[str, Any]) -> Vnode:
 def that_fit(vnodes: Sequence[Vnode], jobs: Jobs) -> tuple[Jobs, int]:
     """The jobs that the empty machine can run, and the number of jobs that it refuses."""
     machine = Vnodes(vnodes, jobs)
-    possible: dict[Hashable, bool] = {}
-    chosen = []
-    for job in range(len(jobs)):
-        kind = machine.kind(job)
-        if kind not in possible:
-            possible[kind] = machine.fits(job)
-        if possible[kind]:
-            chosen.append(job)
+    kinds = {machine.kind(job): job for job in range(len(jobs))}
+    possible = {kind for kind, job in kinds.items() if machine.fits(job)}
+    chosen = [job for job in range(len(jobs)) if machine.kind(job) in possible]
     return jobs.chosen(chosen), len(jobs) - len(chosen)
 
 
@@ -163,37 +154,32 @@ class Vnodes:
         hosts: dict[str, int] = {}
         self._host = np.array([hosts.setdefault(vnode.host, len(hosts)) for vnode in vnodes], np.int64)
         self._free = np.array([(*vnode.resources, _SHARES) for vnode in vnodes], np.int64).reshape(-1, 4)
-        self._placements: dict[int, Placement] = {}
-        self._planned: dict[int, Placement] = {}
+        self.placements: dict[int, Placement] = {}
+        """Where each running job is."""
+        self.planned: dict[int, Placement] = {}
+        """Where a job is to be placed if it is started now."""
 
     def fits(self, job: int) -> bool:
         return self.place(job, self._free) is not None
 
     def allocate(self, job: int) -> None:
         """Give the job its vnodes: those that the last calendar found for it, else the first ones."""
-        placement = self._planned.pop(job, None) or self.place(job, self._free)
+        placement = self.planned.pop(job, None) or self.place(job, self._free)
         if placement is None:
             raise ValueError(f"job {job} does not fit")
         self._free[placement[0]] -= placement[1]
-        self._placements[job] = placement
+        self.placements[job] = placement
 
     def release(self, job: int) -> None:
-        vnodes, taken = self._placements.pop(job)
+        vnodes, taken = self.placements.pop(job)
         self._free[vnodes] += taken
 
     def kind(self, job: int) -> Hashable:
         return self._requests[job]
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "VnodeCalendar":
-        self._planned.clear()
+        self.planned.clear()
         return VnodeCalendar(self, now, self._free.copy(), ends)
-
-    def placement(self, job: int) -> Placement | None:
-        return self._placements.get(job)
-
-    def plan(self, job: int, placement: Placement) -> None:
-        """Remember where a job is to be placed if it is started now."""
-        self._planned[job] = placement
 
     def place(self, job: int, free: Integers) -> Placement | None:
         """Where a job can be placed, if it can.
@@ -243,8 +229,8 @@ def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: I
     return vnodes[used], taken[used]
 
 
-class VnodeCalendar:
-    """The plan of each vnode (:class:`.machine.Calendar`): ``free[i]`` applies from ``times[i]`` to the next time."""
+class VnodeCalendar(Calendar):
+    """The plan of each vnode: ``free[i]`` applies from ``times[i]`` to the next time."""
 
     def __init__(self, machine: Vnodes, now: int, free: Integers, ends: Iterable[tuple[int, int]]) -> None:
         self._machine = machine
@@ -252,17 +238,14 @@ class VnodeCalendar:
         self.free = [free]
         self._planned: dict[int, Placement] = {}
         for end, job in ends:
-            vnodes, taken = machine.placement(job) or (np.zeros(0, np.int64), np.zeros((0, 4), np.int64))
+            vnodes, taken = machine.placements.get(job) or (np.zeros(0, np.int64), np.zeros((0, 4), np.int64))
             if end != self.times[-1]:
                 self.times.append(end)
                 self.free.append(self.free[-1].copy())
             self.free[-1][vnodes] += taken
 
     def earliest(self, job: int, seconds: int) -> int:
-        for time in self.times:
-            if self.fits(job, time, seconds):
-                return time
-        return FOREVER
+        return next((time for time in self.times if self.fits(job, time, seconds)), FOREVER)
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
         """Whether the job can stay in one place from ``start`` for so long; a start now is planned there."""
@@ -271,32 +254,18 @@ class VnodeCalendar:
             return False
         self._planned[job] = placement
         if start == self.times[0]:
-            self._machine.plan(job, placement)
+            self._machine.planned[job] = placement
         return True
 
-    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        """All of them: only placing a job shows whether it fits."""
-        return np.ones(len(jobs), np.bool_)
-
-    def occupy(self, job: int, start: int, end: int) -> None:
-        """Plan the job for this interval: where it runs, or on the vnodes that :meth:`fits` found last."""
-        vnodes, taken = self._machine.placement(job) or self._planned[job]
-        self._change(vnodes, -taken, start, end)
-
-    def vacate(self, job: int, start: int, end: int) -> None:
-        vnodes, taken = self._machine.placement(job) or self._planned[job]
-        self._change(vnodes, taken, start, end)
-
     def _least(self, start: int, end: int) -> Integers:
-        steps = [
-            free
-            for index, free in enumerate(self.free)
-            if self.times[index] < end and (index + 1 == len(self.times) or self.times[index + 1] > start)
-        ]
-        least: Integers = np.minimum.reduce(steps)
+        first, last = bisect_right(self.times, start) - 1, bisect_left(self.times, end)
+        least: Integers = np.minimum.reduce(self.free[max(first, 0) : last])
         return least
 
-    def _change(self, vnodes: Integers, change: Integers, start: int, end: int) -> None:
+    def change(self, job: int, sign: int, start: int, end: int) -> None:
+        """Change the vnodes where the job runs, or those that :meth:`fits` found last."""
+        vnodes, taken = self._machine.placements.get(job) or self._planned[job]
+        taken = sign * taken
         for time in (start, end):
             if time not in self.times:
                 after = int(np.searchsorted(self.times, time))
@@ -304,4 +273,4 @@ class VnodeCalendar:
                 self.free.insert(after, self.free[after - 1].copy())
         for index, time in enumerate(self.times):
             if start <= time < end:
-                self.free[index][vnodes] += change
+                self.free[index][vnodes] += taken

@@ -20,6 +20,10 @@ from softwalltime.predict.predictors.learned.network import untrained
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
 _OF_JOBS = ("job", "priors", "found", "log", "ended")
+_SMALL = {
+    "pairs": np.float16, "base": np.float32, "logs": np.float32, "shifts": np.float32, "kinds": np.int8,
+    "priors": np.float16,
+}  # fmt: skip
 SKIPPED_FIRST_JOBS = 20
 """Number of first jobs of a log that are not used as examples."""
 
@@ -53,8 +57,7 @@ class Examples:
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Join the examples of several logs; ``source`` becomes the index of the log in ``parts``."""
         first = np.concatenate([[0], *[np.diff(part.first) for part in parts]]).cumsum()
-        names = (*_OF_PAIRS, *_OF_JOBS)
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_OF_PAIRS, *_OF_JOBS)}
         source = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
         return cls(first=first, source=source, **joined)
 
@@ -107,15 +110,10 @@ def examples_of(
     priors = np.concatenate([np.stack([example.priors for example in gathered]), np.stack(everybody)[:, None]], axis=1)
     of_pairs = {name: np.concatenate([getattr(example, name) for example in gathered]) for name in _OF_PAIRS}
     return Examples(
-        first=lengths.cumsum(),
-        job=np.stack([example.job for example in gathered]),
-        priors=priors,
-        found=np.array([bin_of(log) for log in logs]),
-        log=np.array(logs, np.float32),
-        ended=np.array(ended, np.int64),
-        source=np.zeros(len(gathered), np.int64),
-        **of_pairs,
-    )
+        first=lengths.cumsum(), job=np.stack([example.job for example in gathered]), priors=priors,
+        found=np.array([bin_of(log) for log in logs]), log=np.array(logs, np.float32), ended=np.array(ended, np.int64),
+        source=np.zeros(len(gathered), np.int64), **of_pairs,
+    )  # fmt: skip
 
 
 def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
@@ -129,9 +127,5 @@ def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]
 
 def _small(values: Gathered) -> Gathered:
     """Return copies in fewer bits: the arrays that were given may be parts of larger ones."""
-    small: Any = values._replace(
-        pairs=values.pairs.astype(np.float16), places=values.places[:0], base=values.base.astype(np.float32),
-        logs=values.logs.astype(np.float32), shifts=values.shifts.astype(np.float32),
-        kinds=values.kinds.astype(np.int8), priors=values.priors.astype(np.float16),
-    )  # fmt: skip
-    return Gathered(*small)
+    small: Any = {name: getattr(values, name).astype(kind) for name, kind in _SMALL.items()}
+    return values._replace(places=values.places[:0], **small)

@@ -68,18 +68,13 @@ def batch_of(examples: Examples, chosen: NDArray[np.int64]) -> ExampleBatch:
     rows = np.arange(counts.sum()) + np.repeat(begins - offsets, counts)
     logs, shifts = examples.logs[rows, None], examples.shifts[rows, None]
     places = np.floor((logs + np.array(POWERS, np.float32) * shifts) * STEPS) + REACHES
-    return ExampleBatch(
-        torch.from_numpy(examples.pairs[rows].astype(np.float32)),
-        torch.from_numpy(owner),
-        torch.from_numpy(examples.base[rows]),
-        torch.from_numpy(np.clip(places, 0, REACHES).astype(np.int64)),
-        torch.from_numpy(examples.kinds[rows]),
-        torch.from_numpy(examples.job[chosen]),
-        torch.from_numpy(examples.priors[chosen].astype(np.float32)),
-        torch.from_numpy(examples.found[chosen]),
-        torch.from_numpy(examples.log[chosen]),
-        torch.from_numpy(examples.source[chosen]),
-    )
+    arrays = (
+        examples.pairs[rows].astype(np.float32), owner, examples.base[rows],
+        np.clip(places, 0, REACHES).astype(np.int64), examples.kinds[rows], examples.job[chosen],
+        examples.priors[chosen].astype(np.float32), examples.found[chosen], examples.log[chosen],
+        examples.source[chosen],
+    )  # fmt: skip
+    return ExampleBatch(*map(torch.from_numpy, arrays))
 
 
 class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch its base is not known
@@ -154,12 +149,10 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
         return Weights(tuple(getattr(self, name).detach().numpy().astype(np.float32) for name in LAYERS), about)
 
 
-def train(
-    examples: Examples, epochs: int, seed: int, progress: Callable[[int, dict[str, float]], None] = lambda *_: None
-) -> Attention:
+def train(examples: Examples, epochs: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Attention:
     """Return the trained attention; equal seeds give equal weights on the same machine.
 
-    :param progress: called with the number of jobs since the last call, and means of the parts of the loss.
+    :param progress: called with the number of jobs since the last call.
     """
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -173,7 +166,6 @@ def train(
     counts = np.bincount(examples.source).astype(np.float64)
     shares = counts**LOG_WEIGHT_POWER / (counts**LOG_WEIGHT_POWER).sum() * counts.sum() / counts
     importance = torch.from_numpy(shares.astype(np.float32))
-    means: dict[str, float] = {}
     for _ in range(epochs):
         order = random.permutation(len(examples))
         for number in range(batches):
@@ -184,17 +176,14 @@ def train(
                 batch.pairs[blanked, feature] = blank
             low, high = LOG_PRICES
             prices = torch.from_numpy(np.exp(random.uniform(low, high, size)).astype(np.float32))
-            losses, parts = model.loss(batch, prices)
+            losses, _ = model.loss(batch, prices)
             loss = (losses * importance[batch.source]).mean()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
-            for name, values in parts.items():
-                mean = float(values.detach().mean())
-                means[name] = mean if name not in means else 0.98 * means[name] + 0.02 * mean
-            progress(size, means)
+            progress(size)
     return model
 
 

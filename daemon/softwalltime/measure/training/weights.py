@@ -44,4 +44,4 @@ def fit(examples: Examples, epochs: int, seed: int, show: ShowProgress) -> "Atte
     from softwalltime.measure.training.model import train
 
     with show("training", epochs * len(examples)) as progress:
-        return train(examples, epochs, seed, lambda count, _: progress(count))
+        return train(examples, epochs, seed, progress)

@@ -15,7 +15,7 @@ def is_calibrated(spec: str) -> bool:
 
 def weights_of(spec: str) -> str:
     """Return the file of weights that a specification names; empty: none."""
-    named = _named(spec)
+    named = next((item.removeprefix(_OPTION) for item in _items(spec) if item.startswith(_OPTION)), "")
     return "" if named in SHIPPED else named
 
 
@@ -25,19 +25,13 @@ def with_weights(spec: str, file: str) -> str:
     >>> with_weights("calibrated:target=0.02", "/etc/w.json")
     'calibrated:target=0.02,weights=/etc/w.json'
     """
-    if not file:
-        return spec
     items = [item for item in _items(spec) if item and not item.startswith(_OPTION)]
-    return f"{spec.partition(':')[0]}:{','.join([*items, _OPTION + file])}"
+    return f"{spec.partition(':')[0]}:{','.join([*items, _OPTION + file])}" if file else spec
 
 
 def with_shipped_weights(specs: Sequence[str], target: float) -> list[str]:
-    """Return the specifications of ``calibrated`` with the weights in the package.
-
-    :param target: of the one that is returned where there is none.
-    """
-    shipped = [spec for spec in specs if is_calibrated(spec) and _named(spec) in SHIPPED]
-    return shipped or [f"calibrated:target={target:g}"]
+    """Return the specifications of ``calibrated`` with the weights in the package; where there is none, with target."""
+    return [spec for spec in specs if is_calibrated(spec) and not weights_of(spec)] or [f"calibrated:target={target:g}"]
 
 
 def with_own_weights(specs: Sequence[str], choosing: str, file: str, target: float) -> list[str]:
@@ -68,23 +62,14 @@ def joined(trials: Mapping[str, Trial], choosing: str, file: str) -> dict[str, T
 
     The jobs of the earlier part that choose are among those on which the weights in ``file`` were trained.
     """
-    joined_trials = {}
-    for spec, trial in trials.items():
-        named = weights_of(spec)
-        if named == choosing:
-            continue
-        if named == file:
+    joined_trials = {spec: trial for spec, trial in trials.items() if weights_of(spec) != choosing}
+    for spec, trial in joined_trials.items():
+        if weights_of(spec) == file:
             before = trials[with_weights(spec, choosing)]
             failure = trial.failure or before.failure
             parts = () if failure else (before.parts[0], *trial.parts[1:])
-            trial = Trial(spec, parts, trial.seconds, failure)
-        joined_trials[spec] = trial
+            joined_trials[spec] = Trial(spec, parts, trial.seconds, failure)
     return joined_trials
-
-
-def _named(spec: str) -> str:
-    """Return the weights that a specification names, a file or those of the package; empty: none."""
-    return next((item.removeprefix(_OPTION) for item in _items(spec) if item.startswith(_OPTION)), "")
 
 
 def _items(spec: str) -> list[str]:

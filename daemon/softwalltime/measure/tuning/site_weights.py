@@ -18,7 +18,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.training.defaults import EPOCHS, JOBS, SEED
-from softwalltime.measure.training.examples import Examples, usable
+from softwalltime.measure.training.examples import Examples
 from softwalltime.measure.training.weights import drawn, fit
 from softwalltime.measure.tuning.choice import Split
 from softwalltime.predict.predictors.learned.network import dump, load
@@ -51,11 +51,6 @@ class SiteWeights:
     """Number of jobs trained on, by log, the site's own first."""
 
 
-def own_examples(workload: Workload, split: Split) -> int:
-    """Return the number of jobs that can train the weights for the choice: they ended by ``split.since``."""
-    return int(usable(workload, split.since).sum())
-
-
 @contextmanager
 def trained(
     logs: TrainingLogs, split: Split, place: Callable[[str], Path], keep: Path | None, show: ShowProgress
@@ -71,10 +66,10 @@ def trained(
     earlier = jobs.select(np.flatnonzero(jobs.numbers("submitted") < split.cut))
     with tempfile.TemporaryDirectory(prefix="softwalltime-") as folder:
         parts = TrainingLogs([(name, earlier), *further], logs.teaching)
-        digests = [
-            take(part, logs.teaching, Path(folder) / f"{number}.json").digest
-            for number, (_, part) in enumerate(parts.named)
+        snapshots = [
+            take(part, logs.teaching, Path(folder) / str(number)) for number, (_, part) in enumerate(parts.named)
         ]
+        digests = [snapshot.digest for snapshot in snapshots]
         values = (__version__, split.since, split.cut, JOBS, EPOCHS, SEED, *digests)
         key = sha256(repr(values).encode()).hexdigest()[:20]
         file, choosing = place(key), Path(folder) / "choosing.json"
@@ -99,16 +94,15 @@ def require_other_site(log: str, further: JobColumns, jobs: JobColumns) -> None:
 
 def _train(logs: TrainingLogs, split: Split, files: dict[Path, int], key: str, show: ShowProgress) -> None:
     """Train weights for each file with the site's jobs, those of the first log, that ended by its time."""
-    named_examples: list[tuple[str, Examples]] = []
-    for number, (name, jobs) in enumerate(logs.named):
-        workload = Workload(jobs, teaching=logs.teaching)
-        named_examples.append((name, drawn(name, workload, JOBS, SEED, show, None if number else split.cut)))
+    times = [split.cut] + [None] * (len(logs.named) - 1)
+    site, *further = [
+        drawn(name, Workload(jobs, teaching=logs.teaching), JOBS, SEED, show, known_by)
+        for (name, jobs), known_by in zip(logs.named, times, strict=True)
+    ]
     for file, time in files.items():
-        parts = [named_examples[0][1].ended_by(time), *(examples for _, examples in named_examples[1:])]
-        counts = {name: len(part) for (name, _), part in zip(named_examples, parts, strict=True)}
-        joined = Examples.joined(parts)
-        del parts
-        model = fit(joined, EPOCHS, SEED, show)
+        parts = [site.ended_by(time), *further]
+        counts = {name: len(part) for (name, _), part in zip(logs.named, parts, strict=True)}
+        model = fit(Examples.joined(parts), EPOCHS, SEED, show)
         options = {"jobs": JOBS, "epochs": EPOCHS, "seed": SEED, "ended_by": time}
         about = {"logs": counts, "options": options, "command": "softwalltime tune --train", "key": key}
         write_text(file, dump(model.weights(about)))

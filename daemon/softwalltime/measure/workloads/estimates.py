@@ -14,10 +14,8 @@ many jobs of the runtime model are that short.
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
 MINUTE, HOUR = 60, 3600
 
@@ -25,27 +23,9 @@ MAXIMUM = 48 * HOUR
 """Greatest walltime that may be requested, in seconds."""
 
 POPULAR = (
-    MAXIMUM,
-    1 * HOUR,
-    24 * HOUR,
-    4 * HOUR,
-    30 * MINUTE,
-    2 * HOUR,
-    12 * HOUR,
-    10 * MINUTE,
-    8 * HOUR,
-    15 * MINUTE,
-    6 * HOUR,
-    5 * MINUTE,
-    36 * HOUR,
-    3 * HOUR,
-    20 * MINUTE,
-    10 * HOUR,
-    18 * HOUR,
-    5 * HOUR,
-    16 * HOUR,
-    45 * MINUTE,
-)
+    MAXIMUM, 1 * HOUR, 24 * HOUR, 4 * HOUR, 30 * MINUTE, 2 * HOUR, 12 * HOUR, 10 * MINUTE, 8 * HOUR, 15 * MINUTE,
+    6 * HOUR, 5 * MINUTE, 36 * HOUR, 3 * HOUR, 20 * MINUTE, 10 * HOUR, 18 * HOUR, 5 * HOUR, 16 * HOUR, 45 * MINUTE,
+)  # fmt: skip
 """Popular walltimes in seconds, most popular first."""
 
 HEAD = 0.89

@@ -11,10 +11,8 @@ All functions draw from a ``numpy.random.RandomState``, whose stream numpy keeps
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
 SERIAL = 0.2927
 """Share of jobs on one processor (SERIAL_PROB_BATCH)."""
@@ -80,9 +78,7 @@ def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Intege
     logarithms = np.full(len(processors), np.inf)
     while (missing := np.flatnonzero(logarithms > MAX_LOG_RUNTIME)).size:
         short = random.random_sample(missing.size) <= probability[missing]
-        shape = np.where(short, SHORT_GAMMA[0], LONG_GAMMA[0])
-        scale = np.where(short, SHORT_GAMMA[1], LONG_GAMMA[1])
-        logarithms[missing] = random.gamma(shape, scale)
+        logarithms[missing] = random.gamma(*np.where(short[:, None], SHORT_GAMMA, LONG_GAMMA).T)
     result: Integers = np.floor(np.exp(logarithms)).astype(np.int64)
     return result
 
@@ -91,7 +87,7 @@ def draw_gaps(random: np.random.RandomState, count: int) -> Floats:
     """Draw times between arrivals (s) without the daily cycle; :func:`apply_daily_cycle` adds it."""
     logarithms = np.full(count, np.inf)
     while (missing := np.flatnonzero(logarithms > MAX_LOG_GAP)).size:
-        logarithms[missing] = random.gamma(GAP_GAMMA[0], GAP_GAMMA[1], missing.size)
+        logarithms[missing] = random.gamma(*GAP_GAMMA, missing.size)
     result: Floats = np.exp(logarithms)
     return result
 

@@ -1,37 +1,32 @@
 """A synthetic workload: jobs of a published model, submitted in sessions of users.
 
-Sizes, runtimes of sessions given their sizes, the daily cycle and the distribution of times between submissions follow
-the model of Lublin and Feitelson (see :mod:`.lublin`).  Differences to the model:
+Sizes, runtimes of sessions given their sizes, the daily cycle and the times between submissions follow the model of
+Lublin and Feitelson (:mod:`.lublin`), requests that of Tsafrir (:mod:`.estimates`).  Differences to the model:
 
 - The model's jobs are independent.  History-based predictors need users who repeat jobs, so jobs come in sessions of
-  one user and application with one size, one request and similar runtimes.  Preferences of users and applications
-  decide which session gets which of the model's draws; they do not change the draws.
-- A job's runtime is its session's runtime times log-normal noise, so ln(runtime) has a slightly larger spread.  Some
-  jobs fail early, are deleted, or are killed at their walltime.  Some applications always run until they are killed.
-- All times between submissions are scaled by one factor, which makes the offered load (used processor-seconds over
-  processors times the span of submissions) equal to :data:`LOAD`.  The model's load on 128 processors is about 0.36.
-- An array job is one arrival.  There is no think time, weekends are like weekdays, the set of users is constant, and
-  hours are in UTC.  Memory and node boundaries are ignored for job starts.
+  one user and application with one size, one request and similar runtimes, up to log-normal noise.  Preferences of
+  users and applications decide which session gets which of the model's draws; they do not change the draws.
+- Some jobs fail early, are deleted, or are killed at their walltime; some applications always are.
+- All times between submissions are scaled by one factor, so that the offered load is :data:`LOAD`, not about 0.36.
+- An array job is one arrival.  Weekends are like weekdays, hours are in UTC, and nodes are ignored for job starts.
 
-Parameters outside the model (repetition, spread, failures, activity) were set by hand.  The statistics of the result
-lie within or near the range of five logs of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and
-CEA-Curie.
+Parameters outside the model were set by hand.  The statistics of the result lie within or near the range of five logs
+of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and CEA-Curie.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats, Integers
 from softwalltime.measure.workloads import estimates, lublin
 from softwalltime.measure.workloads.cluster import start_times
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+Flags = NDArray[np.bool_]
 
 LOAD = 0.7
 """Offered load.  The model's many wide jobs cause waits of hours to days at this load; a much higher one saturates."""
@@ -59,8 +54,6 @@ ARRAY = 0.1
 
 UNLIMITED = 0.003
 """Share of submissions without a walltime."""
-FOREVER = 5 * 365 * lublin.DAY
-"""Walltime of a job without walltime for the scheduler: five years, as in PBS."""
 MAXIMISTS = 0.07
 """Share of applications that always request the greatest walltime."""
 ENDLESS = 0.05
@@ -152,12 +145,9 @@ def generate(
     sessions = _sessions(random, applications, jobs, processors)
     drawn = _draw_jobs(random, applications, sessions)
     submitted = _submission_times(random, sessions, drawn, processors, start)
+    requests = np.where(drawn.unlimited, UNLIMITED_WALLTIME_S, sessions.request[drawn.session])
     starts = start_times(
-        submitted,
-        sessions.size[drawn.session].tolist(),
-        drawn.runtime.tolist(),
-        np.where(drawn.unlimited, FOREVER, sessions.request[drawn.session]).tolist(),
-        processors,
+        submitted, sessions.size[drawn.session].tolist(), drawn.runtime.tolist(), requests.tolist(), processors
     )
     return _records(random, applications, sessions, drawn, submitted, starts, scripts)
 
@@ -298,14 +288,9 @@ def _submission_times(
 
 
 def _records(
-    random: np.random.RandomState,
-    applications: _Applications,
-    sessions: _Sessions,
-    drawn: _Jobs,
-    submitted: list[int],
-    starts: list[int],
-    scripts: bool,
-) -> list[CompletedJob]:
+    random: np.random.RandomState, applications: _Applications, sessions: _Sessions, drawn: _Jobs,
+    submitted: list[int], starts: list[int], scripts: bool,
+) -> list[CompletedJob]:  # fmt: skip
     application = sessions.application[drawn.session]
     busy = applications.busy[application] * random.uniform(0.95, 1.0, size=len(application))
     cput = np.floor(sessions.size[drawn.session] * drawn.runtime * busy).astype(np.int64)
@@ -322,35 +307,15 @@ def _records(
     for session, number, index, unlimited, runtime, exit_status, cpu_seconds, mem_used, ctime, begin in rows:
         asked = requests[session]
         walltime = None if unlimited else asked.walltime
-        submission = Submission(
-            job_id=f"{number}[{index}].{SERVER}" if sessions.array[session] else f"{number}.{SERVER}",
-            user=asked.user,
-            submitted=ctime,
-            walltime=walltime,
-            group=asked.group,
-            project=asked.project,
-            job_name=asked.job_name,
-            queue=_queue(walltime),
-            ncpus=asked.ncpus,
-            nodect=asked.nodect,
-            mem=asked.mem,
-            select=asked.select,
-            place=asked.place,
+        submission = replace(
+            asked, job_id=f"{number}[{index}].{SERVER}" if sessions.array[session] else f"{number}.{SERVER}",
+            submitted=ctime, walltime=walltime, queue=_queue(walltime),
             script=f"script{sessions.application[session]}" if scripts else "",
-        )
+        )  # fmt: skip
         record = CompletedJob(
-            submission=submission,
-            server=SERVER,
-            start=begin,
-            end=begin + runtime,
-            runtime=runtime,
-            qtime=ctime,
-            etime=ctime,
-            exit_status=exit_status,
-            run_count=1,
-            cput=cpu_seconds,
-            mem_used=mem_used,
-        )
+            submission=submission, server=SERVER, start=begin, end=begin + runtime, runtime=runtime, qtime=ctime,
+            etime=ctime, exit_status=exit_status, run_count=1, cput=cpu_seconds, mem_used=mem_used,
+        )  # fmt: skip
         records.append(record)
     return records
 

@@ -6,18 +6,21 @@ for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code,
 
 import json
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar
 
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
 from softwalltime.measure.replay.workload import Workload
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +54,31 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
     return Snapshot(path, digest.hexdigest()[:16], len(jobs))
 
 
-def load(path: Path) -> Workload:
-    """Read the workload of a snapshot.
+def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
+    """Return the jobs of a snapshot, and how jobs must have ended to teach.
 
     :raises OSError: if it cannot be read.
     """
     with path.open("rb") as stream:
         teaching = frozenset(map(State, json.loads(stream.readline())))
-        return Workload(JobColumns.of_fields(map(json.loads, stream)), teaching=teaching)
+        return JobColumns.of_fields(map(json.loads, stream)), teaching
+
+
+def load(path: Path) -> Workload:
+    """Return the workload of a snapshot.
+
+    :raises OSError: if it cannot be read.
+    """
+    jobs, teaching = read(path)
+    return Workload(jobs, teaching=teaching)
 
 
 _turn = Lock()
-_last: tuple[Path, Workload] | None = None
+_last: tuple[Path, Any] | None = None
 
 
-def load_once(path: Path) -> Workload:
-    """Return the workload of a snapshot; the last one is cached, because a process gets many tasks on the same one.
+def load_once(path: Path, make: Callable[[Path], T]) -> T:
+    """Return what is made of a snapshot; the last one is cached, because a process gets many tasks on the same one.
 
     Its path names it, as no other run will have the same.  The threads of a Dask worker take turns.
 
@@ -78,10 +90,11 @@ def load_once(path: Path) -> Workload:
             # Free the previous workload first: two may not fit into memory.
             _last = None
             try:
-                _last = path, load(path)
+                _last = path, make(path)
             except OSError as error:
                 raise SourceError(
                     f"{path}: {error.strerror} on {socket.gethostname()}: the file must be in a folder that all "
                     "workers can read"
                 ) from error
-        return _last[1]
+        made: T = _last[1]
+        return made

@@ -5,19 +5,17 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from json import dumps
-from socket import gethostname
 from time import thread_time
 from typing import NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from softwalltime import __version__
-from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.measure.replay.accuracy_metrics import Scores, score
 from softwalltime.measure.replay.fast_replay import drive
-from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load_once
+from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, load_once
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.workers import Workers
+from softwalltime.measure.replay.sweep.workers import Workers, require_version
 from softwalltime.predict.predictors.registry import contents_of, make
 
 UNLIMITED = 1e9
@@ -71,7 +69,12 @@ class Trial:
     """Error if there are no figures; else empty."""
 
 
-_SAVED = TypeAdapter(Trial)
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    trial: Trial
+
+
+_SAVED = TypeAdapter(_Saved)
 
 
 class _TooSlowError(Exception):
@@ -83,12 +86,8 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the jobs.
     """
-    if task.version != __version__:
-        raise SoftwalltimeError(
-            f"softwalltime is {__version__} on {gethostname()} and {task.version} where the command was started: "
-            "install the same version"
-        )
-    workload = load_once(task.snapshot.path)
+    require_version(task.version)
+    workload = load_once(task.snapshot.path, load)
     begin = thread_time()
 
     def check(_: int) -> None:
@@ -112,18 +111,8 @@ def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask,
 
     :raises SourceError: if a line has the key of a trial and is none.
     """
-    saved = {}
-    for task in tasks:
-        line = kept.find(task.key)
-        if line is None:
-            continue
-        try:
-            trial = _SAVED.validate_python(line["trial"])
-        except (KeyError, ValidationError) as error:
-            raise SourceError(f"{kept.path}: holds a line that is no trial: name another file") from error
-        if not trial.failure or trial.seconds >= task.timeout:
-            saved[task] = trial
-    return saved
+    saved = {task: line.trial for task in tasks if (line := kept.find(task.key, _SAVED))}
+    return {task: trial for task, trial in saved.items() if not trial.failure or trial.seconds >= task.timeout}
 
 
 def run_trials(
@@ -133,5 +122,5 @@ def run_trials(
     with closing(workers.do(run_trial, tasks)) as trials:
         for task, trial in trials:
             if trial.parts or trial.seconds:
-                kept.add({"key": task.key, "trial": asdict(trial)})
+                kept.add(task.key, {"trial": asdict(trial)})
             yield task, trial

@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from socket import gethostname
 from typing import TYPE_CHECKING, TypeVar
 
 from joblib import Parallel, cpu_count, delayed  # type: ignore[import-untyped]  # joblib has no types
@@ -67,8 +68,7 @@ def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]
         idle_worker_timeout=_IDLE_TIMEOUT_S,
     )  # fmt: skip
     with warnings.catch_warnings(), ExitStack() as at_the_end:
-        # joblib tells of processes that it replaces because they have grown, as they do with a larger workload, and
-        # of what is left undone when we stop early.
+        # joblib warns of processes that it replaces because they have grown, and of tasks that are left undone.
         warnings.filterwarnings("ignore", module="joblib")
         with _deaf_to_interrupts():
             results = parallel(delayed(function)(task) for task in tasks)
@@ -79,10 +79,21 @@ def _by_processes(processes: int, function: Callable[[T], R], tasks: Sequence[T]
 def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
     from distributed import as_completed
 
-    # A cluster may grow, so all tasks are submitted at once.  Closing the client, or dropping these futures, cancels
-    # the remaining ones.
+    # A cluster may grow, so all tasks are submitted at once.  Dropping these futures cancels the remaining ones.
     for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
         yield future.result()
+
+
+def require_version(started: str) -> None:
+    """Refuse to work for a command of another version: figures of different versions must not be mixed unnoticed.
+
+    :raises SoftwalltimeError: names both versions.
+    """
+    if started != __version__:
+        raise SoftwalltimeError(
+            f"softwalltime is {__version__} on {gethostname()} and {started} where the command was started: "
+            "install the same version"
+        )
 
 
 def local_workers(processes: int | None = None) -> Workers:
@@ -120,31 +131,22 @@ def dask_workers(address: str) -> Iterator[Workers]:
     except OSError as error:
         raise SoftwalltimeError(f"no Dask scheduler answers at {address}: start one, or correct the address") from error
     with client:
-        _await_worker(client, address)
+        try:
+            # Without workers tasks would wait for ever.
+            client.wait_for_workers(1, timeout=_WORKER_TIMEOUT_S)
+        except TimeoutError as error:
+            raise SoftwalltimeError(
+                f"the Dask scheduler at {address} has no workers: start some with dask worker {address}"
+            ) from error
         _check_versions(client)
         threads = client.nthreads()
         number = f"{plural(len(threads), 'worker')} and {plural(sum(threads.values()), 'thread')}"
         yield Workers(len(threads), f"the cluster at {address}, which has {number} now", client)
 
 
-def _await_worker(client: "Client", address: str) -> None:
-    """Wait for the first worker of a cluster that has none.
-
-    :raises SoftwalltimeError: if none comes in time; tasks would wait for ever.
-    """
-    try:
-        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT_S)
-    except TimeoutError as error:
-        raise SoftwalltimeError(
-            f"the Dask scheduler at {address} has no workers: start some with dask worker {address}"
-        ) from error
-
-
 def _check_versions(client: "Client") -> None:
-    """Refuse a cluster with another version of softwalltime, or none.
-
-    A worker exits if it cannot import a task; this check uses only a function that every worker can import.
-    """
+    """Refuse a cluster with another version of softwalltime, or none."""
+    # A worker exits if it cannot import a task; each one can import this function.
     there = client.run(version, _PACKAGE, on_error="return")
     versions: dict[str, object] = {f"worker {address}": answer for address, answer in there.items()}
     try:
@@ -159,10 +161,7 @@ def _check_versions(client: "Client") -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Let processes that are started inside this context ignore Ctrl-C, which a terminal sends to them too.
-
-    Otherwise each would print a traceback; the parent stops them.
-    """
+    """Let processes that are started inside this context ignore Ctrl-C: each would print a traceback."""
     # The first process needs both; starting one of them later would let this thread, and the processes, hear again.
     multiprocessing.resource_tracker.ensure_running()
     loky.backend.resource_tracker.ensure_running()
@@ -185,10 +184,10 @@ def _explained() -> Iterator[None]:
             f"a process was killed, perhaps because memory ran out: try fewer --processes; {advice}"
         ) from error
     except (Exception, CancelledError) as error:
-        if type(error).__name__ == "KilledWorker":
+        kind = type(error).__name__
+        reason = f"the workers failed: {kind}: {error}"
+        if kind == "KilledWorker":
             reason = "a task was given up after several workers had died on it, perhaps because memory ran out"
         elif isinstance(error, CancelledError):
             reason = "the Dask scheduler is gone"
-        else:
-            reason = f"the workers failed: {type(error).__name__}: {error}"
         raise SoftwalltimeError(f"{reason}; {advice}") from error
