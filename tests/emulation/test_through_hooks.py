@@ -58,7 +58,7 @@ def given(dsn: str) -> Iterator[str]:
 
 def setting(dsn: str, **more: object) -> EmulationOptions:
     """Options of most tests."""
-    return EmulationOptions(resources.hook(), lambda _: given(dsn), TEACHING, **more)
+    return EmulationOptions(lambda _: given(dsn), TEACHING, **more)
 
 
 def part(name: str, first: int, last: int) -> Workload:
@@ -94,8 +94,7 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
     workload = part(name, first, last)
     fast = drive(workload, make(spec))
     lives = Timeline(workload, now=int(time.time()))
-    # Little at once, so that the daemon reads most of the log while it answers.
-    report = run(lives, spec, setting(database, portion=300))
+    report = run(lives, spec, setting(database))
     comparison = compare(workload, report, fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
     assert (report.unanswered, report.timeouts) == (0, 0)
@@ -178,7 +177,7 @@ def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(
     for name, value in file_spy_environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     lives = Timeline(part("SDSC-SP2-1998", 0, 150), now=int(time.time()))
-    report = run(lives, "file-spy", setting(database, running="file-spy", portion=40))
+    report = run(lives, "file-spy", setting(database, running="file-spy"))
     assert (report.accepted, report.unanswered) == (report.events, 0)
     entries = read_entries(tmp_path / "spied")
     # Of the daemon's first life only: at its end it has learnt what the log held ahead.
@@ -200,7 +199,7 @@ def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_n
 ) -> None:
     monkeypatch.setattr(faults, "FAULTS_PER_KIND", 1)
     workload = Workload(generate(800, seed=seed, users=10))
-    chosen = EmulationOptions(resources.hook(), Postgres(), TEACHING, portion=200)
+    chosen = EmulationOptions(Postgres(), TEACHING)
     report = run_with_faults(Timeline(workload, now=int(time.time())), "v1", chosen, KINDS, seed)
     comparison, lost = compare_disturbed(workload, report, drive(workload, make("v1")))
     assert (comparison.shown, comparison.sound) == ((), True)

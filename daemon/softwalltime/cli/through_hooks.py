@@ -104,7 +104,6 @@ def replay_through_hooks(
     if hooks.transport == "postgres":
         _import_psycopg()
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.core import resources
     from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
     from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
     from softwalltime.measure.replay.fast_replay import drive_ordering
@@ -115,10 +114,7 @@ def replay_through_hooks(
     def postgres(folder: Path) -> AbstractContextManager[str]:
         return embedded_postgres(folder, durable=False)
 
-    options = EmulationOptions(
-        resources.hook(), postgres, settings().teaching, hooks.transport, minimum, running=running,
-        ordering=hooks.ordering,
-    )  # fmt: skip
+    options = EmulationOptions(postgres, settings().teaching, hooks.transport, minimum, running, hooks.ordering)
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
     results = {}

@@ -3,7 +3,6 @@
 import gc
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,10 +13,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.errors import SourceError
+from softwalltime.core import resources
 from softwalltime.core.states import State
 from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
-from softwalltime.emulation.through_hooks.daemon_process import Daemon, LogWriter, OpenPostgres
+from softwalltime.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
 from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
@@ -25,10 +24,8 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import WALLTIME
 
-PORTION = 10_000
-"""Number of E records to write to the log at a time, ahead of virtual time."""
 TRANSPORT = "softwalltime_postgres.py"
-"""The file beside the hook that it loads for the transport postgres."""
+"""The file that the hook loads for the transport postgres."""
 IMPLEMENTATION = "PSYCOPG_IMPL"
 """The environment variable that names psycopg's implementation."""
 BREAKER_PAUSE_S = 1
@@ -45,18 +42,14 @@ Integers = NDArray[np.int64]
 class EmulationOptions:
     """Options of a replay through the hooks.
 
-    ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
-    soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``portion`` is how many jobs' ends are
-    written at once; ``running`` is the predictor for running jobs, ``ordering`` the one for the ordering value,
-    ``None`` for none.
+    ``teaching`` is how jobs must have ended to teach, ``transport`` the hook's, ``minimum`` the least soft walltime in
+    seconds, ``running`` the predictor for running jobs, ``ordering`` that for the ordering value, ``None`` for none.
     """
 
-    hook: Path
     postgres: OpenPostgres
     teaching: Collection[State]
     transport: str = "daemon"
     minimum: int = MIN_SOFT_WALLTIME_S
-    portion: int = PORTION
     running: str = WALLTIME
     ordering: str | None = None
 
@@ -87,7 +80,6 @@ class Emulation:
 
     server: EmulatedServer
     daemon: Daemon
-    log: LogWriter
     configuration: Path
     """The hook's."""
 
@@ -103,13 +95,11 @@ def run(
     with emulation(timeline, spec, options) as of:
         begin = perf_counter()
         if options.transport == "postgres":
-            # The SQL functions get the time as a parameter, so all jobs can be in the store, and no daemon is needed.
-            of.log.reach(timeline.ends[-1].end)
+            # The SQL functions get the time as a parameter, and all jobs are in the store: no daemon is needed.
             of.daemon.stop()
         share = len(timeline.jobs) / len(timeline.events)
         done = 0
         for number, event in enumerate(timeline.events, 1):
-            of.log.reach(event.time)
             of.server.handle(event, of.configuration)
             if number % _STRIDE == 0 or number == len(timeline.events):
                 progress(int(number * share) - done)
@@ -139,15 +129,16 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
         stack.callback(daemon.stop)
         daemon.prepare()
         daemon.start()
+        daemon.append(timeline.ends)
+        daemon.wait()
         stack.enter_context(_quiet())
-        # A copy: the original may be replaced during the run.
-        hook = Path(shutil.copyfile(options.hook, folder / options.hook.name))
-        if options.transport == "postgres":
-            transport = Path(shutil.copyfile(options.hook.with_name(TRANSPORT), folder / TRANSPORT))
-            transport.chmod(0o644)
+        # Copies: the originals may be replaced during the run.
+        hook, transport = folder / "hook.py", folder / TRANSPORT
+        hook.write_bytes(resources.hook().read_bytes())
+        transport.write_bytes(resources.hook_transport().read_bytes())
+        transport.chmod(0o644)
         server = EmulatedServer(timeline, HookScript(hook), options.minimum)
-        log = LogWriter(daemon, timeline.ends, options.portion)
-        yield Emulation(server, daemon, log, _configuration(folder, spec, options, dsn, daemon.socket))
+        yield Emulation(server, daemon, _configuration(folder, spec, options, dsn, daemon.socket))
 
 
 def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> EmulationResult:
@@ -174,11 +165,7 @@ def _numbers(values: Sequence[int | None]) -> Integers:
 
 def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path) -> Path:
     """Write the hook's shipped configuration with the changes that the replay needs."""
-    shipped = options.hook.with_suffix(".json")
-    try:
-        values = json.loads(shipped.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SourceError(f"{shipped}: cannot be read: {error}") from error
+    values = json.loads(resources.hook().with_suffix(".json").read_text(encoding="utf-8"))
     values |= {
         "transport": options.transport,
         "socket": str(daemon),
