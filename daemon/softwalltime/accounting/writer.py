@@ -74,7 +74,12 @@ def _placed(job: CompletedJob) -> str:
 
 
 def _requested(submission: Submission, soft_walltime: int | None) -> str:
-    """Return ``Resource_List``, in alphabetical order as PBS writes it."""
+    texts = requested(submission, soft_walltime)
+    return " ".join(f"Resource_List.{name}={_quoted(text)}" for name, text in texts.items())
+
+
+def requested(submission: Submission, soft_walltime: int | None) -> dict[str, str]:
+    """Return the texts of ``Resource_List``, in alphabetical order as PBS writes it."""
     texts = {
         "max_walltime": _clock(submission.max_walltime),
         "mem": _bytes(submission.mem),
@@ -82,12 +87,12 @@ def _requested(submission: Submission, soft_walltime: int | None) -> str:
         "ncpus": _text(submission.ncpus),
         "ngpus": _text(submission.ngpus),
         "nodect": _text(submission.nodect),
-        "place": _quoted(submission.place),
-        "select": _quoted(submission.select),
+        "place": submission.place,
+        "select": submission.select,
         "soft_walltime": _clock(soft_walltime),
         "walltime": _clock(submission.walltime),
     }
-    return " ".join(f"Resource_List.{name}={text}" for name, text in texts.items() if text)
+    return {name: text for name, text in texts.items() if text}
 
 
 def _text(number: int | None) -> str:

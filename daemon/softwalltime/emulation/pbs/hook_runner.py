@@ -13,7 +13,7 @@ from typing import Any, Final
 from softwalltime.core.errors import SourceError
 from softwalltime.emulation.pbs import attribute_types, value_types
 from softwalltime.emulation.pbs.objects import EventObject, HookRun, Server, changed, changed_resources
-from softwalltime.emulation.pbs.pbs_events import Event
+from softwalltime.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
 from softwalltime.emulation.pbs.value_types import as_seconds
 
 BAD_VALUE = "Illegal attribute or resource value"
@@ -21,16 +21,7 @@ SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
 READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resource_List.soft_walltime"
 
 _ERRORS: Final = {
-    error.__name__: error
-    for error in (
-        value_types.EventIncompatibleError,
-        value_types.UnsetAttributeNameError,
-        value_types.BadAttributeValueTypeError,
-        value_types.BadAttributeValueError,
-        value_types.UnsetResourceNameError,
-        value_types.BadResourceValueTypeError,
-        value_types.BadResourceValueError,
-    )
+    name: error for name, error in vars(value_types).items() if isinstance(error, type) and issubclass(error, Exception)
 }
 _NOT_EXPORTED: Final = ("str", "job_state", "queue_type", "server_state", "generic", "vnode", "resv")
 
@@ -43,9 +34,8 @@ class Pbs(ModuleType):
         self.__dict__.update(_FIXED if run.event.site.postqueuejob else _WITHOUT_POSTQUEUEJOB)
         self.hook_config_filename = configuration
         self.lines: list[tuple[int, str]] = []
-        self._run = run
         self._event = EventObject(run)
-        self._server: Server | None = None
+        self._server = Server(run, run.event.site.host, run.event.site.server)
 
     def __getattr__(self, name: str) -> Any:
         if name in attribute_types.ELSEWHERE or name.startswith(attribute_types.ELSEWHERE_PREFIXES):
@@ -56,12 +46,10 @@ class Pbs(ModuleType):
         return self._event
 
     def server(self) -> Server:
-        if self._server is None:
-            self._server = Server(self._run, self._run.event.site.host, self._run.event.site.server)
         return self._server
 
     def get_local_nodename(self) -> str:
-        return self._run.event.site.host
+        return str(self._server)
 
     def logmsg(self, loglevel: int, message: str) -> None:
         if loglevel not in _LEVELS:
@@ -126,22 +114,19 @@ class HookScript:
         code = self._code()
         run = HookRun(event)
         pbs = Pbs(run, None if configuration is None else str(configuration))
-        error = ""
+        error = failure = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
         try:
             exec(code, names)  # noqa: S102 - that is what a hook is for
         except SystemExit:
             pass
         except KeyboardInterrupt:
-            error = traceback.format_exc()
-            run.accepted = False
-            run.message = f"request rejected as filter hook '{event.hook_name}' got an alarm call. Please inform Admin"
+            error, failure = traceback.format_exc(), "got an alarm call"
         except BaseException:
-            error = traceback.format_exc()
+            error, failure = traceback.format_exc(), "encountered an exception"
+        if error:
             run.accepted = False
-            run.message = (
-                f"request rejected as filter hook '{event.hook_name}' encountered an exception. Please inform Admin"
-            )
+            run.message = f"request rejected as filter hook '{HOOK_NAME}' {failure}. Please inform Admin"
         names.clear()  # PBS does this too; functions and their globals refer to each other.
         run.over = True
         return _outcome(run, pbs, error)
@@ -163,13 +148,10 @@ def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
     if accepted:
         message = refusal(event, attributes, resources)
         accepted = not message
-    kept = applied(event, resources) if accepted else {}
-    if "soft_walltime" in kept:
-        soft_walltime = as_seconds(kept["soft_walltime"])
-    elif accepted and "soft_walltime" in (wanted := requested(event)):
-        soft_walltime = as_seconds(wanted["soft_walltime"])
-    else:
-        soft_walltime = as_seconds(existing(event).get("soft_walltime"))
+    # At postqueuejob PBS keeps none of an array's.
+    kept = {} if not accepted or (event.name == "postqueuejob" and is_array(event)) else resources
+    values = {**_existing(event), **(_resources(event.job) if accepted else {}), **kept}
+    soft_walltime = as_seconds(values.get("soft_walltime"))
     if event.name == "postqueuejob":
         accepted = True  # The job is queued already: PBS only logs a refusal.
     return HookOutcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
@@ -207,24 +189,29 @@ def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[s
 
     At postqueuejob PBS checks nothing.  At runjob it accepts any value, but only of certain attributes.
     """
-    match event.name:
-        case "queuejob":
-            return _refused_submission(event, resources)
-        case "modifyjob":
-            return _refused_alter(event, resources)
-        case "runjob":
-            late = [name for name in attributes if name in attribute_types.JOB_SETTABLE_AT_REFUSED_START]
-            if late:
-                return "request rejected by filter hook: cannot modify job after runjob request has been accepted."
-            chunk = [name for name in resources if name in attribute_types.RESOURCES_OF_CHUNKS]
-            if chunk:
-                return f"request rejected by filter hook: failed to set job's Resource_List.{chunk[0]} (not allowed)"
-    return ""
-
-
-def applied(event: Event, resources: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the resources that PBS keeps of those that a hook has set: none for an array at postqueuejob."""
-    return {} if event.name == "postqueuejob" and is_array(event) else resources
+    if event.name == "postqueuejob":
+        return ""
+    if event.name == "runjob":
+        if any(name in attribute_types.JOB_SETTABLE_AT_REFUSED_START for name in attributes):
+            return "request rejected by filter hook: cannot modify job after runjob request has been accepted."
+        chunk = [name for name in resources if name in attribute_types.RESOURCES_OF_CHUNKS]
+        failed = "request rejected by filter hook: failed to set job's"
+        return f"{failed} Resource_List.{chunk[0]} (not allowed)" if chunk else ""
+    request, original = _resources(event.job), event.original or {}
+    if request.keys() - resources.keys() >= {"soft_walltime"} and event.requestor not in event.site.managers:
+        return READ_ONLY
+    wanted = {**request, **{name: str(value) for name, value in resources.items()}}
+    running = event.name == "modifyjob" and original.get("job_state") not in ("Q", "H", "W", "B")
+    if running and (own := event.site.resources.keys() & wanted.keys()):
+        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
+    result = {**_existing(event), **wanted}
+    soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
+    if soft is None:
+        return ""
+    # PBS does not compare with a default walltime.
+    if walltime is not None and soft > walltime:
+        return BAD_VALUE
+    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
 
 
 def is_array(event: Event) -> bool:
@@ -232,53 +219,16 @@ def is_array(event: Event) -> bool:
     return event.job_id.partition(".")[0].endswith("[]")
 
 
-def requested(event: Event) -> Mapping[str, str]:
-    return _resources(event.job)
-
-
-def existing(event: Event) -> Mapping[str, str]:
+def _existing(event: Event) -> Mapping[str, str]:
+    """Return the resources of the job before the request."""
     if event.name == "queuejob":
         return {}
     return _resources(event.original or {}) if event.name == "modifyjob" else _resources(event.job)
 
 
-def _resources(attributes: Mapping[str, str | Mapping[str, str]]) -> Mapping[str, str]:
+def _resources(attributes: Attributes) -> Mapping[str, str]:
     values = attributes.get("Resource_List", {})
     return values if isinstance(values, Mapping) else {}
-
-
-def _together(request: Mapping[str, str], resources: Mapping[str, object]) -> dict[str, str]:
-    return {**request, **{name: str(value) for name, value in resources.items()}}
-
-
-def _refused_submission(event: Event, resources: Mapping[str, object]) -> str:
-    result = _together(requested(event), resources)
-    soft = as_seconds(result.get("soft_walltime"))
-    if soft is None:
-        return ""
-    if "soft_walltime" not in resources and event.requestor not in event.site.managers:
-        return READ_ONLY
-    walltime = as_seconds(result.get("walltime"))
-    if walltime is not None and soft > walltime:
-        # PBS does not compare with a default walltime.
-        return BAD_VALUE
-    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
-
-
-def _refused_alter(event: Event, resources: Mapping[str, object]) -> str:
-    request = _together(requested(event), resources)
-    if "soft_walltime" in request and "soft_walltime" not in resources and event.requestor not in event.site.managers:
-        return READ_ONLY
-    running = (event.original or {}).get("job_state") not in ("Q", "H", "W", "B")
-    if running and (own := event.site.resources.keys() & request.keys()):
-        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
-    result = {**existing(event), **request}
-    soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
-    if soft is None:
-        return ""
-    if walltime is not None and soft > walltime:
-        return BAD_VALUE
-    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
 
 
 _FIXED: Final[dict[str, Any]] = {

@@ -6,8 +6,9 @@ the exceptions.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import total_ordering
+from typing import Any, Final, Self
 
 
 class EventIncompatibleError(AttributeError):
@@ -75,16 +76,19 @@ class Generic:
     __repr__ = __str__
 
 
+_TRUTH: Final = {
+    **dict.fromkeys(("True", "true", "TRUE", "t", "T", "y", "1"), 1),
+    **dict.fromkeys(("False", "false", "FALSE", "f", "F", "n", "0"), 0),
+}
+
+
 class PbsBool(Generic):
     """True or False; prints as 1 or 0."""
 
     def __init__(self, value: object) -> None:
-        if str(value) in ("True", "true", "TRUE", "t", "T", "y", "1"):
-            super().__init__(1)
-        elif str(value) in ("False", "false", "FALSE", "f", "F", "n", "0"):
-            super().__init__(0)
-        else:
+        if str(value) not in _TRUTH:
             raise BadAttributeValueError(f"input value {value} not of the right format for 'Rerunable'")
+        super().__init__(_TRUTH[str(value)])
 
     def __bool__(self) -> bool:
         return self._value == 1
@@ -128,6 +132,7 @@ class Duration(int):
 _UNITS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 
 
+@total_ordering
 class Size:
     """Memory or disk space: ``4gb``, ``100kw`` (words of 8 bytes), 4096."""
 
@@ -145,35 +150,14 @@ class Size:
 
     __repr__ = __str__
 
-    @staticmethod
-    def _of(other: object) -> int | None:
-        if isinstance(other, Size):
-            return other._bytes
-        return int(other) if isinstance(other, int) else None
-
     def __eq__(self, other: object) -> bool:
-        return self._bytes == self._of(other)
+        return self._bytes == getattr(other, "_bytes", other)
 
     def __hash__(self) -> int:
         return hash(self._bytes)
 
-    def __lt__(self, other: object) -> bool:
-        return self._bytes < int(self._of(other) or 0)
-
-    def __le__(self, other: object) -> bool:
-        return self._bytes <= int(self._of(other) or 0)
-
-    def __gt__(self, other: object) -> bool:
-        return not self <= other
-
-    def __ge__(self, other: object) -> bool:
-        return not self < other
-
-    def __add__(self, other: object) -> "Size":
-        return Size(self._bytes + int(self._of(other) or 0))
-
-    def __sub__(self, other: object) -> "Size":
-        return Size(self._bytes - int(self._of(other) or 0))
+    def __lt__(self, other: "Size | int") -> bool:
+        return self._bytes < (other._bytes if isinstance(other, Size) else other)
 
 
 class PbsEnv(dict[str, str]):
@@ -192,33 +176,14 @@ class PbsEnv(dict[str, str]):
         return ",".join(f"{name}={value}" for name, value in self.items())
 
 
-class _State(int):
-    """A state: a number in hooks, a letter or a word in PBS's output."""
+def _state(words: Mapping[str, int], unknown: int = -1) -> type[int]:
+    """Return the type of a state: a number in hooks, a letter or a word in PBS's output."""
 
-    words: ClassVar[dict[str, int]]
-    unknown: ClassVar[int] = -1
+    class State(int):
+        def __new__(cls, value: object) -> Self:
+            return super().__new__(cls, words.get(value, unknown) if isinstance(value, str) else int(str(value)))
 
-    def __new__(cls, value: object) -> Self:
-        return super().__new__(cls, cls.words.get(value, cls.unknown) if isinstance(value, str) else int(str(value)))
-
-
-class JobState(_State):
-    """Q is ``pbs.JOB_STATE_QUEUED``, and so on."""
-
-    words: ClassVar = {**{letter: number for number, letter in enumerate("TQHWREXBMF")}, "S": 400, "U": 410}
-
-
-class QueueType(_State):
-    """E or Execution, and Route; a job's own ``R`` is -1, as on the server."""
-
-    words: ClassVar = {"E": 1, "Execution": 1, "Route": 2}
-
-
-class ServerState(_State):
-    """Active, Hot_Start, …; any other word is 0."""
-
-    words: ClassVar = {"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}
-    unknown: ClassVar = 0
+    return State
 
 
 _TEXT_TOO: Final = ("name", "project", "path", "sandbox")
@@ -238,9 +203,11 @@ TYPES: Final[dict[str, type[Any]]] = {
     "duration": Duration,
     "size": Size,
     "str": str,
-    "job_state": JobState,
-    "queue_type": QueueType,
-    "server_state": ServerState,
+    # Q is pbs.JOB_STATE_QUEUED, and so on.
+    "job_state": _state({**{letter: number for number, letter in enumerate("TQHWREXBMF")}, "S": 400, "U": 410}),
+    # A job's own R is -1, as on the server.
+    "queue_type": _state({"E": 1, "Execution": 1, "Route": 2}),
+    "server_state": _state({"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}, unknown=0),
     "vnode": PbsStr,
     "resv": PbsStr,
 }
