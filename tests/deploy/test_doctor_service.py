@@ -26,7 +26,6 @@ from softwalltime.deployment.check_service import (
 from softwalltime.deployment.probes import (
     DaemonProbe,
     LogProbe,
-    StoredPosition,
     StoreProbe,
     SubprocessError,
     call_in_subprocess,
@@ -36,7 +35,6 @@ from softwalltime.deployment.probes import (
 )
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.logs import LogDigest
 from softwalltime.store.migrations import head
 from tests.deploy.findings import bad
 from tests.samples import RECORDED_LOG, job
@@ -90,8 +88,7 @@ def test_a_slow_daemon_is_reported(median: float, verdict: str) -> None:
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
-READ = (StoredPosition("srv", 100, LogDigest.of(FIRST)), StoredPosition("other", 9999, LogDigest.of(b"another")))
-STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
+STORE = StoreProbe("9", "9", 0.0, True, "alice", 600, positions=(("srv", 100),))
 
 
 @pytest.mark.parametrize(
@@ -118,31 +115,32 @@ def test_the_store_of_a_daemon_in_a_container_is_unknown_on_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "found"),
+    ("log", "positions", "found"),
     [
-        (LogProbe("/a/20261120", 100, -90.0, FIRST), []),
-        (LogProbe("/a/20261120", 5000, -1.0, FIRST), []),  # being written
-        (LogProbe("/a/20261120", 5000, -90.0, FIRST), [("position", "problem")]),
-        (LogProbe("/a/20261120", 50_000_000, -1.0, FIRST), [("position", "problem")]),
-        (LogProbe("/a/20261120", 100, -90.0, b"unread"), [("position", "warning")]),
-        (LogProbe("/a/20261121", 0, -90.0, b""), []),  # PBS has just begun it
-        (LogProbe("/a/20261120", 100, -30 * 86400.0, FIRST), [("position", "warning")]),
-        (LogProbe("/a/20261120", 100, 60.0, FIRST), [("clock", "warning")]),
-        ("/a: Permission denied", []),
+        (LogProbe("/a/20261120", 100, -90.0, FIRST), [("srv", 100)], []),
+        (LogProbe("/a/20261120", 5000, -1.0, FIRST), [("srv", 100)], []),  # being written
+        (LogProbe("/a/20261120", 5000, -90.0, FIRST), [("srv", 100)], [("position", "problem")]),
+        (LogProbe("/a/20261120", 50_000_000, -1.0, FIRST), [("srv", 100)], [("position", "problem")]),
+        (LogProbe("/a/20261120", 100, -90.0, FIRST), [], [("position", "warning")]),
+        (LogProbe("/a/20261121", 0, -90.0, b""), [], []),  # PBS has just begun it
+        (LogProbe("/a/20261120", 100, -30 * 86400.0, FIRST), [("srv", 100)], [("position", "warning")]),
+        (LogProbe("/a/20261120", 100, 60.0, FIRST), [("srv", 100)], [("clock", "warning")]),
+        ("/a: Permission denied", [], []),
     ],
 )
-def test_the_lag_of_the_store_is_reported(log: LogProbe | str, found: list[tuple[str, str]]) -> None:
+def test_the_lag_of_the_store_is_reported(
+    log: LogProbe | str, positions: list[tuple[str, int]], found: list[tuple[str, str]]
+) -> None:
     now = time.time()
     looked = replace(log, written=now + log.written) if isinstance(log, LogProbe) else log
-    assert bad(check_lag(looked, STORE, now)) == found
+    assert bad(check_lag(looked, replace(STORE, positions=tuple(positions)), now)) == found
 
 
 def test_a_log_that_is_read_for_two_servers_is_reported() -> None:
     log = LogProbe("/a/20261120", 100, time.time(), FIRST)
-    renamed = StoredPosition("srv.example.org", 100, LogDigest.of(FIRST))
-    nobodys = StoredPosition("", 20, LogDigest.of(FIRST[:20]))
-    assert bad(check_lag(log, replace(STORE, positions=(*READ, nobodys)), log.written)) == []
-    assert bad(check_lag(log, replace(STORE, positions=(*READ, renamed)), log.written)) == [("position", "problem")]
+    for servers, found in ((["srv", ""], []), (["srv", "srv.example.org"], [("position", "problem")])):
+        store = replace(STORE, positions=tuple((server, 100) for server in servers))
+        assert bad(check_lag(log, store, log.written)) == found
 
 
 def test_the_trial_reports_the_prediction() -> None:
@@ -231,8 +229,8 @@ def test_the_log_of_another_server_with_the_same_path_does_not_count(
     ingest_logs(engine, [log], Tally(), "pbs1")
 
     def read() -> list[int]:
-        store = probe_store(load_settings(dsn=database), "")
-        return [each.offset for each in store.of_log(probe_logs(tmp_path))]
+        store = probe_store(load_settings(dsn=database), "", probe_logs(tmp_path).first)
+        return [offset for _, offset in store.positions]
 
     assert read() == [RECORDED_LOG.stat().st_size]
     # As the other server's host sees it.

@@ -179,9 +179,8 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if not logs.size:
         yield ok(check, f"{logs.path} is empty")
         return
-    positions = store.of_log(logs)
-    behind = logs.size - max((position.offset for position in positions), default=0)
-    if not positions:
+    behind = logs.size - max((offset for _, offset in store.positions), default=0)
+    if not store.positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > MAX_LAG_S):
@@ -189,7 +188,7 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
     # The server of a log without jobs is unknown.
-    if len(servers := sorted({position.server for position in positions if position.server})) > 1:
+    if len(servers := sorted({server for server, _ in store.positions if server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
 

@@ -58,10 +58,10 @@ class Doctor:
         settings = yield from self._settings()
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
-        store = yield from self._store(settings, daemon)
         logs: LogProbe | str = "no accounting folder in the settings"
         if (accounting := settings.accounting) is not None:
             logs = _or_why(lambda: probes.probe_logs(accounting))
+        store = yield from self._store(settings, daemon, logs.first if isinstance(logs, LogProbe) else b"")
         yield from check_service.check_lag(logs, store, time.time())
         if self.asks_daemon:
             yield from self._trial(settings, daemon, store)
@@ -113,14 +113,14 @@ class Doctor:
             yield skipped("PBS", f"{error}; skipped: hook, scheduler, queues")
             return
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
-        yield from self._hook(pbs, settings, version)
+        yield from self._hook(pbs, settings)
         yield from self._scheduler(pbs, settings, server)
         if preset_setup.shows_starts(settings):
             try:
                 yield preset_setup.check_shown_starts(read_settings(pbs))
             except PbsError as error:
                 yield skipped("expected starts", str(error))
-        yield from check_queues(server)
+        yield check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
@@ -130,28 +130,19 @@ class Doctor:
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
             current = None
-        general = check_scheduler(server, sched_configs(pbs))
-        if current is None:
-            yield from general
-            return
-        on = self.policy is None or self.policy.mode == "on"
-        specific = list(preset_setup.check_setup(preset, needs, current, on=on, setup=setup))
-        verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
-        for finding in general:
-            verdict = verdicts.get(finding.check.replace("_", " "), "")
-            # The requirement is met; the action concerns something else, such as the depth of a queue.
-            if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
-                yield finding
-        yield from specific
+        yield from check_scheduler(server, sched_configs(pbs), preset=current is not None)
+        if current is not None:
+            on = self.policy is None or self.policy.mode == "on"
+            yield from preset_setup.check_setup(preset, needs, current, on=on, setup=setup)
 
-    def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
+    def _hook(self, pbs: Qmgr, settings: Settings) -> Iterator[Finding]:
         if os.geteuid() != 0:
             yield skipped("manager rights", "PBS shows hooks only to root on the server's host; skipped: hook")
             return
         try:
             everything: QmgrObjects = pbs.objects("hook")
             present = hooks.installed(pbs)
-            supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
+            supported = hooks.supported(pbs) if present is not None else frozenset(hooks.EVENTS)
         except HooksHiddenError:
             # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
@@ -180,13 +171,15 @@ class Doctor:
             yield from check_service.check_policy(daemon.status, self.policy, __version__)
         return daemon
 
-    def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
+    def _store(
+        self, settings: Settings, daemon: DaemonProbe | str, first: bytes
+    ) -> Generator[Finding, None, StoreProbe | str]:
         store: StoreProbe | str = "no dsn in the settings"
         if settings.dsn is None and self.unknown:
             yield skipped("store", self.unknown)
             return store
         if settings.dsn is not None:
-            store = _or_why(lambda: probes.probe_store(settings, service_user(settings)))
+            store = _or_why(lambda: probes.probe_store(settings, service_user(settings), first))
         if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
             # The check of the daemon has reported it.
             store = replace(store, retention="")

@@ -24,7 +24,6 @@ ALARM = 5
 """Seconds after which PBS interrupts the hook; its own deadline is a hundred times shorter."""
 SCRIPT_TYPE = "application/x-python"
 CONFIGURATION_TYPE = "application/x-config"
-_FIRST_WITH_POSTQUEUEJOB = 2023
 
 
 class Step(NamedTuple):
@@ -96,17 +95,6 @@ def supported(pbs: Qmgr) -> frozenset[str]:
             return frozenset(named[1].split(",")) & frozenset(EVENTS)
         raise
     raise PbsError(f"qmgr took an event for the hook {NAME} that does not exist: see qmgr -c 'list hook {NAME}'")
-
-
-def expected(version: str) -> frozenset[str]:
-    """Return the hook's events that a PBS of this version should support.
-
-    postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
-    """
-    # The year is the first number: 2022.1.4, 23.06.06, 19.1.3.
-    number = re.match(r"\d+", version)
-    older = number is not None and int(number[0]) % 2000 + 2000 < _FIRST_WITH_POSTQUEUEJOB
-    return frozenset(EVENTS) - ({"postqueuejob"} if older else set())
 
 
 def configuration_of(present: Hook | None) -> Values | None:

@@ -159,8 +159,7 @@ def _remove_empty(folder: Path) -> None:
 
 def files_in(folder: Path) -> list[Path]:
     """Return the existing files of the hook, temporary files and dangling links included."""
-    # Earlier versions wrote statements for qmgr too.
-    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, "softwalltime.qmgr")]
+    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION)]
     try:
         present = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):  # Another command may remove it at the same moment.

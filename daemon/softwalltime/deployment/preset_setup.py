@@ -5,11 +5,12 @@ and ``order`` also need the prediction as a resource and a formula that uses it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.core.settings import Settings
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
+from softwalltime.deployment.qmgr import QmgrObject
 from softwalltime.deployment.scheduler_setup import (
     Change,
     CustomResource,
@@ -28,6 +29,7 @@ SETUPS = ("safe", "balanced", "order")
 """Presets for which PBS can be set up."""
 RESOURCE = "predicted"
 """Default name of the custom resource with the prediction for the formula."""
+_OFF = frozenset({"", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +42,27 @@ class SortFormula(Requirement):
     resource: str
     chosen: str = ""
     preset: str = ""
-    name: str = "job_sort_formula"
-    why: str = "jobs with a short predicted runtime start soon, and each job moves up while it waits"
 
     @property
     def own(self) -> str:
         return _formulas(self.resource)[self.preset or RECOMMENDED]
 
     def now(self, settings: PbsSettings) -> str:
-        return settings.server.get(self.name) or next(
-            (found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), ""
-        )
+        return _first(self.name, (settings.server, *settings.schedulers.values()))
 
-    def _holds(self, settings: PbsSettings) -> bool:
+    def _wanted(self, settings: PbsSettings) -> str:
+        """Return the formula to set; empty: the site's stays."""
         now = self.now(settings)
-        if self.chosen or (self.preset and self._another_presets(now)):
-            return now == self.chosen
-        return bool(re.search(rf"\b{re.escape(self.resource)}\b", now))
-
-    def _another_presets(self, formula: str) -> bool:
-        return formula != self.own and formula in _formulas(self.resource).values()
+        another_presets = self.preset and now != self.own and now in _formulas(self.resource).values()
+        return self.chosen or (self.own if not now or another_presets else "")
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        now = settings.server.get(self.name)
-        replaced = now and (self.chosen or self._another_presets(now))
-        if self._holds(settings) or (self.now(settings) and not replaced):
-            return ()
-        return (Change("server", self.name, now, self.chosen or self.own, self.why),)
+        now, wanted = self.now(settings), self._wanted(settings)
+        return (Change("server", self.name, now, wanted, self.why),) if wanted not in ("", now) else ()
 
     def by_hand(self, settings: PbsSettings) -> str:
         now = self.now(settings)
-        if not now or self._holds(settings) or self.missing(settings):
+        if self._wanted(settings) or re.search(rf"\b{re.escape(self.resource)}\b", now):
             return ""
         if not settings.server.get(self.name):
             return (
@@ -84,6 +76,10 @@ class SortFormula(Requirement):
         )
 
 
+def _first(name: str, owners: Iterable[QmgrObject]) -> str:
+    return next((value for owner in owners if (value := owner.get(name))), "")
+
+
 def _formulas(resource: str) -> dict[str, str]:
     return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
 
@@ -92,21 +88,17 @@ def _formulas(resource: str) -> dict[str, str]:
 class NoThreshold(Requirement):
     """No job_sort_formula_threshold: a scheduler does not start jobs below it."""
 
-    name: str = "job_sort_formula_threshold"
-    why: str = "jobs whose formula gives less than the threshold are not started"
-    decisive: bool = False
-
     def now(self, settings: PbsSettings) -> str:
-        return next((found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), "")
+        return _first(self.name, settings.schedulers.values())
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
         return ()
 
     def by_hand(self, settings: PbsSettings) -> str:
         now = self.now(settings)
-        if not now:
-            return ""
-        return f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
+        return (
+            f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it" if now else ""
+        )
 
 
 def requirements(
@@ -119,29 +111,29 @@ def requirements(
     :param promises: whether guard or order reads promised starts.
     :param any_formula: accept any formula with the resource, as under a custom policy.
     """
+    lost = "when another job becomes the top job, the former one loses its estimated start time"
     current_promises = ServerAttribute(
         "clear_topjob_estimates_enable",
+        lost + (", which the daemon would take for a promise" if promises else ""),
         "True",
-        frozenset({"", "false"}),
-        "when another job becomes the top job, the former one loses its estimated start time"
-        + (", which the daemon would take for a promise" if promises else ""),
+        _OFF,
         decisive=False,
     )
     planning = (
         Switch(
             "strict_ordering",
+            "without it no job is planned ahead, and soft walltimes have no effect; with it a job that does not fit "
+            "keeps its place, and only jobs that do not delay it overtake it",
             on=True,
-            why="without it no job is planned ahead, and soft walltimes have no effect; "
-            "with it a job that does not fit keeps its place, and only jobs that do not delay it overtake it",
         ),
         ListMember(
             "resources",
-            "soft_walltime",
             "after one job that does not fit, the scheduler skips all jobs of the same walltime and resources, "
             "also those with a shorter soft walltime, unless this list names soft_walltime",
+            "soft_walltime",
             decisive=False,
         ),
-        ServerAttribute("backfill_depth", "1", frozenset({"0"}), "with 0 no job is planned ahead"),
+        ServerAttribute("backfill_depth", "with 0 no job is planned ahead", "1", frozenset({"0"})),
     )
     if preset == "safe":
         return (*planning, current_promises) if promises else planning
@@ -149,15 +141,25 @@ def requirements(
         return ()
     return (
         CustomResource(resource, "the hook sets the predicted runtime as this resource, which the formula reads"),
-        ServerAttribute(
-            "eligible_time_enable", "True", frozenset({"", "false"}), "the formula needs the time that a job has waited"
-        ),
+        ServerAttribute("eligible_time_enable", "the formula needs the time that a job has waited", "True", _OFF),
         current_promises,
         *planning,
-        Switch("by_queue", on=False, why="the formula must compare the jobs of all queues"),
-        Switch("round_robin", on=False, why="the formula must compare the jobs of all queues"),
-        NoThreshold(),
-        SortFormula(resource, formula, "" if any_formula else preset),
+        *(
+            Switch(name, "the formula must compare the jobs of all queues", on=False)
+            for name in ("by_queue", "round_robin")
+        ),
+        NoThreshold(
+            "job_sort_formula_threshold",
+            "jobs whose formula gives less than the threshold are not started",
+            decisive=False,
+        ),
+        SortFormula(
+            "job_sort_formula",
+            "jobs with a short predicted runtime start soon, and each job moves up while it waits",
+            resource,
+            formula,
+            "" if any_formula else preset,
+        ),
     )
 
 

@@ -9,9 +9,9 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.log_file import opened
@@ -20,19 +20,11 @@ from softwalltime.core.settings import Settings
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import Status, StatusError
-from softwalltime.store.logs import HEAD_BYTES, LogDigest
+from softwalltime.store.logs import HEAD_BYTES
 
 PINGS = 9
 PROBE_TIMEOUT_S = 10.0
 """Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
-
-
-class StoredPosition(NamedTuple):
-    """Position of a log in the store: server, bytes read, and the beginning of the log."""
-
-    server: str
-    offset: int
-    head: LogDigest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +35,28 @@ class StoreProbe:
     head: str
     ahead: float
     """Seconds by which its clock is ahead of this host's."""
-    positions: tuple[StoredPosition, ...]
-    """Positions of all logs of all PBS servers."""
-    jobs: bool
+    jobs: bool = False
     """Whether the store has jobs."""
-    user: str
+    user: str = ""
     """User of the job that was stored last."""
-    walltime: int | None
+    walltime: int | None = None
     project: str = ""
     retention: str = ""
     """Why retention deletes nothing; empty if it may delete."""
-
-    def of_log(self, log: "LogProbe") -> list[StoredPosition]:
-        """Return the positions of this log; another server that shares the store may have a log of the same path."""
-        return [known for known in self.positions if known.head.length > 0 and known.head.matches(log.first)]
+    positions: tuple[tuple[str, int], ...] = ()
+    """Server and bytes read of the newest log; another server that shares the store may have one of the same path."""
 
 
-def probe_store(settings: Settings, user: str) -> StoreProbe:
-    """Probe the store as the daemon's user."""
-    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), PROBE_TIMEOUT_S, user)
-    read = (
-        StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
-        for server, offset, size, digest in positions
-    )
-    return StoreProbe(revision, newest, ahead, tuple(read), *others)
+def probe_store(settings: Settings, user: str, first: bytes = b"") -> StoreProbe:
+    """Probe the store as the daemon's user.
+
+    :param first: the first bytes of the newest log.
+    """
+    found = StoreProbe(**call_in_subprocess(lambda: _store(settings, first), PROBE_TIMEOUT_S, user))
+    return replace(found, positions=tuple((server, offset) for server, offset in found.positions))
 
 
-def _store(settings: Settings) -> list[Any]:
+def _store(settings: Settings, first: bytes) -> dict[str, Any]:
     from softwalltime.store.connections import clock
     from softwalltime.store.learning_jobs import newest_job
     from softwalltime.store.logs import read_positions
@@ -83,15 +70,15 @@ def _store(settings: Settings) -> list[Any]:
         with engine.connect() as connection:
             before = time.time()
             ahead = clock(connection) - (before + time.time()) / 2
+            found = {"revision": revision, "head": head(), "ahead": ahead}
             if revision != head():
-                return [revision, head(), ahead, [], False, "", None, "", ""]
-            positions = [
-                [stored.server, stored.offset, stored.head.length, stored.head.digest.hex()]
-                for stored in read_positions(connection)
-            ]
-            newest = newest_job(connection)
-            refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
-        return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, "")), refused]
+                return found
+            if newest := newest_job(connection):
+                found |= {"jobs": True, **dict(zip(("user", "walltime", "project"), newest, strict=True))}
+            known = read_positions(connection)
+            positions = [(log.server, log.offset) for log in known if log.head.length > 0 and log.head.matches(first)]
+            refused = "; ".join(why.text for why in refusals(connection, settings.keep_days, int(time.time())))
+        return {**found, "positions": positions, "retention": refused}
 
 
 @dataclass(frozen=True, slots=True)

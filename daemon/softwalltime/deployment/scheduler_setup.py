@@ -56,6 +56,7 @@ class Change:
         return f"{what}: {before} -> {self.after or missing}"
 
 
+@dataclass(frozen=True, slots=True)
 class Requirement(ABC):
     """A setting that a preset needs: ``name``, and ``why`` in one sentence.
 
@@ -64,7 +65,7 @@ class Requirement(ABC):
 
     name: str
     why: str
-    decisive: bool = True
+    decisive: bool = field(default=True, kw_only=True)
 
     @abstractmethod
     def now(self, settings: PbsSettings) -> str:
@@ -83,11 +84,8 @@ class Requirement(ABC):
 class ServerAttribute(Requirement):
     """A server attribute.  ``refused``: the values that must be changed, empty for an unset one."""
 
-    name: str
     wanted: str
     refused: frozenset[str]
-    why: str
-    decisive: bool = True
 
     def now(self, settings: PbsSettings) -> str:
         return settings.server.get(self.name)
@@ -103,13 +101,11 @@ class ServerAttribute(Requirement):
 class Switch(Requirement):
     """A switch of sched_config, in the file of each scheduler."""
 
-    name: str
     on: bool
-    why: str
 
     def now(self, settings: PbsSettings) -> str:
-        found = (sched_config.values_of(text, self.name) for text in settings.files.values() if text is not None)
-        return ", ".join(dict.fromkeys(value for values in found for value in values))
+        texts = (text for text in settings.files.values() if text is not None)
+        return ", ".join(dict.fromkeys(value for text in texts for value in sched_config.values_of(text, self.name)))
 
     def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
         changes = []
@@ -125,10 +121,7 @@ class Switch(Requirement):
 class ListMember(Requirement):
     """A member of a list in sched_config, in the file of each scheduler."""
 
-    name: str
     member: str
-    why: str
-    decisive: bool = True
 
     def now(self, settings: PbsSettings) -> str:
         text = next((text for text in settings.files.values() if text is not None), "")
@@ -157,8 +150,6 @@ class ListMember(Requirement):
 class CustomResource(Requirement):
     """A custom resource of a type that users see and cannot set."""
 
-    name: str
-    why: str
     type: str = TYPE
     otherwise: str = "choose another name"
     """Remedy if a resource with this name and another type exists."""
