@@ -15,20 +15,18 @@ from PIL import Image
 DEMO: Final = Path("build/demo")
 PICTURES: Final = Path("deploy/pictures")
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
-WIDTH, HEIGHT = 1280, 830
-COLORS: Final = 64
 SOFTWALLTIME: Final = Path(sys.executable).parent / "softwalltime"
 
 
 def main() -> None:
     """Draw the picture."""
-    page, picture = DEMO / "report.html", PICTURES / "report.png"
+    page = DEMO / "report.html"
     _run(str(SOFTWALLTIME), "report", str(DEMO / "accounting"), "-o", str(page))
-    _screenshot(page, picture)
-    print(f"{picture}: {picture.stat().st_size / 1000:.0f} kB")
+    screenshot(page, PICTURES / "report.png", 1280, 830, colors=64)
 
 
-def _screenshot(page: Path, picture: Path) -> None:
+def screenshot(page: Path, picture: Path, width: int, height: int, *options: str, colors: int) -> None:
+    """Draw a page, its size in pixels, by Chromium with these options."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         sys.exit(f"pictures: no browser: install one of {', '.join(BROWSERS)}")
@@ -36,10 +34,11 @@ def _screenshot(page: Path, picture: Path) -> None:
         raw = Path(folder) / "raw.png"
         _run(
             browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--screenshot={raw}",
-            f"--window-size={WIDTH},{HEIGHT}", page.resolve().as_uri(),
+            f"--window-size={width},{height}", *options, page.resolve().as_uri(),
         )  # fmt: skip
         # A page of few colors: a third of the size.
-        Image.open(raw).convert("RGB").quantize(COLORS).save(picture, optimize=True)
+        Image.open(raw).convert("RGB").quantize(colors).save(picture, optimize=True)
+    print(f"{picture}: {picture.stat().st_size / 1000:.0f} kB")
 
 
 def _run(*command: str) -> None:
