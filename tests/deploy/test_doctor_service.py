@@ -21,7 +21,6 @@ from softwalltime.deployment.check_service import (
     check_policy,
     check_socket,
     check_store,
-    check_trial,
 )
 from softwalltime.deployment.probes import (
     DaemonProbe,
@@ -57,7 +56,6 @@ from tests.store.stored import add_jobs
         ({"malformed": 1}, [("accounting log", "warning")]),
         ({"dropped": 1}, [("record", "warning")]),
         ({"unstorable": 1}, [("record", "warning")]),
-        ({"retention": "retention deletes nothing by age: why"}, [("retention", "warning")]),
         ({"policy": {"mode": "off", "share": 1.0}}, [("mode", "warning")]),
         ({"policy": {"mode": "on", "share": 0.1}}, []),
     ],
@@ -88,7 +86,7 @@ def test_a_slow_daemon_is_reported(median: float, verdict: str) -> None:
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
-STORE = StoreProbe("9", "9", 0.0, True, "alice", 600, positions=(("srv", 100),))
+STORE = StoreProbe("9", "9", 0.0, True, positions=(("srv", 100),))
 
 
 @pytest.mark.parametrize(
@@ -141,13 +139,6 @@ def test_a_log_that_is_read_for_two_servers_is_reported() -> None:
     for servers, found in ((["srv", ""], []), (["srv", "srv.example.org"], [("position", "problem")])):
         store = replace(STORE, positions=tuple((server, 100) for server in servers))
         assert bad(check_lag(log, store, log.written)) == found
-
-
-def test_the_trial_reports_the_prediction() -> None:
-    answer = {"soft_walltime": 90, "basis": "because"}
-    (finding,) = check_trial(answer, "alice", 3600)
-    assert finding.text == "alice, walltime 01:00:00: soft walltime 00:01:30: because"
-    assert next(check_trial("no daemon", "alice", 3600)).verdict == "skipped"
 
 
 @pytest.fixture
@@ -216,7 +207,7 @@ def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
     with engine.begin() as connection:
         add_jobs(connection, [job("carol", walltime=700)])
     found = probe_store(settings, "")
-    assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, ())
+    assert (found.revision, found.jobs, found.positions) == (head(), True, ())
     assert abs(found.ahead) < PATIENT
 
 

@@ -4,11 +4,9 @@ import os
 import pwd
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from softwalltime.accounting.conversions import clock
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
@@ -112,8 +110,6 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.malformed:
         act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
         yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
-    if status.retention != OK:
-        yield warning("retention", status.retention, "root: check the clocks; see deploy/OPERATION.md")
     if status.unstorable:
         text = f"PostgreSQL refused {status.unstorable:,} predictions"
         yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
@@ -191,16 +187,6 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if len(servers := sorted({server for server, _ in store.positions if server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
-
-
-def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    check = "trial prediction"
-    if isinstance(answer, str):
-        yield skipped(check, answer)
-        return
-    seconds = answer["soft_walltime"]
-    what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)}"
-    yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")
 
 
 def check_users(socket: Path = SOCKET) -> Iterator[Finding]:

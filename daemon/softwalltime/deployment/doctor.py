@@ -4,9 +4,9 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from softwalltime import __version__
 from softwalltime.core.errors import SoftwalltimeError
@@ -17,16 +17,13 @@ from softwalltime.deployment.check_pbs import check_hook, check_queues, check_sc
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
 from softwalltime.service.live.live_options import inert, read_policy, reads_promises, without_live
-from softwalltime.service.protocol import ask
-from softwalltime.service.status import OK
 
-TRIAL_WALLTIME = 86400
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
 T = TypeVar("T")
@@ -63,8 +60,6 @@ class Doctor:
             logs = _or_why(lambda: probes.probe_logs(accounting))
         store = yield from self._store(settings, daemon, logs.first if isinstance(logs, LogProbe) else b"")
         yield from check_service.check_lag(logs, store, time.time())
-        if self.asks_daemon:
-            yield from self._trial(settings, daemon, store)
         yield from check_service.check_users()
         if self.alters is not None:
             server, agent = self.alters
@@ -180,22 +175,8 @@ class Doctor:
             return store
         if settings.dsn is not None:
             store = _or_why(lambda: probes.probe_store(settings, service_user(settings), first))
-        if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
-            # The check of the daemon has reported it.
-            store = replace(store, retention="")
         yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
-
-    def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-        """Test a prediction for the user of the last stored job, which the daemon should have learnt."""
-        job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
-        if isinstance(store, StoreProbe) and store.user:
-            job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}
-        request = {"op": "explain", "event": "queuejob", "job": job}
-        answer: dict[str, Any] | str = "the daemon does not answer"
-        if isinstance(daemon, DaemonProbe):
-            answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
-        yield from check_service.check_trial(answer, job["user"], job["walltime"])
 
 
 def _or_why(work: Callable[[], T]) -> T | str:

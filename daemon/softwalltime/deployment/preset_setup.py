@@ -5,7 +5,7 @@ and ``order`` also need the prediction as a resource and a formula that uses it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.core.settings import Settings
@@ -197,21 +197,25 @@ def check_setup(
     for file in hidden:
         yield skipped(f"preset {preset}", f"{file} cannot be read from here")
     for need in needs:
-        now = need.now(settings)
-        missing = bool(need.missing(settings))
-        hand = "" if missing else need.by_hand(settings)
-        if not missing and not hand:
-            if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
-                yield ok(need.name, f"{now or 'not set'}, as the preset {preset} needs it")
-        else:
-            act = hand or f"softwalltime install --preset {setup or preset} --apply"
-            verdict = unmet if need.decisive else advice
-            yield verdict(need.name, f"{now or 'not set'}, but for the preset {preset}: {need.why}", f"root: {act}")
+        # What no readable file has cannot be judged.
+        if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
+            command = f"softwalltime install --preset {setup or preset} --apply"
+            yield _check(need, settings, f"the preset {preset}", command, unmet if need.decisive else advice)
+
+
+def _check(
+    need: Requirement, settings: PbsSettings, what: str, command: str, unmet: Callable[[str, str, str], Finding]
+) -> Finding:
+    now = need.now(settings) or "not set"
+    act = command if need.missing(settings) else need.by_hand(settings)
+    if not act:
+        return ok(need.name, f"{now}, as {what} needs it")
+    return unmet(need.name, f"{now}, but for {what}: {need.why}", f"root: {act}")
 
 
 SHOWN_START = CustomResource(
     START_RESOURCE,
-    "[starts] shows each waiting job's expected start in it",
+    "the daemon shows each waiting job's expected start in it",
     "string",
     otherwise="delete it, or show = false in [starts]",
 )
@@ -223,10 +227,4 @@ def shows_starts(settings: Settings) -> bool:
 
 
 def check_shown_starts(settings: PbsSettings) -> Finding:
-    now = SHOWN_START.now(settings)
-    act = SHOWN_START.by_hand(settings)
-    if SHOWN_START.missing(settings):
-        act = "softwalltime install --apply"
-    if act:
-        return problem(SHOWN_START.name, f"{now or 'no such resource'}, but {SHOWN_START.why}", f"root: {act}")
-    return ok(SHOWN_START.name, f"{now}, as [starts] needs it")
+    return _check(SHOWN_START, settings, "[starts]", "softwalltime install --apply", problem)

@@ -37,10 +37,6 @@ class StoreProbe:
     """Seconds by which its clock is ahead of this host's."""
     jobs: bool = False
     """Whether the store has jobs."""
-    user: str = ""
-    """User of the job that was stored last."""
-    walltime: int | None = None
-    project: str = ""
     retention: str = ""
     """Why retention deletes nothing; empty if it may delete."""
     positions: tuple[tuple[str, int], ...] = ()
@@ -58,7 +54,7 @@ def probe_store(settings: Settings, user: str, first: bytes = b"") -> StoreProbe
 
 def _store(settings: Settings, first: bytes) -> dict[str, Any]:
     from softwalltime.store.connections import clock
-    from softwalltime.store.learning_jobs import newest_job
+    from softwalltime.store.learning_jobs import last_id
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine
@@ -73,12 +69,11 @@ def _store(settings: Settings, first: bytes) -> dict[str, Any]:
             found = {"revision": revision, "head": head(), "ahead": ahead}
             if revision != head():
                 return found
-            if newest := newest_job(connection):
-                found |= {"jobs": True, **dict(zip(("user", "walltime", "project"), newest, strict=True))}
             known = read_positions(connection)
             positions = [(log.server, log.offset) for log in known if log.head.length > 0 and log.head.matches(first)]
             refused = "; ".join(why.text for why in refusals(connection, settings.keep_days, int(time.time())))
-        return {**found, "positions": positions, "retention": refused}
+            jobs = last_id(connection) > 0
+        return {**found, "jobs": jobs, "positions": positions, "retention": refused}
 
 
 @dataclass(frozen=True, slots=True)

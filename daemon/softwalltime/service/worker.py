@@ -295,7 +295,7 @@ class Worker(BackgroundThread):
         table, rows = next(self._pruning, ("", 0))
         self.pruned += rows
         refused = self._pruning.refused
-        problem = "; ".join(map(str, refused))
+        problem = "; ".join(refusal.text for refusal in refused)
         if problem and not self.retention_problem:
             log.error("%s", problem)
         self.retention_problem = problem

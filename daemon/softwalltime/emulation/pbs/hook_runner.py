@@ -27,7 +27,7 @@ _NOT_EXPORTED: Final = ("str", "job_state", "queue_type", "server_state", "gener
 
 
 class Pbs(ModuleType):
-    """``pbs``; an unknown name raises AttributeError, a name that is not emulated NotImplementedError."""
+    """``pbs``; a name that is unknown or not emulated raises AttributeError."""
 
     def __init__(self, run: HookRun, configuration: str | None) -> None:
         super().__init__("pbs")
@@ -38,9 +38,7 @@ class Pbs(ModuleType):
         self._server = Server(run, run.event.site.host, run.event.site.server)
 
     def __getattr__(self, name: str) -> Any:
-        if name in attribute_types.ELSEWHERE or name.startswith(attribute_types.ELSEWHERE_PREFIXES):
-            raise NotImplementedError(f"the emulation has no pbs.{name}")
-        raise AttributeError(f"module 'pbs' has no attribute '{name}'")
+        raise AttributeError(f"module 'pbs' has no attribute '{name}' (in the emulation)")
 
     def event(self) -> EventObject:
         return self._event

@@ -3,7 +3,7 @@
 They are strict: an unknown attribute raises, and so does an assignment that the event does not permit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -184,10 +184,6 @@ class Queue(PbsObject):
     def name(self) -> str:
         return self._name
 
-    def job(self, job_id: str) -> "Job | None":
-        job = Server(self._run, "", {}).job(job_id)
-        return job if job is not None and str(job.queue) == self._name else None
-
 
 class Server(PbsObject):
     """The server, which a hook may only read."""
@@ -205,21 +201,10 @@ class Server(PbsObject):
         known = self._run.event.site.queues.get(name)
         return None if known is None else Queue(self._run, name, known)
 
-    def queues(self) -> Iterator[Queue]:
-        return (Queue(self._run, name, known) for name, known in self._run.event.site.queues.items())
-
     def job(self, job_id: str) -> "Job | None":
         site = self._run.event.site
         known = site.jobs.get(job_id if "." in job_id else f"{job_id}.{site.host}")
         return None if known is None else Job(self._run, job_id, known)
-
-    def jobs(self) -> "Iterator[Job]":
-        return (Job(self._run, name, known) for name, known in self._run.event.site.jobs.items())
-
-    def vnode(self, name: str) -> NoReturn:
-        raise NotImplementedError("the emulation has no vnodes")
-
-    resv = vnode
 
 
 class Job(PbsObject):

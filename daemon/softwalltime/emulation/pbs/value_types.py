@@ -179,11 +179,11 @@ class PbsEnv(dict[str, str]):
 def _state(words: Mapping[str, int], unknown: int = -1) -> type[int]:
     """Return the type of a state: a number in hooks, a letter or a word in PBS's output."""
 
-    class State(int):
+    class _State(int):
         def __new__(cls, value: object) -> Self:
             return super().__new__(cls, words.get(value, unknown) if isinstance(value, str) else int(str(value)))
 
-    return State
+    return _State
 
 
 _TEXT_TOO: Final = ("name", "project", "path", "sandbox")
