@@ -61,15 +61,11 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
     for path, reason in _errors(values):
         yield ConfigProblem(file, line_of(lines, path), written(path), reason)
     policy = values.get("policy")
-    if isinstance(policy, dict):
-        try:
-            unused = unused_keys(policy)
-        except TypeError:
-            # An unhashable preset is an error of its own.
-            unused = ()
-        for key in unused:
+    # Another preset is an error of its own.
+    if isinstance(policy, dict) and isinstance(preset := policy.get("preset"), str):
+        for key in unused_keys(policy):
             line = line_of(lines, ("policy", key))
-            yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {policy['preset']}", "note")
+            yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {preset}", "note")
 
 
 def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:

@@ -142,8 +142,9 @@ def make_plan(
     :param enable: the hook if it is disabled in PBS.
     :raises UsageError: if the configuration is invalid.
     """
+    exists, present = present is not None, present or Hook("", "")
     notes, there = [], configuration_of(present)
-    if there is None and present is not None and present.configuration.strip():
+    if there is None and present.configuration.strip():
         notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
     try:
@@ -156,19 +157,19 @@ def make_plan(
         notes += [f"hook configuration: {change}" for _, change in configuration.differences(base, values)]
     if there is not None and base is not there:
         notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
-    if present is not None and present.complete and not present.enabled and not enable:
+    if present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
     chosen = configuration.effective(values)["events"]
     wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
-    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, enable=enable))
+    steps = (*_contents(folder, values, present, there, exists), *_attributes(values, wanted, present, enable=enable))
     files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":
         files = {TRANSPORT: transport(), **files}
     return InstallationPlan(files, steps, tuple(notes))
 
 
-def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
-    if present is None:
+def _contents(folder: Path, values: Values, present: Hook, there: Values | None, exists: bool) -> Iterator[Step]:
+    if not exists:
         yield Step(f"create hook {NAME}", "PBS does not have it")
         # In this order, because users submit jobs at the same time.
         yield Step(f"set hook {NAME} enabled = false", "until it is complete")
@@ -177,28 +178,26 @@ def _contents(folder: Path, values: Values, present: Hook | None, there: Values 
             f"import hook {NAME} {CONFIGURATION_TYPE} default {folder / CONFIGURATION}",
             "its configuration" if there is None else "its configuration has changed",
         )
-    if present is None or present.script != script():
+    if present.script != script():
         yield Step(
             f"import hook {NAME} {SCRIPT_TYPE} default {folder / SCRIPT}",
-            "PBS has another version" if present is not None and present.complete else "the hook itself",
+            "PBS has another version" if present.complete else "the hook itself",
         )
 
 
-def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, *, enable: bool) -> Iterator[Step]:
-    fresh = present is None or not present.complete
-    if present is None or present.events != wanted:
+def _attributes(values: Values, wanted: frozenset[str], present: Hook, *, enable: bool) -> Iterator[Step]:
+    if present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
-        before = ", ".join(sorted(present.events)) if present is not None else ""
-        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
-    attributes = present.attributes if present is not None else {}
+        before = f"; now {', '.join(sorted(present.events))}" if present.events else ""
+        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{before}")
     # Keep what an administrator has set.
     for name, default, why in (
         ("order", ORDER, "after hooks that set walltimes, queues or projects"),
         ("alarm", alarm_for(values), "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
-        if fresh and attributes.get(name) != str(default):
+        if not present.complete and present.attributes.get(name) != str(default):
             yield Step(f"set hook {NAME} {name} = {default}", why)
-    if attributes.get("debug") != "false":
+    if present.attributes.get("debug") != "false":
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
-    if fresh or (enable and present is not None and not present.enabled):
+    if not present.complete or (enable and not present.enabled):
         yield Step(f"set hook {NAME} enabled = true", "PBS runs it from now on")

@@ -166,9 +166,10 @@ def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") 
         _child(work, writing, account)
     os.close(writing)
     try:
-        answer = _read(reading, seconds)
+        # The child writes once, at its end.
+        with os.fdopen(reading, "rb") as pipe:
+            answer = pipe.read() if select.select([pipe], [], [], seconds)[0] else None
     finally:
-        os.close(reading)
         os.kill(process, signal.SIGKILL)
         _reap(process)
     if answer is None:
@@ -190,32 +191,16 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
             os.setgid(account.pw_gid)
             os.setuid(account.pw_uid)
             os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
-        outcome = {"value": work()}
-        line = json.dumps(outcome, default=str)
+        line = json.dumps({"value": work()}, default=str)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
     except BaseException as error:
         line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
     try:
-        data = line.encode()
-        while data:
-            data = data[os.write(writing, data) :]
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(line.encode())
     finally:
         os._exit(0)
-
-
-def _read(reading: int, seconds: float) -> bytes | None:
-    """Read until the other end is closed; return ``None`` after a timeout."""
-    deadline = time.monotonic() + seconds
-    parts: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return None
-        part = os.read(reading, 65536)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
 
 
 def _reap(process: int) -> None:

@@ -96,16 +96,15 @@ def _with_key(text: str, table: str, key: str, value: str, newline: str) -> str:
     start = header.end() if header else len(text)
     following = _NEXT.search(text, start)
     end = following.start() if following else len(text)
-    lines = text[start:end]
-    line = re.compile(
-        rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)(.*)\n?""", re.MULTILINE
+    lines, known = re.subn(
+        rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)""",
+        lambda match: match[1] + value,
+        text[start:end],
+        count=1,
+        flags=re.MULTILINE,
     )
-    match = line.search(lines)
-    if match is not None:
-        ended = "\n" if match[0].endswith("\n") else ""
-        lines = f"{lines[: match.start()]}{match[1]}{value}{match[2]}{ended}{lines[match.end() :]}"
-    else:
-        lines = f"{newline}{key} = {value}{lines if lines else newline}"
+    if not known:
+        lines = f"{newline}{key} = {value}{lines or newline}"
     return text[:start] + lines + text[end:]
 
 

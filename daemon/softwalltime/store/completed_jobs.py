@@ -1,9 +1,8 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import psycopg
 from psycopg import sql
@@ -34,7 +33,6 @@ from softwalltime.store.tables import (
     completed_jobs,
     interrupted_runs,
     job_scripts,
-    start_or_never,
 )
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
@@ -82,7 +80,6 @@ _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
 # Indices in the values of a job.
 _PLACES = [field.column for field in FIELDS]
-_SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
 
 # Temporary staging table, from which only unknown jobs are inserted.
@@ -109,14 +106,11 @@ class UnstorableJobError(StoreError):
         return type(self), (self.job, self.field)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedJobs:
-    """Jobs in COPY's text format, cheap to pass between processes."""
+class PreparedJobs(NamedTuple):
+    """Number of jobs, and these in COPY's text format, cheap to pass between processes."""
 
-    count: int
+    number: int
     text: str
-    first: tuple[str, str, int]
-    """Server, job id and start of the first one."""
 
 
 def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
@@ -125,12 +119,11 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     :param jobs: the values of each.
     :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
     """
-    texts = CopyTexts(NULL)
-    first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
+    texts = CopyTexts()
     text = "".join([_line(job, texts) for job in jobs])
     if max(map(len, texts)) > MAX_NAME_CHARS:
         _refuse_long_names(jobs)
-    return PreparedJobs(len(jobs), text, first)
+    return PreparedJobs(len(jobs), text)
 
 
 def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
@@ -141,12 +134,11 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
 
     :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
     """
-    prepared = [jobs for jobs in prepared if jobs.count]
-    if not prepared:
+    count = sum(jobs.number for jobs in prepared)
+    if not count:
         return 0
-    count = sum(jobs.count for jobs in prepared)
     try:
-        return _add(connection, prepared[0].first, count, [jobs.text for jobs in prepared])
+        return _add(connection, count, [jobs.text for jobs in prepared])
     except psycopg.errors.NumericValueOutOfRange as error:
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
@@ -187,45 +179,33 @@ def vacuum_analyze(engine: Engine) -> None:
         connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
 
 
-def _key(job: Values) -> tuple[str, str, int]:
-    start = job[_START]
-    return storable_text(job[_SERVER]), storable_text(job[_JOB_ID]), NEVER_STARTED if start is None else start
-
-
-def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
-    server, job_id, start = key
-    same = select(_columns.id).where(_columns.job_id == job_id, _columns.server == server, start_or_never == start)
-    return connection.execute(same).first() is not None
-
-
-def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
+def _add(connection: Connection, count: int, written: Sequence[str]) -> int:
     lock(connection)
-    if not _is_known(connection, first):
-        # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
-        try:
-            with connection.begin_nested():
-                _copy(connection, completed_jobs, written)
-        except psycopg.errors.UniqueViolation:
-            pass
-        else:
+    # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
+    try:
+        with connection.begin_nested():
+            copy_lines(connection, completed_jobs, _NAMES, written)
             return count
+    except psycopg.errors.UniqueViolation:
+        pass
     with connection.begin_nested():
         _incoming.create(connection)
-        _copy(connection, _incoming, written)
+        copy_lines(connection, _incoming, _NAMES, written)
         unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
         stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
         _incoming.drop(connection)
         return stored
 
 
-def _copy(connection: Connection, table: Table, written: Sequence[str]) -> None:
+def copy_lines(connection: Connection, table: Table, names: Sequence[str], lines: Sequence[str]) -> None:
+    """Insert rows in COPY's text format: the columns with these names, ``NULL`` as null string."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),
-        sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
+        sql.SQL(", ").join(map(sql.Identifier, names)),
         sql.Literal(NULL),
     )
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
-        for text in written:
+        for text in lines:
             copy.write(text)
 
 

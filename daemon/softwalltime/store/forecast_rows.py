@@ -128,8 +128,11 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
     :param most: maximum forecasts of each job, evenly spaced from the first.
     """
     selected = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
-    rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in selected]
-    return [OpenStart(job_id, made, raw, forecasts) for job_id, made, raw, forecasts in rows if raw is not None]
+    return [
+        OpenStart(job_id, made, usable, forecasts)
+        for job_id, made, raw, forecasts in selected
+        if (usable := _usable(raw)) is not None
+    ]
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:

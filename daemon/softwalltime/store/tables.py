@@ -55,8 +55,6 @@ completed_jobs = _table(
 NEVER_STARTED = -1
 """Start time in the natural key of a job that never started."""
 
-start_or_never = sa.func.coalesce(completed_jobs.c.start_time, sa.text(f"'{NEVER_STARTED}'::bigint"))
-
 job_scripts = _table("job_scripts", bigint="ctime", text="job_id script")
 teaching_states = _table("teaching_states", state="state")
 interrupted_runs = _table(

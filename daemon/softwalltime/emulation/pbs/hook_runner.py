@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, Final
 
 from softwalltime.core.errors import SourceError
@@ -20,9 +20,6 @@ BAD_VALUE = "Illegal attribute or resource value"
 SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
 READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resource_List.soft_walltime"
 
-_ERRORS: Final = {
-    name: error for name, error in vars(value_types).items() if isinstance(error, type) and issubclass(error, Exception)
-}
 _NOT_EXPORTED: Final = ("str", "job_state", "queue_type", "server_state", "generic", "vnode", "resv")
 
 
@@ -37,28 +34,17 @@ class Pbs(ModuleType):
         self._event = EventObject(run)
         self._server = Server(run, run.event.site.host, run.event.site.server)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"module 'pbs' has no attribute '{name}' (in the emulation)")
-
     def event(self) -> EventObject:
         return self._event
 
     def server(self) -> Server:
         return self._server
 
-    def get_local_nodename(self) -> str:
-        return str(self._server)
-
     def logmsg(self, loglevel: int, message: str) -> None:
         if loglevel not in _LEVELS:
             raise TypeError(f"Invalid severity or eventtype value <{loglevel}>")
         message.encode()  # A lone surrogate raises, as in PBS's C code.
         self.lines.append((loglevel, message))
-
-    def logjobmsg(self, jobid: str, message: str) -> None:
-        if not jobid:
-            raise ValueError("no jobid given!")
-        self.logmsg(attribute_types.CONSTANTS["EVENT_JOB"], f"{jobid};{message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +69,31 @@ class HookOutcome:
 
 
 class HookScript:
-    """A hook file; compiled when it has changed, executed in new globals for each event.
+    """A hook file, compiled once and executed in new globals for each event.
 
     Runs share only ``sys.modules`` and ``os.environ``, as in pbs_server.  Several threads can run the same script at
     once.
+
+    :raises SourceError: if the file cannot be read or compiled.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._compiled: tuple[tuple[int, int, int], CodeType] | None = None
-
-    def _code(self) -> CodeType:
         try:
-            status = self._path.stat()
-            version = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if self._compiled is None or self._compiled[0] != version:
-                source = self._path.read_bytes()
-                self._compiled = (version, compile(source, "<embedded code object>", "exec"))
+            self._code = compile(path.read_bytes(), "<embedded code object>", "exec")
         except (OSError, SyntaxError, ValueError) as error:
-            raise SourceError(f"cannot read the hook {self._path}: {error}") from error
-        return self._compiled[1]
+            raise SourceError(f"cannot read the hook {path}: {error}") from error
 
     def run(self, event: Event, configuration: Path | None = None) -> HookOutcome:
         """Run the hook for an event.
 
         :param configuration: its configuration file, which PBS calls ``pbs.hook_config_filename``.
         """
-        code = self._code()
         run = HookRun(event)
         pbs = Pbs(run, None if configuration is None else str(configuration))
         error = failure = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
         try:
-            exec(code, names)  # noqa: S102 - that is what a hook is for
+            exec(self._code, names)  # noqa: S102 - that is what a hook is for
         except SystemExit:
             pass
         except KeyboardInterrupt:
@@ -161,25 +139,16 @@ def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:
     pbs_server gives a hook globals that hold nothing but ``__builtins__``; hence ``__name__`` is found there, and is
     "builtins".
     """
-    plain = builtins.__import__
-    clock = None if event.now is None else _clock(event.now)
+    modules: dict[str, ModuleType] = {"pbs": pbs}
+    if event.now is not None:
+        # The wall clock stands still; the monotonic clock continues.
+        modules["time"] = ModuleType("time")
+        modules["time"].__dict__.update(vars(time), time=lambda: float(event.now or 0))
 
     def hooked(name: str, *arguments: Any, **options: Any) -> ModuleType:
-        if name == "pbs":
-            return pbs
-        if name == "time" and clock is not None:
-            return clock
-        return plain(name, *arguments, **options)
+        return modules[name] if name in modules else builtins.__import__(name, *arguments, **options)
 
     return {**vars(builtins), "__import__": hooked}
-
-
-def _clock(now: int) -> ModuleType:
-    """Return the module ``time`` with a wall clock fixed at ``now``; the monotonic clock continues."""
-    clock = ModuleType("time")
-    clock.__dict__.update(vars(time))
-    clock.__dict__["time"] = lambda: float(now)
-    return clock
 
 
 def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[str, object]) -> str:
@@ -231,16 +200,12 @@ def _resources(attributes: Attributes) -> Mapping[str, str]:
 
 _FIXED: Final[dict[str, Any]] = {
     **attribute_types.CONSTANTS,
-    **{
-        f"HOOK_EVENT_{name.upper()}": attribute_types.CONSTANTS[name.upper()]
-        for name in ("queuejob", "postqueuejob", "modifyjob")
-    },
-    "HOOK_EVENT_RUNJOB": attribute_types.CONSTANTS["RUNJOB"],
-    **_ERRORS,
     **{name: kind for name, kind in value_types.TYPES.items() if name not in _NOT_EXPORTED},
-    "duration_to_secs": value_types.seconds,
+    **{
+        name: error
+        for name, error in vars(value_types).items()
+        if isinstance(error, type) and issubclass(error, Exception)
+    },
 }
 _WITHOUT_POSTQUEUEJOB: Final = {name: value for name, value in _FIXED.items() if "POSTQUEUEJOB" not in name}
-_LEVELS: Final = frozenset(
-    value for name, value in _FIXED.items() if name.startswith(("EVENT_", "LOG_")) and type(value) is int
-)
+_LEVELS: Final = {value for name, value in attribute_types.CONSTANTS.items() if name.startswith(("EVENT_", "LOG_"))}

@@ -49,25 +49,28 @@ def _resources(own: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType({**attribute_types.RESOURCES, **dict(own)})
 
 
-class PbsObject:
-    """An object with the attributes of a table; one that is not set is ``None``.
+class _State:
+    """State of an object or a resource list in one run; ``_lazy``: resource lists are empty until they are indexed."""
 
-    ``_lazy``: resource lists are empty until they are indexed, as those that the server populates.
-    """
-
-    _class: ClassVar[str]
-    _table: ClassVar[Mapping[str, str]]
-    _own: ClassVar[frozenset[str]] = frozenset({"name"})
     _run: HookRun
-    _name: str
-    _attributes: Attributes
     _readonly: bool
     _lazy: bool
     _changes: dict[str, Any]
 
+
+class PbsObject(_State):
+    """An object with the attributes of a table; one that is not set is ``None``."""
+
+    _class: ClassVar[str]
+    _table: ClassVar[Mapping[str, str]]
+    _label: ClassVar = "name"
+    _name: str
+    _attributes: Attributes
+
     def __init__(self, run: HookRun, name: str, attributes: Attributes, *, readonly: bool = True) -> None:
         lazy = readonly or run.event.name in ("postqueuejob", "runjob")
         self.__dict__.update(_run=run, _name=name, _attributes=attributes, _readonly=readonly, _lazy=lazy, _changes={})
+        self.__dict__[self._label] = name
 
     def __str__(self) -> str:
         return self._name
@@ -93,21 +96,17 @@ class PbsObject:
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse an unknown name, and a change of an object that no request can change."""
-        if name not in self._table and name not in self._own:
+        if name not in self._table and name != self._label:
             raise UnsetAttributeNameError(f"{self._class} attribute '{name}' not found")
         self._run.check(self._readonly, name)
 
 
-class ResourceList:
+class ResourceList(_State):
     """Resources of a job, queue or server: ``job.Resource_List["walltime"]``."""
 
-    _run: HookRun
     _attribute: str
     _resources: Mapping[str, str]
-    _changes: dict[str, Any]
     _values: dict[str, Any]
-    _readonly: bool
-    _lazy: bool
     _texts: bool
 
     def __init__(self, owner: PbsObject, attribute: str, resources: Mapping[str, str]) -> None:
@@ -180,20 +179,12 @@ class Queue(PbsObject):
     _class = "queue"
     _table = attribute_types.QUEUE
 
-    @property
-    def name(self) -> str:
-        return self._name
-
 
 class Server(PbsObject):
     """The server, which a hook may only read."""
 
     _class = "server"
     _table = attribute_types.SERVER
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def queue(self, name: str) -> Queue | None:
         if "@" in name:
@@ -212,13 +203,7 @@ class Job(PbsObject):
 
     _class = "job"
     _table = attribute_types.JOB
-    _own = frozenset({"id", "failed_mom_list", "succeeded_mom_list", "_connect_server"})
-    failed_mom_list = None
-    succeeded_mom_list = None
-
-    @property
-    def id(self) -> str:
-        return self._name
+    _label = "id"
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
@@ -246,8 +231,6 @@ class Job(PbsObject):
             return
         if name == "id":
             raise BadAttributeValueError("attribute 'id' is readonly")
-        if name in self._own:
-            raise LookupError(f"job attribute '{name}' not found")
         if name in ("Resource_List", "estimated"):
             raise AssertionError(f"can't set the head resource '{name}' directly")
         if name not in attribute_types.JOB_SETTABLE or (name == "queue" and event != "queuejob"):

@@ -7,7 +7,6 @@ the exceptions.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import total_ordering
 from typing import Any, Final, Self
 
 
@@ -97,20 +96,6 @@ class PbsBool(Generic):
         return int(bool(self))
 
 
-class PbsInt(int):
-    """A whole number."""
-
-
-class PbsFloat(float):
-    """A number."""
-
-
-class PbsStr(str):
-    """A text that is a ``str``, such as euser and Account_Name."""
-
-    __slots__ = ()
-
-
 class Duration(int):
     """Seconds that print in the given notation."""
 
@@ -129,11 +114,7 @@ class Duration(int):
         return int.__repr__(self)
 
 
-_UNITS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-
-
-@total_ordering
-class Size:
+class Size(Generic):
     """Memory or disk space: ``4gb``, ``100kw`` (words of 8 bytes), 4096."""
 
     def __init__(self, value: object) -> None:
@@ -142,22 +123,7 @@ class Size:
         if match is None:
             raise BadResourceValueError(f"Bad size value: {text}")
         number, unit, word = match.groups()
-        self._bytes: int = int(number) * _UNITS[unit] * (8 if word == "w" else 1)
-        self._text = text if unit or word else f"{number}b"
-
-    def __str__(self) -> str:
-        return self._text
-
-    __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        return self._bytes == getattr(other, "_bytes", other)
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
-
-    def __lt__(self, other: "Size | int") -> bool:
-        return self._bytes < (other._bytes if isinstance(other, Size) else other)
+        super().__init__(text if unit or word else f"{number}b")
 
 
 class PbsEnv(dict[str, str]):
@@ -196,9 +162,9 @@ _PRINTED: Final = _PRINTED_NAMES.split()
 TYPES: Final[dict[str, type[Any]]] = {
     **{name: type(name, (Generic,), {"__doc__": f"PBS's type {name}."}) for name in _PRINTED},
     "pbs_bool": PbsBool,
-    "pbs_int": PbsInt,
-    "pbs_float": PbsFloat,
-    "pbs_str": PbsStr,
+    "pbs_int": type("PbsInt", (int,), {}),
+    "pbs_float": type("PbsFloat", (float,), {}),
+    **dict.fromkeys(("pbs_str", "vnode", "resv"), type("PbsStr", (str,), {})),
     "pbs_env": PbsEnv,
     "duration": Duration,
     "size": Size,
@@ -208,8 +174,6 @@ TYPES: Final[dict[str, type[Any]]] = {
     # A job's own R is -1, as on the server.
     "queue_type": _state({"E": 1, "Execution": 1, "Route": 2}),
     "server_state": _state({"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}, unknown=0),
-    "vnode": PbsStr,
-    "resv": PbsStr,
 }
 """The type of each kind of value."""
 _ALSO: Final[dict[str, tuple[type[Any], ...]]] = {

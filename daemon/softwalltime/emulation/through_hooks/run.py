@@ -132,12 +132,11 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
         daemon.append(timeline.ends)
         daemon.wait()
         stack.enter_context(_quiet())
-        # Copies: the originals may be replaced during the run.
-        hook, transport = folder / "hook.py", folder / TRANSPORT
-        hook.write_bytes(resources.hook().read_bytes())
+        # A copy: the hook loads only what no other user can change.
+        transport = folder / TRANSPORT
         transport.write_bytes(resources.hook_transport().read_bytes())
         transport.chmod(0o644)
-        server = EmulatedServer(timeline, HookScript(hook), options.minimum)
+        server = EmulatedServer(timeline, HookScript(resources.hook()), options.minimum)
         yield Emulation(server, daemon, _configuration(folder, spec, options, dsn, daemon.socket))
 
 
