@@ -24,7 +24,7 @@ def test_an_installed_hook_has_no_problem() -> None:
     findings = hook_findings(present())
     assert bad(findings) == []
     assert {finding.check for finding in findings} == {
-        "hook", "hook enabled", "hook configuration", "socket", "hook events", "hook alarm", "hook order",
+        "hook", "hook enabled", "hook configuration", "socket", "hook events", "hook order",
     }  # fmt: skip
 
 
@@ -44,7 +44,6 @@ def test_an_older_pbs_without_postqueuejob_has_no_problem() -> None:
         ({"values": {"socket": "/run/other.sock"}}, ("socket", "problem")),
         ({"events": ALL - {"modifyjob"}}, ("hook events", "problem")),
         ({"events": ALL - {"runjob"}}, ("hook events", "warning")),
-        ({"values": {"deadline_ms": 5000}}, ("hook alarm", "problem")),
     ],
 )
 def test_problems_of_the_hook_are_reported(changes: dict[str, object], found: tuple[str, str]) -> None:

@@ -51,7 +51,6 @@ from tests.store.stored import add_jobs
         ({"store": "cannot connect"}, [("learning", "problem")]),
         ({"accounting": "/x: Permission denied"}, [("accounting log", "problem")]),
         ({"accounting": "not followed"}, []),
-        ({"behind_seconds": 100, "behind_bytes": 5}, [("accounting log", "warning")]),
         ({"from_the_future": 1}, [("clock", "warning")]),
         ({"malformed": 1}, [("accounting log", "warning")]),
         ({"dropped": 1}, [("record", "warning")]),

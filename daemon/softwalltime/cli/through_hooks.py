@@ -136,10 +136,9 @@ def replay_through_hooks(
 
 def _import_psycopg() -> None:
     """Import psycopg in pure Python, as the hook does in pbs_server: the first import decides for the process."""
-    from softwalltime.emulation.through_hooks.run import IMPLEMENTATION, environment_restored
+    from unittest.mock import patch
 
-    with environment_restored(IMPLEMENTATION):
-        os.environ[IMPLEMENTATION] = "python"
+    with patch.dict(os.environ, PSYCOPG_IMPL="python"):
         try:
             import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
         except ImportError as error:

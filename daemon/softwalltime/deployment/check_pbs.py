@@ -6,7 +6,7 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, configuration_of, script, transport
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, script, transport
 from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
@@ -32,7 +32,7 @@ def check_hook(
     values = configuration_of(hook) if hook.configuration else {}
     findings = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
-        findings += [*_events(hook, supported, values), *_alarm(hook, values)]
+        findings += _events(hook, supported, values)
     return [*findings, *_order(hook, hooks)], None if values is None else configuration.effective(values)
 
 
@@ -121,19 +121,6 @@ def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[F
     else:
         text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
         yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
-
-
-def _alarm(hook: Hook, values: Values) -> Iterator[Finding]:
-    alarm = hook.attributes.get("alarm", "")
-    deadline = configuration.effective(values)["deadline_ms"]
-    if alarm.isdecimal() and int(alarm) * 1000 <= deadline:
-        yield problem(
-            "hook alarm",
-            f"PBS interrupts the hook after {alarm} s, before its own deadline of {deadline} ms",
-            f"qmgr -c 'set hook {NAME} alarm = {alarm_for(values)}'",
-        )
-    else:
-        yield ok("hook alarm", f"{alarm} s; the hook's own deadline is {deadline} ms")
 
 
 def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:

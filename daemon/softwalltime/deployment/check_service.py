@@ -37,10 +37,7 @@ def check_socket(socket: Path) -> Finding:
     if not stat.S_ISSOCK(status.st_mode):
         return problem(check, f"{socket}: not a socket", _start())
     owner, mode = status.st_uid, stat.S_IMODE(status.st_mode)
-    try:
-        name = pwd.getpwuid(owner).pw_name
-    except KeyError:
-        name = str(owner)
+    name = next((account.pw_name for account in pwd.getpwall() if account.pw_uid == owner), str(owner))
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
@@ -101,9 +98,6 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
         yield problem("accounting log", status.accounting, act)
-    elif status.behind_seconds > MAX_LAG_S:
-        text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
-        yield warning("accounting log", text, "wait while it loads the history; else journalctl -u softwalltime")
     if status.from_the_future:
         text = f"{status.from_the_future:,} jobs have an end in the future"
         yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")

@@ -62,8 +62,7 @@ class Doctor:
         yield from check_service.check_lag(logs, store, time.time())
         yield from check_service.check_users()
         if self.alters is not None:
-            server, agent = self.alters
-            yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))
+            yield check_right(*self.alters, service_user(settings))
 
     def _settings(self) -> Generator[Finding, None, Settings]:
         try:

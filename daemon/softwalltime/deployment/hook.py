@@ -109,21 +109,6 @@ def transport() -> str:
     return resources.hook_transport().read_text(encoding="utf-8")
 
 
-def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
-    """Return the configuration for the hook: the administrator's, with the socket of the daemon.
-
-    With the transport postgres it names the transport's file.
-
-    :raises UsageError: names the invalid values.
-    """
-    values = {**configuration.merged(own or {}, configuration.shipped()), "socket": socket}
-    if errors := configuration.errors(values):
-        raise UsageError(f"the hook's configuration is invalid: {'; '.join(errors)}")
-    if values["transport"] == "postgres":
-        values["postgres"] = {**values["postgres"], "transport_path": str(transport_path)}
-    return values
-
-
 def alarm_for(values: Values) -> int:
     """Return PBS's alarm in seconds, which is longer than the hook's deadline."""
     return max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
@@ -147,12 +132,13 @@ def make_plan(
     if there is None and present.configuration.strip():
         notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
-    try:
-        values = adapted(base, socket, folder / TRANSPORT)
-    except UsageError as error:
+    values = {**configuration.merged(base or {}, configuration.shipped()), "socket": socket}
+    if errors := configuration.errors(values):
         place = folder / CONFIGURATION
         where = f"correct {place}" if own is not None else f"write a correct one to {place}"
-        raise UsageError(f"{error}; {where}") from None
+        raise UsageError(f"the hook's configuration is invalid: {'; '.join(errors)}; {where}")
+    if values["transport"] == "postgres":
+        values["postgres"] = {**values["postgres"], "transport_path": str(folder / TRANSPORT)}
     if base is not None:
         notes += [f"hook configuration: {change}" for _, change in configuration.differences(base, values)]
     if there is not None and base is not there:

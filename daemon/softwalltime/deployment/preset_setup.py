@@ -12,11 +12,11 @@ from softwalltime.core.settings import Settings
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
 from softwalltime.deployment.qmgr import QmgrObject
 from softwalltime.deployment.scheduler_setup import (
-    Change,
     CustomResource,
     ListMember,
     PbsSettings,
     Requirement,
+    RequirementState,
     ServerAttribute,
     Switch,
     unreadable,
@@ -43,62 +43,41 @@ class SortFormula(Requirement):
     chosen: str = ""
     preset: str = ""
 
-    @property
-    def own(self) -> str:
-        return _formulas(self.resource)[self.preset or RECOMMENDED]
-
-    def now(self, settings: PbsSettings) -> str:
-        return _first(self.name, (settings.server, *settings.schedulers.values()))
-
-    def _wanted(self, settings: PbsSettings) -> str:
-        """Return the formula to set; empty: the site's stays."""
-        now = self.now(settings)
-        another_presets = self.preset and now != self.own and now in _formulas(self.resource).values()
-        return self.chosen or (self.own if not now or another_presets else "")
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        now, wanted = self.now(settings), self._wanted(settings)
-        return (Change("server", self.name, now, wanted, self.why),) if wanted not in ("", now) else ()
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        now = self.now(settings)
-        if self._wanted(settings) or re.search(rf"\b{re.escape(self.resource)}\b", now):
-            return ""
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now = _first(self.name, (settings.server, *settings.schedulers.values()))
+        formulas: dict[str, str] = {
+            name: preset.order.formula(self.resource) for name, preset in PRESETS.items() if preset.order
+        }
+        own = formulas[self.preset or RECOMMENDED]
+        another_presets = self.preset and now != own and now in formulas.values()
+        if wanted := self.chosen or (own if not now or another_presets else ""):
+            return RequirementState(now, [self.change("server", now, wanted)] if wanted != now else [])
+        if re.search(rf"\b{re.escape(self.resource)}\b", now):
+            return RequirementState(now)
         if not settings.server.get(self.name):
-            return (
-                f"a scheduler has the formula {now}: multiply it by {self.own} with qmgr -c "
-                f"'set sched NAME {self.name} = ...'"
-            )
-        both = f"({now}) * " + (f"({self.own})" if " if " in self.own else self.own)
-        return (
+            statement = f"set sched NAME {self.name} = ..."
+            by_hand = f"a scheduler has the formula {now}: multiply it by {own} with qmgr -c '{statement}'"
+            return RequirementState(now, by_hand=by_hand)
+        both = f"({now}) * " + (f"({own})" if " if " in own else own)
+        by_hand = (
             f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of the "
             f"preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
         )
+        return RequirementState(now, by_hand=by_hand)
 
 
 def _first(name: str, owners: Iterable[QmgrObject]) -> str:
     return next((value for owner in owners if (value := owner.get(name))), "")
 
 
-def _formulas(resource: str) -> dict[str, str]:
-    return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class NoThreshold(Requirement):
     """No job_sort_formula_threshold: a scheduler does not start jobs below it."""
 
-    def now(self, settings: PbsSettings) -> str:
-        return _first(self.name, settings.schedulers.values())
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        return ()
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        now = self.now(settings)
-        return (
-            f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it" if now else ""
-        )
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now = _first(self.name, settings.schedulers.values())
+        text = f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
+        return RequirementState(now, by_hand=text if now else "")
 
 
 def requirements(
@@ -206,11 +185,11 @@ def check_setup(
 def _check(
     need: Requirement, settings: PbsSettings, what: str, command: str, unmet: Callable[[str, str, str], Finding]
 ) -> Finding:
-    now = need.now(settings) or "not set"
-    act = command if need.missing(settings) else need.by_hand(settings)
+    state = need.state(settings)
+    act = command if state.changes else state.by_hand
     if not act:
-        return ok(need.name, f"{now}, as {what} needs it")
-    return unmet(need.name, f"{now}, but for {what}: {need.why}", f"root: {act}")
+        return ok(need.name, f"{state.now or 'not set'}, as {what} needs it")
+    return unmet(need.name, f"{state.now or 'not set'}, but for {what}: {need.why}", f"root: {act}")
 
 
 SHOWN_START = CustomResource(

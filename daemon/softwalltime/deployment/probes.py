@@ -8,7 +8,6 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.log_file import opened
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.settings import Settings
-from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import Status, StatusError
 from softwalltime.store.logs import HEAD_BYTES
@@ -100,21 +98,6 @@ def _daemon(socket: Path, timeout: float) -> list[Any]:
         ask(socket, {"op": "ping"}, timeout)
         times.append(1000 * (time.perf_counter() - begin))
     return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
-
-
-def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
-    """Test, as the daemon's user, whether the account that alters jobs is a PBS manager; return its name too.
-
-    :param server: host of the PBS server; empty: that of /etc/pbs.conf.
-    :param agent: socket of the process that alters jobs; ``None``: one is started.
-    """
-
-    def manager() -> list[Any]:
-        with closing(PbsConnection(server, agent, PROBE_TIMEOUT_S)) as connection:
-            return list(connection.manager())
-
-    is_manager, account = call_in_subprocess(manager, PROBE_TIMEOUT_S + 1, user)
-    return is_manager, account
 
 
 @dataclass(frozen=True, slots=True)

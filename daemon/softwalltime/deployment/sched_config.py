@@ -10,8 +10,8 @@ import re
 import shutil
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime.core.errors import SourceError
 from softwalltime.core.written import replaced
@@ -23,8 +23,7 @@ _ADDED = "# added by softwalltime install\n{option}: {value}\tALL\n"
 _TIMES = ("prime", "non_prime")
 
 
-@dataclass(frozen=True, slots=True)
-class OptionLine:
+class OptionLine(NamedTuple):
     """A line of an option: the value without quotes, the times it applies to, and the value's position in the text."""
 
     value: str

@@ -61,13 +61,14 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
             forgotten.append(change)
             if now != change.before:
                 notes.append(f"{change} was changed since to {now or 'not set'}: it stays so")
-    make = [change for need in needs for change in need.missing(settings)]
+    states = [need.state(settings) for need in needs]
+    make = [change for state in states for change in state.changes]
     changes = (*back, *make)
     for change in tuple(back):
         if note := _formula_in_the_way(change, changes, settings):
             back.remove(change)
             notes.append(note)
-    notes += [text for need in needs if (text := need.by_hand(settings))]
+    notes += [state.by_hand for state in states if state.by_hand]
     return SetupPlan(tuple(make), tuple(back), tuple(forgotten), tuple(notes))
 
 

@@ -124,7 +124,7 @@ class DecisionRecorder(BackgroundThread):
 
         :raises StoreError: if PostgreSQL cannot be reached or does not answer in time.
         """
-        if self._monitor.longest_wait() > PROBE_AFTER_S:
+        if self._monitor.waiting(patient=True) > PROBE_AFTER_S:
             with engine.connect() as connection:
                 connection.execute(text("SELECT 1"))
 

@@ -5,21 +5,8 @@ from itertools import count
 from typing import Any, NamedTuple, Self
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    MetaData,
-    Select,
-    Table,
-    and_,
-    case,
-    func,
-    select,
-    text,
-)
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.core.errors import StoreError
@@ -36,18 +23,18 @@ from softwalltime.store.tables import (
 )
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
-script = func.coalesce(job_scripts.c.script, "").label("script")
+script = sa.func.coalesce(job_scripts.c.script, "").label("script")
 """The script in a query that joins :func:`of_jobs`; empty: unknown."""
 
 
-def of_jobs(jobs: Table) -> ColumnElement[bool]:
+def of_jobs(jobs: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition of the outer join of scripts with a table of jobs."""
     job_id = jobs.columns.job_id
-    array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
-    return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
+    array = sa.case((job_id.contains("["), sa.func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
+    return sa.and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
 
 
-def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
+def add_scripts(connection: sa.Connection, submissions: Collection[Submission]) -> None:
     """Store the scripts of those submissions that have one and an id of at most ``MAX_NAME_CHARS`` characters."""
     scripts = {
         (of.submitted, job_id): storable_text(of.script)
@@ -83,10 +70,10 @@ _PLACES = [field.column for field in FIELDS]
 _NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
 
 # Temporary staging table, from which only unknown jobs are inserted.
-_incoming = Table(
+_incoming = sa.Table(
     "softwalltime_incoming",
-    MetaData(),
-    *(Column(column.name, column.type) for column in _WRITTEN),
+    sa.MetaData(),
+    *(sa.Column(column.name, column.type) for column in _WRITTEN),
     prefixes=["TEMPORARY"],
 )
 
@@ -126,7 +113,7 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     return PreparedJobs(len(jobs), text)
 
 
-def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+def add_prepared_jobs(connection: sa.Connection, prepared: Sequence[PreparedJobs]) -> int:
     """Store those jobs that are not known yet, in the order given; return how many were stored.
 
     Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
@@ -143,16 +130,16 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
 
-def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
+def read_jobs(connection: sa.Connection) -> Iterator[CompletedJob]:
     """Yield all jobs, ordered by end time, then by the order in which they were stored.
 
     Memory is bounded; the transaction must stay open until the end.
     """
-    wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
+    wanted = sa.select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
     yield from map(job_of, stream(connection, wanted))
 
 
-def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
+def stream(connection: sa.Connection, wanted: sa.Select[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a query through a server-side cursor; the transaction must stay open until the end."""
     query = wanted.compile(dialect=connection.dialect)
     # psycopg's cursor: SQLAlchemy's stays open when the connection is lost.
@@ -162,24 +149,24 @@ def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, .
         yield from cursor
 
 
-def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
+def add_interrupted(connection: sa.Connection, runs: Sequence[CompletedJob]) -> None:
     """Store the runs that are not known yet."""
     if runs:
         lock(connection)
         connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_interrupted(run) for run in runs])
 
 
-def vacuum_analyze(engine: Engine) -> None:
+def vacuum_analyze(engine: sa.Engine) -> None:
     """Run VACUUM ANALYZE on the completed jobs after a bulk load: some seconds for millions.
 
     Before it, the planner has no statistics and index-only scans read the table.  Autovacuum does the same within some
     minutes, but an embedded PostgreSQL rarely runs that long.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
+        connection.execute(sa.text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
 
 
-def _add(connection: Connection, count: int, written: Sequence[str]) -> int:
+def _add(connection: sa.Connection, count: int, written: Sequence[str]) -> int:
     lock(connection)
     # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
     try:
@@ -191,13 +178,13 @@ def _add(connection: Connection, count: int, written: Sequence[str]) -> int:
     with connection.begin_nested():
         _incoming.create(connection)
         copy_lines(connection, _incoming, _NAMES, written)
-        unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
+        unknown = insert(completed_jobs).from_select(_NAMES, sa.select(*_incoming.columns)).on_conflict_do_nothing()
         stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
         _incoming.drop(connection)
         return stored
 
 
-def copy_lines(connection: Connection, table: Table, names: Sequence[str], lines: Sequence[str]) -> None:
+def copy_lines(connection: sa.Connection, table: sa.Table, names: Sequence[str], lines: Sequence[str]) -> None:
     """Insert rows in COPY's text format: the columns with these names, ``NULL`` as null string."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),

@@ -47,8 +47,7 @@ class StoredStart:
     raw: Sequence[float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedStart:
+class PublishedStart(NamedTuple):
     """A stored forecast with its server and time (epoch seconds)."""
 
     start: StoredStart
@@ -128,11 +127,8 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
     :param most: maximum forecasts of each job, evenly spaced from the first.
     """
     selected = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
-    return [
-        OpenStart(job_id, made, usable, forecasts)
-        for job_id, made, raw, forecasts in selected
-        if (usable := _usable(raw)) is not None
-    ]
+    rows = [(*start, _usable(raw), forecasts) for *start, raw, forecasts in selected]
+    return [OpenStart(*row) for row in rows if row[2] is not None]
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:

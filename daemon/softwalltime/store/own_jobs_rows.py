@@ -1,7 +1,6 @@
 """Read the jobs that each user may see, for all users at once; the rows are complete JSON."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -25,8 +24,7 @@ class PastRuntimes(NamedTuple):
     runtimes: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRows:
+class LiveRows(NamedTuple):
     """The waiting and running jobs of all users, and the time of the last forecast by server (epoch seconds)."""
 
     forecasts: tuple[tuple[str, int], ...]

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,6 @@ from softwalltime.predict.policy.site import WALLTIME
 
 TRANSPORT = "softwalltime_postgres.py"
 """The file that the hook loads for the transport postgres."""
-IMPLEMENTATION = "PSYCOPG_IMPL"
-"""The environment variable that names psycopg's implementation."""
 BREAKER_PAUSE_S = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
 MAX_SHOWN_DIFFERENCES = 3
@@ -74,8 +74,7 @@ class EmulationResult:
     ordering: Integers
 
 
-@dataclass(frozen=True, slots=True)
-class Emulation:
+class Emulation(NamedTuple):
     """A new server with hook and daemon; their files are in the folder of ``configuration``."""
 
     server: EmulatedServer
@@ -193,7 +192,7 @@ def _quiet() -> Iterator[None]:
     restart_interpreter()
     gc.freeze()
     try:
-        with environment_restored(TIMEOUTS, IMPLEMENTATION):
+        with patch.dict(os.environ):
             os.environ.pop(TIMEOUTS, None)
             yield
     finally:
@@ -201,22 +200,7 @@ def _quiet() -> Iterator[None]:
         restart_interpreter()
 
 
-@contextmanager
-def environment_restored(*names: str) -> Iterator[None]:
-    """Restore these environment variables after the run."""
-    before = {name: os.environ.pop(name, None) for name in names}
-    os.environ.update({name: value for name, value in before.items() if value is not None})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Number of soft walltimes that differ from the fast replay's, descriptions of the first ones, and the verdict."""
 
     differing: int

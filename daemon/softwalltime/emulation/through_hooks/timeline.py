@@ -4,7 +4,7 @@ import re
 from calendar import timegm
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import strptime
 from typing import NamedTuple
@@ -38,8 +38,7 @@ _QUARTER = 900
 """Time zones are off by whole quarters of an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAlter:
+class RecordedAlter(NamedTuple):
     """An alter of a job: time (epoch seconds) and new values of resources; ``""``: removed."""
 
     job_id: str
@@ -55,8 +54,7 @@ class TimedEvent(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineAlter:
+class TimelineAlter(NamedTuple):
     """An alter of a waiting job or array (``job`` is ``None``), or of a running job."""
 
     submission: int
