@@ -262,19 +262,15 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
 
 def _shown(name: str, value: Any) -> Any:
     """Return a value as JSON, without passwords."""
-    if name == "dsn" and value is not None:
-        return _without_password(value)
+    if name == _DSN and value is not None:
+        try:
+            parse_dsn(value)
+        except UsageError:
+            return "(not shown: it cannot be read)"
+        given = {key: "***" if "password" in key else text for key, text in conninfo_to_dict(value).items()}
+        return make_conninfo("", **given)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, tuple | list):
         return [_shown("", item) for item in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def _without_password(dsn: str) -> str:
-    try:
-        parse_dsn(dsn)
-    except UsageError:
-        return "(not shown: it cannot be read)"
-    parameters = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
-    return make_conninfo("", **{key: "***" if "password" in key else value for key, value in parameters.items()})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from softwalltime.core.formatting import DAY
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
@@ -21,7 +22,6 @@ CLOCKS = 2.0
 """Maximum difference between clocks in seconds; predictors with a window depend on the time."""
 MUCH = 10_000_000
 """Maximum unread bytes of a growing log: seconds of work."""
-DAY = 86400
 STALE_AFTER_S = 3600
 """Seconds after which the newest forecast is old."""
 LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"

@@ -1,7 +1,7 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import count
+from itertools import count, product
 from typing import Any, NamedTuple, Self
 
 import psycopg
@@ -109,7 +109,10 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     texts = CopyTexts()
     text = "".join([_line(job, texts) for job in jobs])
     if max(map(len, texts)) > MAX_NAME_CHARS:
-        _refuse_long_names(jobs)
+        for job, place in product(jobs, _NAMED):
+            # Measure the escaped text, which is longer.
+            if len(storable_text(job[place])) > MAX_NAME_CHARS:
+                raise UnstorableJobError(job_of(job), FIELDS[place].column)
     return PreparedJobs(len(jobs), text)
 
 
@@ -209,14 +212,6 @@ def _line(job: Values, texts: CopyTexts) -> str:
         interactive, texts[server], start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput,
         mem_used, state_of(exit_status, runtime, walltime, start),
     )  # fmt: skip
-
-
-def _refuse_long_names(jobs: Sequence[Values]) -> None:
-    for job in jobs:
-        for place in _NAMED:
-            # Measure the escaped text, which is longer.
-            if len(storable_text(job[place])) > MAX_NAME_CHARS:
-                raise UnstorableJobError(job_of(job), FIELDS[place].column)
 
 
 def _interrupted(run: CompletedJob) -> dict[str, object]:

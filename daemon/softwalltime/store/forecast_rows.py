@@ -84,7 +84,10 @@ def publish_starts(
     """
     columns = StoredStart.__dataclass_fields__
     rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
-    arrays = {name: [_storable(row[name]) for row in rows.values()] for name in columns}
+    arrays = {
+        name: [storable_text(value) if isinstance(value := row[name], str) else value for row in rows.values()]
+        for name in columns
+    }
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
@@ -173,10 +176,6 @@ def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ..
 def _array(values: Sequence[float] | None) -> str | None:
     """Return the text of an array: PostgreSQL refuses arrays of arrays of different lengths."""
     return None if values is None else f"{{{','.join(str(float(value)) for value in values)}}}"
-
-
-def _storable(value: object) -> object:
-    return storable_text(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, delete
 
-from softwalltime.core.formatting import plural
+from softwalltime.core.formatting import DAY, plural
 from softwalltime.store.connections import lock
 from softwalltime.store.daily import DAILY, monthly_scores
 from softwalltime.store.queries import query
@@ -31,7 +31,6 @@ MAX_FUTURE_SHARE = 0.01
 """Share of jobs with an end in the future above which the clock, not the records, is regarded as wrong."""
 THIN_AFTER_S = 30 * 86400
 """Age in seconds beyond which only the first start forecast of a job is kept."""
-_DAY = 86400
 _NEVER = 253402300799
 """The last second of the year 9999, the last day that Python knows."""
 
@@ -90,7 +89,7 @@ class RetentionRun(Iterator[tuple[str, int]]):
             if not force:
                 self.refused = refusals(connection, keep_days, now)
         if keep_days and not self.refused:
-            before = as_of - keep_days * _DAY
+            before = as_of - keep_days * DAY
             for table, statement in _BY_AGE.items():
                 yield from _in_batches(engine, table, statement, {"before": before})
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
@@ -109,7 +108,7 @@ def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:
         return []
     as_of, disagreement = _reference(connection, now)
     # With an untrusted clock, report the rows that it would delete.
-    values = {"before": (now if disagreement else as_of) - keep_days * _DAY}
+    values = {"before": (now if disagreement else as_of) - keep_days * DAY}
     refused = []
     for table, old_of, kept_of in (
         ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
