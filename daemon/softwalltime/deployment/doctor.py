@@ -109,25 +109,22 @@ class Doctor:
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
         yield from self._hook(pbs, settings)
         yield from self._scheduler(pbs, settings, server)
-        if preset_setup.shows_starts(settings):
-            try:
-                yield preset_setup.check_shown_starts(read_settings(pbs))
-            except PbsError as error:
-                yield skipped("expected starts", str(error))
         yield check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
         needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
+        shows_starts, current = preset_setup.shows_starts(settings), None
         try:
-            current = read_settings(pbs) if needs else None
+            current = read_settings(pbs) if needs or shows_starts else None
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
-            current = None
-        yield from check_scheduler(server, sched_configs(pbs), preset=current is not None)
+        yield from check_scheduler(server, sched_configs(pbs), preset=bool(needs and current))
         if current is not None:
             on = self.policy is None or self.policy.mode == "on"
             yield from preset_setup.check_setup(preset, needs, current, on=on, setup=setup)
+            if shows_starts:
+                yield preset_setup.check_shown_starts(current)
 
     def _hook(self, pbs: Qmgr, settings: Settings) -> Iterator[Finding]:
         if os.geteuid() != 0:

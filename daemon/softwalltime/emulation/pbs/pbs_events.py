@@ -1,4 +1,7 @@
-"""Events of PBS as plain data: the kind of event, the job, and the site."""
+"""Events of PBS as plain data: the kind of event, the job, and the site.
+
+Of a job that exists, ``soft_walltime`` is the one that it has, and ``own`` are its custom resources.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -70,10 +73,7 @@ def postqueued(
     submission: Submission, *, site: Site, now: int | None = None, soft_walltime: int | None = None,
     own: Mapping[str, str] = _NOTHING,
 ) -> Event:  # fmt: skip
-    """Return the postqueuejob event of a job in its execution queue, with the soft walltime set at queuejob.
-
-    :param own: custom resources that it has.
-    """
+    """Return the postqueuejob event of a job in its execution queue, with the soft walltime set at queuejob."""
     now = submission.submitted if now is None else now
     job = _attributes(submission, soft_walltime, own)
     return Event("postqueuejob", job, submission.job_id, site=site, requestor="root", now=now)
@@ -83,10 +83,7 @@ def altered(
     submission: Submission, resources: Mapping[str, str], *, site: Site, now: int, soft_walltime: int | None = None,
     state: str = "Q", requestor: str = "", own: Mapping[str, str] = _NOTHING,
 ) -> Event:  # fmt: skip
-    """Return the modifyjob event of a job that requests these resources; ``""`` unsets one.
-
-    :param own: custom resources that it has.
-    """
+    """Return the modifyjob event of a job that requests these resources; ``""`` unsets one."""
     original = {**_attributes(submission, soft_walltime, own), "job_state": state}
     site = replace(site, jobs={**site.jobs, submission.job_id: original})
     request, requestor = {"Resource_List": resources}, requestor or submission.user
@@ -97,10 +94,7 @@ def started(
     submission: Submission, *, site: Site, now: int, soft_walltime: int | None = None,
     own: Mapping[str, str] = _NOTHING,
 ) -> Event:  # fmt: skip
-    """Return the runjob event of a job with its current soft walltime.
-
-    :param own: custom resources that it has.
-    """
+    """Return the runjob event of a job with its current soft walltime."""
     job = _attributes(submission, soft_walltime, own)
     return Event("runjob", job, submission.job_id, site=site, requestor="Scheduler", now=now)
 
