@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +66,7 @@ class HooksResult:
     def figures(self) -> dict[str, object]:
         result, comparison = self.result, self.comparison
         return {
-            "events": result.events,
-            "accepted": result.accepted,
-            "invalid": result.invalid,
-            "unanswered": result.unanswered,
-            "timeouts": result.timeouts,
+            **asdict(result.counts),
             "differing": comparison.differing,
             "sound": comparison.sound,
             "seconds": round(result.replayed.seconds, 3),
@@ -78,12 +74,12 @@ class HooksResult:
         }
 
     def summary(self) -> str:
-        result, comparison = self.result, self.comparison
-        refused = result.events - result.accepted
+        result, comparison, counts = self.result, self.comparison, self.result.counts
+        refused = counts.events - counts.accepted
         parts = [
-            f"{result.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
-            f"{result.invalid:,} invalid soft walltimes",
-            f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
+            f"{counts.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
+            f"{counts.invalid:,} invalid soft walltimes",
+            f"{counts.unanswered:,} without an answer ({counts.timeouts:,} timeouts)",
             f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
         ]
         verdict = "identical to the fast replay"

@@ -9,6 +9,6 @@ of all jobs is written first: the daemon learns a job that ended in the future w
 its end, neither earlier nor later.  A daemon that was killed reads all that lies ahead from its store again.
 
 **Which events.**  A job's submission fires queuejob and then postqueuejob, its start runjob and an alter modifyjob, as
-all of them do on OpenPBS 23 with the hook installed for all four.  A server without postqueuejob, as before OpenPBS 23,
-can be had instead.  An array is submitted once, each of its subjobs starts.
+all of them do on OpenPBS 23 with the hook installed for all four.  An array is submitted once, each of its subjobs
+starts.
 """

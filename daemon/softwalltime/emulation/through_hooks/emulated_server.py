@@ -31,6 +31,19 @@ class _Job:
         return {} if self.ordering is None else {ORDERING: str(self.ordering)}
 
 
+@dataclass(slots=True)
+class EventCounts:
+    """Number of events that were fired, and of those that passed, that left the job with a value which PBS must not be
+    given, that got no answer, and that got none within the deadline.
+    """
+
+    events: int = 0
+    accepted: int = 0
+    invalid: int = 0
+    unanswered: int = 0
+    timeouts: int = 0
+
+
 class EmulatedServer:
     """A new server with one hook.
 
@@ -38,7 +51,7 @@ class EmulatedServer:
     """
 
     def __init__(self, timeline: Timeline, script: HookScript, minimum: int) -> None:
-        self.events = self.accepted = self.invalid = self.unanswered = self.timeouts = 0
+        self.counts = EventCounts()
         self.at_submission: list[int | None] = [None] * len(timeline.submissions)
         """The soft walltime of each submission in seconds."""
         self.at_start: list[int | None] = [None] * len(timeline.jobs)
@@ -99,17 +112,17 @@ class EmulatedServer:
 
     def _fire(self, event: Event, job: _Job, configuration: Path) -> bool:
         """Run the hook for an event and set the job's values after it; return whether PBS accepts the request."""
-        before = os.environ.get(TIMEOUTS, "")
+        counts, before = self.counts, os.environ.get(TIMEOUTS, "")
         outcome = self._script.run(event, configuration)
         walltime, soft, ordering = job.submission.walltime or 0, outcome.soft_walltime, outcome.resources.get(ORDERING)
-        self.events += 1
-        self.accepted += outcome.accepted and outcome.hook_accepted and not outcome.error
+        counts.events += 1
+        counts.accepted += outcome.accepted and outcome.hook_accepted and not outcome.error
         valid = soft is None or (not job.submission.shrink_to_fit and self._minimum <= soft <= walltime)
-        self.invalid += not (valid and (ordering is None or 0 < int(ordering) <= walltime))
+        counts.invalid += not (valid and (ordering is None or 0 < int(ordering) <= walltime))
         # The hook logs errors only.
-        self.unanswered += len(outcome.log)
+        counts.unanswered += len(outcome.log)
         # The hook writes this variable at each time-out, and removes it at any other end.
-        self.timeouts += os.environ.get(TIMEOUTS, "") not in ("", before)
+        counts.timeouts += os.environ.get(TIMEOUTS, "") not in ("", before)
         job.soft = soft
         if ordering is not None:
             job.ordering = int(ordering)

@@ -19,7 +19,7 @@ from softwalltime.core import resources
 from softwalltime.core.states import State
 from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
 from softwalltime.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
-from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer
+from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer, EventCounts
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
 from softwalltime.measure.replay.workload import Workload
@@ -59,18 +59,12 @@ class EmulationResult:
     """Result of one run.
 
     ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``altered`` says which were
-    altered while they waited.  ``events`` were fired, of which ``accepted`` passed, ``invalid`` left the job with a
-    soft walltime that PBS must not be given, and ``unanswered`` got no answer, ``timeouts`` of them within the
-    deadline.  ``ordering`` is the ordering value of every job at its submission in seconds, -1 for none.
+    altered while they waited.  ``ordering`` is the ordering value of every job at its submission (seconds, -1: none).
     """
 
     replayed: ReplayResult
     altered: NDArray[np.bool_]
-    events: int
-    accepted: int
-    invalid: int
-    unanswered: int
-    timeouts: int
+    counts: EventCounts
     ordering: Integers
 
 
@@ -148,11 +142,7 @@ def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> Emulat
     return EmulationResult(
         ReplayResult(waiting, at_start, seconds),
         np.array([number in altered for number in timeline.of_job], np.bool_),
-        server.events,
-        server.accepted,
-        server.invalid,
-        server.unanswered,
-        server.timeouts,
+        server.counts,
         _numbers([server.ordering[number] for number in timeline.of_job]),
     )
 
@@ -224,7 +214,7 @@ def compare(
         are what the hook had set before.
     :param ordering: the ordering values of the fast replay.
     """
-    replayed = result.replayed
+    replayed, counts = result.replayed, result.counts
     pairs = [(replayed.soft_walltimes, fast.soft_walltimes, "")]
     if at_start:
         known = np.where(result.altered, replayed.at_start, fast.at_start)
@@ -237,7 +227,7 @@ def compare(
         for found, expected, when in pairs
         for number in np.flatnonzero(found != expected).tolist()
     ]
-    sound = not different and result.accepted == result.events and not result.invalid
+    sound = not different and counts.accepted == counts.events and not counts.invalid
     return Comparison(len(different), tuple(different[:MAX_SHOWN_DIFFERENCES]), sound)
 
 

@@ -73,13 +73,8 @@ class Timeline:
     values.
     """
 
-    def __init__(
-        self, workload: Workload, alters: Iterable[RecordedAlter] = (), *, now: int, postqueuejob: bool = True
-    ) -> None:
-        """
-        :param now: the true time; what happens is moved to a day after it.
-        :param postqueuejob: whether the server has that event.
-        """
+    def __init__(self, workload: Workload, alters: Iterable[RecordedAlter] = (), *, now: int) -> None:
+        """Move what happens to a day after the true time ``now`` (epoch seconds)."""
         self.workload = workload
         self.submissions: list[Submission] = []
         self.of_job: list[int] = []
@@ -100,7 +95,6 @@ class Timeline:
             server={"default_queue": "workq"},
             queues={submission.queue: {"queue_type": "Execution"} for submission in self.submissions},
             resources={ORDERING: "pbs_int"},
-            postqueuejob=postqueuejob,
         )
 
     def _submit(self, jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
