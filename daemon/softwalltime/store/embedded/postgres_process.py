@@ -179,9 +179,8 @@ class _Server(AbstractContextManager[str]):
         self, program: str, *arguments: str, cwd: Path | None = None, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
         folder = cwd or self._data
-        # The account may not be able to use the path, as below root's home: only the current folder.
-        here = "/proc/self/cwd" if os.geteuid() == 0 else "."
-        return self._programs.run(program, [*arguments, "-D", here], cwd=folder, keep_open=keep_open)
+        with_folder = [*arguments, "-D", self._programs.here(folder)]
+        return self._programs.run(program, with_folder, cwd=folder, keep_open=keep_open)
 
     def _stop(self) -> None:
         if not (self._data / "postmaster.pid").exists():

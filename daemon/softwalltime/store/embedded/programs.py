@@ -39,7 +39,10 @@ class Programs:
     def run(
         self, program: str, arguments: Sequence[str], cwd: Path, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the folder ``cwd`` with a clean environment; stdout and stderr are merged."""
+        """Run a program of the folder, or one with an absolute path, in ``cwd`` with a clean environment.
+
+        stdout and stderr are merged.
+        """
         other = os.geteuid() == 0
         return subprocess.run(  # noqa: S603  # our own command, no shell
             [str(self.folder / "bin" / program), *arguments],
@@ -59,6 +62,14 @@ class Programs:
             group=self.account.pw_gid if other else None,
             extra_groups=[] if other else None,
         )
+
+    def here(self, folder: Path) -> str:
+        """Return the name of ``folder`` for a program that runs in it.
+
+        If a parent folder is not accessible to the account (such as root's home), it can only use the current folder.
+        """
+        accessible = os.geteuid() != 0 or self.run("/usr/bin/test", ["-x", str(folder)], Path("/")).returncode == 0
+        return "." if accessible else "/proc/self/cwd"
 
 
 def find_site() -> Path:
