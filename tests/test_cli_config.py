@@ -205,7 +205,7 @@ def test_lines_of_toml() -> None:
 
 def test_lines_of_json() -> None:
     lines, twice = json_lines('{"a": "{\\n",\n "b": {"c": [1,\n {"d": {}}],\n "c": []}, "a": 2}')
-    assert lines == {("a",): 4, ("b",): 2, ("b", "c"): 4, ("b", "c", 1, "d"): 3}
+    assert lines == {("a",): 4, ("b",): 2, ("b", "c"): 4, ("b", "c", "", "d"): 3}
     assert twice == [(("b", "c"), 4), (("a",), 4)]
 
 

@@ -31,10 +31,10 @@ def test_every_document_is_a_page_with_links_to_pages(site: Path) -> None:
     assert len(list(site.glob("*.html"))) >= len(documents) + len(["404", "commands", "reference", "settings", "views"])
     home = (site / "index.html").read_text()
     assert 'href="measure.html#columns"' in home
-    assert 'href="install.html"' in home
+    assert 'href="guide.html"' in home
     assert 'src="pictures/report.png"' in home
     assert (site / "pictures" / "report.png").stat().st_size > 0
-    assert "/blob/main/deploy/sql/roles.sql" in (site / "install.html").read_text()
+    assert "/blob/main/deploy/sql/roles.sql" in (site / "guide.html").read_text()
 
 
 def test_the_navigation_has_the_four_kinds_of_documents_and_the_laboratory(site: Path) -> None:
@@ -56,7 +56,7 @@ def test_commands_settings_views_and_reference_come_from_the_code(site: Path) ->
     assert 'id="ingest_lag"' in views
     assert "accuracy of the users' walltimes" in views.replace("&#x27;", "'").replace("&#39;", "'")
     reference = (site / "reference.html").read_text()
-    assert "one soft walltime for each job" in (site / "python.html").read_text()
+    assert "one soft walltime for each job" in (site / "api.html").read_text()
     assert 'id="softwalltime.api.replay"' in reference
     assert ":class:" not in reference
 

@@ -16,41 +16,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _PATTERNS: Final = ("*.md", "deploy/*.md", "hooks/*.md", "sql/*.md", "daemon/**/*.md")
-_NAMED: Final = {
-    "index.md": "README.md",
-    "first-week.md": "deploy/FIRST_WEEK.md",
-    "measure.md": "daemon/softwalltime/measure/replay/MEASURE.md",
-    "predictors.md": "daemon/softwalltime/predict/predictors/PREDICTORS.md",
-    "predictor-table.md": "daemon/softwalltime/predict/predictors/TABLE.md",
-    "calibrated.md": "daemon/softwalltime/predict/predictors/CALIBRATED.md",
-    "attention.md": "daemon/softwalltime/predict/predictors/learned/ATTENTION.md",
-    "simulator.md": "daemon/softwalltime/measure/simulation/SIMULATOR.md",
-    "start-times.md": "daemon/softwalltime/measure/forecast/START_TIMES.md",
-    "forecast-model.md": "daemon/softwalltime/measure/forecast/PBS_MODEL.md",
-    "experiments.md": "daemon/softwalltime/measure/experiments/RESULTS.md",
-    "install.md": "deploy/GUIDE.md",
-    "hook.md": "hooks/README.md",
-    "policies.md": "deploy/POLICIES.md",
-    "waits.md": "deploy/WAITS.md",
-    "live.md": "deploy/LIVE.md",
-    "publish-starts.md": "deploy/STARTS.md",
-    "users.md": "deploy/USERS.md",
-    "operation.md": "deploy/OPERATION.md",
-    "output.md": "deploy/OUTPUT.md",
-    "store.md": "deploy/STORE.md",
-    "monitor.md": "sql/README.md",
-    "troubleshooting.md": "deploy/TROUBLESHOOTING.md",
-    "threat-model.md": "deploy/SECURITY.md",
-    "python.md": "daemon/softwalltime/API.md",
-    "questions.md": "deploy/FAQ.md",
-    "comparison.md": "deploy/COMPARISON.md",
-    "architecture.md": "deploy/ARCHITECTURE.md",
-    "changes.md": "CHANGELOG.md",
-    "contributing.md": "CONTRIBUTING.md",
-    "conduct.md": "CODE_OF_CONDUCT.md",
-    "security.md": "SECURITY.md",
-}
-"""The documents in the site's navigation, by the names of their pages."""
+_NAMED: Final = {"README.md": "index.md", "deploy/SECURITY.md": "threat-model.md"}
+"""The documents whose pages do not have their names."""
 _PICTURES: Final = "deploy/pictures"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)?(#[^)\s]*)?\)")
 _FENCE: Final = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
@@ -59,24 +26,25 @@ _COMMENT: Final = re.compile(r"COMMENT ON (VIEW|COLUMN)\s+softwalltime\.\w+(?:\.
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|data|attr):<code>[~.]*([^<]+)</code>")
 
 
-def _pages() -> dict[str, str]:
-    """Return the document of each page; a document that is not in the navigation is found by links and the search."""
-    found = dict(_NAMED)
-    for path in sorted(path for pattern in _PATTERNS for path in ROOT.glob(pattern)):
-        document = path.relative_to(ROOT).as_posix()
-        if document not in found.values():
-            found[document.removesuffix(".md").replace("/", "-").lower() + ".md"] = document
-    return found
+def _page(document: str) -> str:
+    """Return the name of a document's page: that of the document, or of the folder of a README."""
+    path = Path(document)
+    name = path.parent.name if path.stem == "README" else path.stem.replace("_", "-").lower()
+    return _NAMED.get(document, f"{name}.md")
 
 
-PAGES: Final = _pages()
-"""The document of each page."""
+PAGES: Final = {
+    document: _page(document)
+    for pattern in _PATTERNS
+    for document in sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern))
+}
+"""The page of each document; one that is not in the navigation is found by links and the search."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the documents and pictures of the checkout, and the pages made from the code."""
     repository = str(config.repo_url).rstrip("/")
-    for page, source in PAGES.items():
+    for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=with_links_to_pages(text, source, repository)))
     for picture in sorted((ROOT / _PICTURES).iterdir()):
@@ -106,8 +74,7 @@ def _link(match: re.Match[str], source: str, repository: str) -> str:
     if target is None or re.match(r"[a-z]+:", target):
         return match[0]
     path = os.path.normpath(Path(source).parent / target)
-    page = next((page for page, document in PAGES.items() if document == path), None)
-    if page is not None:
+    if page := PAGES.get(path):
         # The name of a file is the text of a link where one reads files; on the site it is the title of the page.
         return f"[{_title(path) if text.endswith('.md') else text}]({page}{anchor})"
     if path.startswith(f"{_PICTURES}/"):
@@ -125,11 +92,13 @@ def _title(document: str) -> str:
 def commands_page() -> str:
     """Return a page with the help of every command."""
     from softwalltime.cli import cli
+    from softwalltime.cli.man import contexts
 
     lines = ["# Commands", "", "What `--help` prints, for every command.", ""]
-    for name, command in sorted(_commands(cli, "softwalltime")):
-        context = click.Context(command, info_name=name, max_content_width=82, terminal_width=82)
-        lines += [f"## {name}", "", "```text", command.get_help(context), "```", ""]
+    root = click.Context(cli, info_name="softwalltime", max_content_width=82, terminal_width=82)
+    for context in contexts(root):
+        if not isinstance(context.command, click.Group):
+            lines += [f"## {context.command_path}", "", "```text", context.get_help(), "```", ""]
     return "\n".join(lines)
 
 
@@ -153,7 +122,7 @@ def views_page() -> str:
     lines = [
         "# Views",
         "",
-        "The comments of the views, as `\\d+` in psql prints them. [Questions and answers](monitor.md).",
+        "The comments of the views, as `\\d+` in psql prints them. [Questions and answers](sql.md).",
         "",
     ]
     for view in views():
@@ -170,12 +139,3 @@ def views_page() -> str:
 def _cell(text: str) -> str:
     """Return a comment as a cell of a table: a bar is escaped, and SQL's doubled quote is one."""
     return text.replace("''", "'").replace("|", "\\|")
-
-
-def _commands(group: click.Group, name: str) -> list[tuple[str, click.Command]]:
-    found: list[tuple[str, click.Command]] = []
-    for each in group.list_commands(click.Context(group)):
-        command = group.commands[each]
-        full = f"{name} {each}"
-        found += _commands(command, full) if isinstance(command, click.Group) else [(full, command)]
-    return found

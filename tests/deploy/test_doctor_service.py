@@ -21,12 +21,10 @@ from softwalltime.deployment.check_service import (
     check_policy,
     check_socket,
     check_store,
-    check_trial,
 )
 from softwalltime.deployment.probes import (
     DaemonProbe,
     LogProbe,
-    StoredPosition,
     StoreProbe,
     SubprocessError,
     call_in_subprocess,
@@ -36,7 +34,6 @@ from softwalltime.deployment.probes import (
 )
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.ingest import ingest_logs
-from softwalltime.store.logs import LogDigest
 from softwalltime.store.migrations import head
 from tests.deploy.findings import bad
 from tests.samples import RECORDED_LOG, job
@@ -54,12 +51,10 @@ from tests.store.stored import add_jobs
         ({"store": "cannot connect"}, [("learning", "problem")]),
         ({"accounting": "/x: Permission denied"}, [("accounting log", "problem")]),
         ({"accounting": "not followed"}, []),
-        ({"behind_seconds": 100, "behind_bytes": 5}, [("accounting log", "warning")]),
         ({"from_the_future": 1}, [("clock", "warning")]),
         ({"malformed": 1}, [("accounting log", "warning")]),
         ({"dropped": 1}, [("record", "warning")]),
         ({"unstorable": 1}, [("record", "warning")]),
-        ({"retention": "retention deletes nothing by age: why"}, [("retention", "warning")]),
         ({"policy": {"mode": "off", "share": 1.0}}, [("mode", "warning")]),
         ({"policy": {"mode": "on", "share": 0.1}}, []),
     ],
@@ -90,8 +85,7 @@ def test_a_slow_daemon_is_reported(median: float, verdict: str) -> None:
 
 
 FIRST = b"11/20/2026 10:16:10;Q;1.srv;"
-READ = (StoredPosition("srv", 100, LogDigest.of(FIRST)), StoredPosition("other", 9999, LogDigest.of(b"another")))
-STORE = StoreProbe("9", "9", 0.0, READ, True, "alice", 600)
+STORE = StoreProbe("9", "9", 0.0, True, positions=(("srv", 100),))
 
 
 @pytest.mark.parametrize(
@@ -118,38 +112,32 @@ def test_the_store_of_a_daemon_in_a_container_is_unknown_on_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "found"),
+    ("log", "positions", "found"),
     [
-        (LogProbe("/a/20261120", 100, -90.0, FIRST), []),
-        (LogProbe("/a/20261120", 5000, -1.0, FIRST), []),  # being written
-        (LogProbe("/a/20261120", 5000, -90.0, FIRST), [("position", "problem")]),
-        (LogProbe("/a/20261120", 50_000_000, -1.0, FIRST), [("position", "problem")]),
-        (LogProbe("/a/20261120", 100, -90.0, b"unread"), [("position", "warning")]),
-        (LogProbe("/a/20261121", 0, -90.0, b""), []),  # PBS has just begun it
-        (LogProbe("/a/20261120", 100, -30 * 86400.0, FIRST), [("position", "warning")]),
-        (LogProbe("/a/20261120", 100, 60.0, FIRST), [("clock", "warning")]),
-        ("/a: Permission denied", []),
+        (LogProbe("/a/20261120", 100, -90.0, FIRST), [("srv", 100)], []),
+        (LogProbe("/a/20261120", 5000, -1.0, FIRST), [("srv", 100)], []),  # being written
+        (LogProbe("/a/20261120", 5000, -90.0, FIRST), [("srv", 100)], [("position", "problem")]),
+        (LogProbe("/a/20261120", 50_000_000, -1.0, FIRST), [("srv", 100)], [("position", "problem")]),
+        (LogProbe("/a/20261120", 100, -90.0, FIRST), [], [("position", "warning")]),
+        (LogProbe("/a/20261121", 0, -90.0, b""), [], []),  # PBS has just begun it
+        (LogProbe("/a/20261120", 100, -30 * 86400.0, FIRST), [("srv", 100)], [("position", "warning")]),
+        (LogProbe("/a/20261120", 100, 60.0, FIRST), [("srv", 100)], [("clock", "warning")]),
+        ("/a: Permission denied", [], []),
     ],
 )
-def test_the_lag_of_the_store_is_reported(log: LogProbe | str, found: list[tuple[str, str]]) -> None:
+def test_the_lag_of_the_store_is_reported(
+    log: LogProbe | str, positions: list[tuple[str, int]], found: list[tuple[str, str]]
+) -> None:
     now = time.time()
     looked = replace(log, written=now + log.written) if isinstance(log, LogProbe) else log
-    assert bad(check_lag(looked, STORE, now)) == found
+    assert bad(check_lag(looked, replace(STORE, positions=tuple(positions)), now)) == found
 
 
 def test_a_log_that_is_read_for_two_servers_is_reported() -> None:
     log = LogProbe("/a/20261120", 100, time.time(), FIRST)
-    renamed = StoredPosition("srv.example.org", 100, LogDigest.of(FIRST))
-    nobodys = StoredPosition("", 20, LogDigest.of(FIRST[:20]))
-    assert bad(check_lag(log, replace(STORE, positions=(*READ, nobodys)), log.written)) == []
-    assert bad(check_lag(log, replace(STORE, positions=(*READ, renamed)), log.written)) == [("position", "problem")]
-
-
-def test_the_trial_reports_the_prediction() -> None:
-    answer = {"soft_walltime": 90, "basis": "because"}
-    (finding,) = check_trial(answer, "alice", 3600)
-    assert finding.text == "alice, walltime 01:00:00: soft walltime 00:01:30: because"
-    assert next(check_trial("no daemon", "alice", 3600)).verdict == "skipped"
+    for servers, found in ((["srv", ""], []), (["srv", "srv.example.org"], [("position", "problem")])):
+        store = replace(STORE, positions=tuple((server, 100) for server in servers))
+        assert bad(check_lag(log, store, log.written)) == found
 
 
 @pytest.fixture
@@ -218,7 +206,7 @@ def test_the_store_is_looked_at(database: str, engine: Engine) -> None:
     with engine.begin() as connection:
         add_jobs(connection, [job("carol", walltime=700)])
     found = probe_store(settings, "")
-    assert (found.revision, found.user, found.walltime, found.positions) == (head(), "carol", 700, ())
+    assert (found.revision, found.jobs, found.positions) == (head(), True, ())
     assert abs(found.ahead) < PATIENT
 
 
@@ -231,8 +219,8 @@ def test_the_log_of_another_server_with_the_same_path_does_not_count(
     ingest_logs(engine, [log], Tally(), "pbs1")
 
     def read() -> list[int]:
-        store = probe_store(load_settings(dsn=database), "")
-        return [each.offset for each in store.of_log(probe_logs(tmp_path))]
+        store = probe_store(load_settings(dsn=database), "", probe_logs(tmp_path).first)
+        return [offset for _, offset in store.positions]
 
     assert read() == [RECORDED_LOG.stat().st_size]
     # As the other server's host sees it.

@@ -6,8 +6,8 @@ import pytest
 
 from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
-from softwalltime.deployment.hook import Hook, expected, transport
-from tests.deploy.installations import ALL, FOLDER, OLDER, SOCKET, plan, present, statements
+from softwalltime.deployment.hook import Hook, transport
+from tests.deploy.installations import FOLDER, OLDER, SOCKET, plan, present, statements
 
 
 def test_a_new_hook_is_enabled_last() -> None:
@@ -37,15 +37,6 @@ def test_an_event_that_an_older_pbs_lacks_is_omitted() -> None:
     assert 'event = "queuejob,postqueuejob,modifyjob,runjob"' in statements(plan(own=own))
     # The hook notices by itself; were it written down, it would stay so after PBS's next update.
     assert json.loads(made.files["softwalltime_hook.json"])["events"]["postqueuejob"] is True
-
-
-@pytest.mark.parametrize(
-    ("version", "events"),
-    [("19.1.3", OLDER), ("20.0.1", OLDER), ("22.05.11", OLDER), ("23.06.06", ALL), ("2022.1.4", OLDER),
-     ("2024.1.0", ALL), ("", ALL)],
-)  # fmt: skip
-def test_expected_events_by_version_of_pbs(version: str, events: frozenset[str]) -> None:
-    assert expected(version) == events
 
 
 def test_an_event_disabled_in_the_configuration_is_omitted() -> None:

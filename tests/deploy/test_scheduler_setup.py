@@ -189,7 +189,7 @@ def test_the_resource_that_shows_starts_is_created_and_taken_back() -> None:
         "delete resource predicted_start"
     ]
     other = replace(AS_DELIVERED, resources={"predicted_start": {"type": "long", "flag": "r"}})
-    assert not SHOWN_START.missing(other)
+    assert not SHOWN_START.state(other).changes
     assert "has the type long: delete it" in check_shown_starts(other).act
 
 

@@ -91,7 +91,6 @@ class FaultInjector:
     def __init__(self, of: Emulation, postgres: Postgres | None, random: Random) -> None:
         self.kind = ""
         self._daemon = of.daemon
-        self._log = of.log
         self._postgres = postgres
         garbage = of.configuration.with_name("garbage.sock")
         self._bad_answers = BadAnswers(garbage, random)
@@ -104,7 +103,6 @@ class FaultInjector:
         values["deadline_ms"] = shipped["deadline_ms"]
         self._fast.write_text(json.dumps(values))
         self._garbage.write_text(json.dumps({**values, "socket": str(garbage)}))
-        self._random = random
 
     @property
     def configuration(self) -> Path:
@@ -113,10 +111,6 @@ class FaultInjector:
 
     def begin(self, kind: str) -> None:
         """Inject a fault of this kind; ``""``: none."""
-        if kind in ("kill-daemon", "stop-postgres"):
-            # The daemon is often reading the log at this time.
-            self._log.write()
-            time.sleep(self._random.random())
         self.kind = kind
         match kind:
             case "kill-daemon":
@@ -145,7 +139,7 @@ class FaultInjector:
             case "garbage":
                 self._bad_answers.stop()
         if kind:
-            self._daemon.wait_for(self._daemon.written)
+            self._daemon.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._daemon.process is not None
@@ -177,10 +171,6 @@ def run_with_faults(
             injector.begin(interval.kind)
             try:
                 for event in timeline.events[interval.begin : interval.end]:
-                    if event.time >= of.log.due:
-                        # During a fault the log may not be read.
-                        injector.end()
-                        of.log.reach(event.time)
                     of.server.handle(event, injector.configuration)
                     if event.kind is Kind.SUBMITTED:
                         disturbed[event.number] = injector.kind in LOSSY

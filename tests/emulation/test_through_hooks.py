@@ -27,6 +27,7 @@ from softwalltime.core.states import TEACHING
 from softwalltime.emulation.pbs.hook_runner import HookScript
 from softwalltime.emulation.pbs.pbs_events import Site, queued
 from softwalltime.emulation.through_hooks.daemon_process import DaemonError
+from softwalltime.emulation.through_hooks.emulated_server import EventCounts
 from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
 from softwalltime.emulation.through_hooks.timeline import HOST, RecordedAlter, Timeline, read_alters
 from softwalltime.measure.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
@@ -58,7 +59,7 @@ def given(dsn: str) -> Iterator[str]:
 
 def setting(dsn: str, **more: object) -> EmulationOptions:
     """Options of most tests."""
-    return EmulationOptions(resources.hook(), lambda _: given(dsn), TEACHING, **more)
+    return EmulationOptions(lambda _: given(dsn), TEACHING, **more)
 
 
 def part(name: str, first: int, last: int) -> Workload:
@@ -94,11 +95,10 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
     workload = part(name, first, last)
     fast = drive(workload, make(spec))
     lives = Timeline(workload, now=int(time.time()))
-    # Little at once, so that the daemon reads most of the log while it answers.
-    report = run(lives, spec, setting(database, portion=300))
+    report = run(lives, spec, setting(database))
     comparison = compare(workload, report, fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
-    assert (report.unanswered, report.timeouts) == (0, 0)
+    assert (report.counts.unanswered, report.counts.timeouts) == (0, 0)
     assert report.replayed.soft_walltimes.tolist() == fast.soft_walltimes.tolist()
     assert (fast.soft_walltimes > 0).sum() > 50, "too little was predicted to prove anything"
     # And by SQL, from what the daemon stored.
@@ -124,7 +124,7 @@ def test_a_hook_that_asks_the_sql_functions_gets_the_same_and_leaves_the_environ
     report = passed(workload, "usage", setting(database, transport="postgres"))
     fast = drive(workload, make("v3"))
     assert compare(workload, report, fast).sound
-    assert report.unanswered == 0
+    assert report.counts.unanswered == 0
     assert (fast.soft_walltimes > 0).sum() > 20
     assert dict(os.environ) == before
 
@@ -149,7 +149,8 @@ def test_every_ordering_value_is_that_of_the_fast_replay(database: str, postqueu
     workload = part("SDSC-SP2-1998", 0, 300)
     fast = drive_specs(workload, ["factor:0.5"])["factor:0.5"]
     ordering = drive_ordering(workload, "v1")
-    lives = Timeline(workload, now=int(time.time()), postqueuejob=postqueuejob)
+    lives = Timeline(workload, now=int(time.time()))
+    lives.site = replace(lives.site, postqueuejob=postqueuejob)
     report = run(lives, "factor:0.5", setting(database, ordering="v1"))
     assert compare(workload, report, fast, ordering=ordering) == Comparison(0, (), True)
     walltimes = workload.walltime
@@ -178,8 +179,8 @@ def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(
     for name, value in file_spy_environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     lives = Timeline(part("SDSC-SP2-1998", 0, 150), now=int(time.time()))
-    report = run(lives, "file-spy", setting(database, running="file-spy", portion=40))
-    assert (report.accepted, report.unanswered) == (report.events, 0)
+    report = run(lives, "file-spy", setting(database, running="file-spy"))
+    assert (report.counts.accepted, report.counts.unanswered) == (report.counts.events, 0)
     entries = read_entries(tmp_path / "spied")
     # Of the daemon's first life only: at its end it has learnt what the log held ahead.
     assert_nothing_was_known_early(entries, Workload(lives.jobs))
@@ -188,10 +189,11 @@ def test_the_daemon_tells_a_predictor_exactly_what_has_ended_when_the_hook_asks(
 
 def test_a_server_without_postqueuejob_gives_the_same(database: str) -> None:
     workload = part("SDSC-SP2-1998", 0, 400)
-    timeline = Timeline(workload, now=int(time.time()), postqueuejob=False)
+    timeline = Timeline(workload, now=int(time.time()))
+    timeline.site = replace(timeline.site, postqueuejob=False)
     report = run(timeline, "v1", setting(database))
     assert compare(workload, report, drive(workload, make("v1"))).sound
-    assert report.events == len(timeline.events), "one for each submission, one for each start"
+    assert report.counts.events == len(timeline.events), "one for each submission, one for each start"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -200,13 +202,13 @@ def test_whatever_fails_every_job_is_accepted_and_what_follows_is_as_if_it_had_n
 ) -> None:
     monkeypatch.setattr(faults, "FAULTS_PER_KIND", 1)
     workload = Workload(generate(800, seed=seed, users=10))
-    chosen = EmulationOptions(resources.hook(), Postgres(), TEACHING, portion=200)
+    chosen = EmulationOptions(Postgres(), TEACHING)
     report = run_with_faults(Timeline(workload, now=int(time.time())), "v1", chosen, KINDS, seed)
     comparison, lost = compare_disturbed(workload, report, drive(workload, make("v1")))
     assert (comparison.shown, comparison.sound) == ((), True)
     assert report.faults == len(KINDS)
     assert 0 < lost < len(workload.jobs) / 2
-    assert report.run.unanswered >= lost
+    assert report.run.counts.unanswered >= lost
 
 
 def test_a_difference_is_seen(database: str) -> None:
@@ -218,7 +220,8 @@ def test_a_difference_is_seen(database: str) -> None:
     assert other.differing > 10
     assert not other.sound
     assert "in the fast replay" in other.shown[0]
-    for changed in (replace(report, invalid=1), replace(report, accepted=report.events - 1)):
+    for wrong in ({"invalid": 1}, {"accepted": report.counts.events - 1}):
+        changed = replace(report, counts=replace(report.counts, **wrong))
         assert not compare(workload, changed, fast).sound
 
 
@@ -229,7 +232,7 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     expected = ReplayResult(np.array([100, 100, 100, -1]), none, 1.0)
     found = ReplayResult(np.array([-1, -1, 200, 100]), none, 1.0)
     ordering = np.array([1000, 1000, 300, -1])
-    report = DisturbedResult(EmulationResult(found, none < -1, 12, 12, 0, 0, 0, ordering), disturbed, ~disturbed, 1)
+    report = DisturbedResult(EmulationResult(found, none < -1, EventCounts(12, 12), ordering), disturbed, ~disturbed, 1)
     comparison, lost = compare_disturbed(workload, report, expected)
     assert (lost, comparison.differing) == (1, 3)
     assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
@@ -262,7 +265,7 @@ def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str
     report = passed(workload, "v1", setting(database), alters)
     assert report.replayed.soft_walltimes.tolist() == [-1, -1, 600, 600, 600]
     # Both events of four submissions, five starts, four alters: PBS would refuse each of these alters but for the hook.
-    assert (report.events, report.accepted, report.invalid, report.unanswered) == (17, 17, 0, 0)
+    assert report.counts == EventCounts(17, 17)
 
 
 def test_a_daemon_that_cannot_read_the_log_ends_the_replay(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,15 +59,11 @@ def read(path: Path, *, offline: bool = False) -> Event:
     return Event(
         name=name,
         job=request if name in ("queuejob", "modifyjob") or original is None else original[1],
-        job_id="" if name == "queuejob" or original is None else original[0],
+        job_id="" if name == "queuejob" or original is None or offline else original[0],
         original=original[1] if name == "modifyjob" and original is not None else None,
         site=site,
         requestor=event.get("requestor", ""),
-        requestor_host=event.get("requestor_host", ""),
-        hook_name=event.get("hook_name", ""),
-        hook_type=event.get("hook_type", ""),
-        user=event.get("user", ""),
-        offline=offline,
+        shows_original=not offline,
     )
 
 

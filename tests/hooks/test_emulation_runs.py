@@ -63,14 +63,6 @@ def test_the_alarm_interrupts_and_rejects(do: Do, site: Site) -> None:
     assert outcome.message.endswith("got an alarm call. Please inform Admin")
 
 
-def test_a_changed_file_is_compiled_again(tmp_path: Path, site: Site) -> None:
-    file = tmp_path / "hook.py"
-    script = HookScript(file)
-    for word in ("first", "second one"):
-        file.write_text(f"import pbs\npbs.logmsg(pbs.LOG_DEBUG, {word!r})\n")
-        assert shown(script.run(postqueued(submission(), site=site))) == [word]
-
-
 def test_an_unreadable_hook_is_an_error(tmp_path: Path, site: Site) -> None:
     with pytest.raises(SourceError, match="cannot read the hook"):
         HookScript(tmp_path / "missing.py").run(postqueued(submission(), site=site))

@@ -65,7 +65,7 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
                 "ncpus": 4,
                 "nodect": 2,
                 "ngpus": 1,
-                "mem": "1073741824b",
+                "mem": "1gb",
                 "select": "2:ncpus=2",
                 "place": "scatter",
                 "interactive": True,

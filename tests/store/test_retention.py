@@ -138,7 +138,7 @@ def test_a_clock_that_is_behind_most_records_deletes_nothing(engine: Engine) -> 
 def test_a_record_of_the_far_future_is_named_where_it_prevents_retention(engine: Engine) -> None:
     add(engine, *of_days(*range(63)), job(job_id="2099", end=4_085_000_000))
     with engine.connect() as connection:
-        (sentence,) = map(str, refusals(connection, 30, NOW))
+        (sentence,) = (refusal.text for refusal in refusals(connection, 30, NOW))
     assert "1 of 64 jobs ended later by their records, the last 2099-06-13 02:13 UTC; correct the clock" in sentence
     assert sentence.endswith("if it is right, run softwalltime db prune --force")
     assert pruned(engine, 30, force=True)["completed_jobs"] == 32

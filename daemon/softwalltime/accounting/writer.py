@@ -11,7 +11,7 @@ from typing import Any
 
 from softwalltime.accounting.conversions import clock
 from softwalltime.core.errors import SourceError
-from softwalltime.core.jobs import FIELDS, CompletedJob, FieldKind
+from softwalltime.core.jobs import FIELDS, CompletedJob, FieldKind, Submission
 
 
 def as_pbs(job: CompletedJob, server: str) -> CompletedJob:
@@ -75,13 +75,18 @@ def _placed(job: CompletedJob) -> str:
 
 
 def _requested(job: CompletedJob) -> str:
-    """Return ``Resource_List``, in alphabetical order as PBS writes it."""
-    submission, texts = job.submission, []
-    for field in _REQUESTED:
-        value = job.soft_walltime if field.name == "soft_walltime" else getattr(submission, field.name)
-        if value not in (None, ""):
-            texts.append(f"{field.pbs}={_FORMATS[field.kind](value)}")
-    return " ".join(texts)
+    texts = requested(job.submission, job.soft_walltime)
+    return " ".join(f"Resource_List.{name}={_quoted(text)}" for name, text in texts.items())
+
+
+def requested(submission: Submission, soft_walltime: int | None) -> dict[str, str]:
+    """Return the texts of ``Resource_List``, in alphabetical order as PBS writes it."""
+    values = {field: getattr(submission, field.name, soft_walltime) for field in _REQUESTED}
+    return {
+        field.pbs.removeprefix(_RESOURCES): _FORMATS[field.kind](value)
+        for field, value in values.items()
+        if value not in (None, "")
+    }
 
 
 def _bytes(size: int) -> str:
@@ -103,12 +108,13 @@ def _quoted(text: str) -> str:
 
 
 _FORMATS: dict[FieldKind, Callable[[Any], str]] = {
-    FieldKind.TEXT: _quoted,
+    FieldKind.TEXT: str,
     FieldKind.WALLTIME: clock,
     FieldKind.COUNT: str,
     FieldKind.SIZE: _bytes,
 }
-_REQUESTED = sorted((field for field in FIELDS if field.pbs.startswith("Resource_List.")), key=attrgetter("pbs"))
+_RESOURCES = "Resource_List."
+_REQUESTED = sorted((field for field in FIELDS if field.pbs.startswith(_RESOURCES)), key=attrgetter("pbs"))
 
 
 def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, str]]:

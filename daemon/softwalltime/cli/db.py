@@ -185,7 +185,7 @@ def prune(options: PruneOptions) -> Result[PruneDocument]:
             run = RetentionRun(engine, given.keep_days, int(time.time()), force=options.force)
             for table, rows in run:
                 deleted[table] += rows
-            refused = tuple(map(str, run.refused))
+            refused = tuple(refusal.text for refusal in run.refused)
     except BaseException as error:
         # Report the committed deletions even if a later step fails.
         if deleted:

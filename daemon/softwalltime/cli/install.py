@@ -116,11 +116,12 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)
     planned = partial(hook.make_plan, folder, str(settings.socket), own=own, enable=options.enable)
-    pbs, present, supported, problem = None, None, hook.expected(""), ""
+    pbs, present, supported, problem = None, None, frozenset(hook.EVENTS), ""
     try:
         pbs = find()
         version, installed = pbs.version(), hook.installed(pbs)
-        supported = hook.expected(version) if installed is None else hook.supported(pbs)
+        # Without the hook PBS names no events: the plan follows what it names once the hook is there.
+        supported = supported if installed is None else hook.supported(pbs)
         present = installed
         changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:

@@ -54,7 +54,7 @@ def man(options: ManOptions) -> None:
 
 
 def pages(root: click.Command) -> Iterator[tuple[str, str]]:
-    for context in _contexts(click.Context(root, info_name="softwalltime", **root.context_settings)):
+    for context in contexts(click.Context(root, info_name="softwalltime", **root.context_settings)):
         yield f"{context.command_path.replace(' ', '-')}.1", command_page(context)
     yield "swt.1", ".so man1/softwalltime.1\n"
     yield "softwalltime.toml.5", settings_page()
@@ -145,11 +145,12 @@ def _value(value: object) -> str:
     return ", ".join(map(_value, value)) if isinstance(value, tuple | list | frozenset) else str(value)
 
 
-def _contexts(context: click.Context) -> Iterator[click.Context]:
+def contexts(context: click.Context) -> Iterator[click.Context]:
+    """Yield the context, and those of the commands below it."""
     yield context
     if isinstance(context.command, click.Group):
         for name, child in sorted(context.command.commands.items()):
-            yield from _contexts(click.Context(child, info_name=name, parent=context))
+            yield from contexts(click.Context(child, info_name=name, parent=context))
 
 
 def _header(name: str, section: int, summary: str) -> list[str]:

@@ -19,7 +19,7 @@ from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.probes import SubprocessError
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
 from softwalltime.deployment.sched_config import refuse_open, rewrite
-from softwalltime.deployment.settings_file import changed_values, policy_file, read, with_values
+from softwalltime.deployment.settings_file import policy_file, read, with_values
 from softwalltime.predict.policy.plan_file import Plan, read_plan
 from softwalltime.predict.policy.presets import PRESETS, UNDO, PresetName
 from softwalltime.predict.policy.site import SitePolicy
@@ -128,7 +128,7 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
     # Check the settings first: the daemon would refuse wrong ones.
     settings = load_settings(config)
     switch = switch_to(options, settings)
-    after = with_values(before, switch.values, str(file))
+    after, lines = with_values(before, switch.values, str(file))
     if options.do and after != before:
         refuse_open(file)
 
@@ -143,7 +143,6 @@ def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
         )  # fmt: skip
 
     def change_settings() -> Iterator[str]:
-        lines = changed_values(before, switch.values, str(file))
         if options.do and after != before:
             rewrite(file, before, after)
         yield from (f"{'done' if options.do else 'to do'}: {file}: {line}" for line in lines)

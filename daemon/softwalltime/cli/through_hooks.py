@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +66,7 @@ class HooksResult:
     def figures(self) -> dict[str, object]:
         result, comparison = self.result, self.comparison
         return {
-            "events": result.events,
-            "accepted": result.accepted,
-            "invalid": result.invalid,
-            "unanswered": result.unanswered,
-            "timeouts": result.timeouts,
+            **asdict(result.counts),
             "differing": comparison.differing,
             "sound": comparison.sound,
             "seconds": round(result.replayed.seconds, 3),
@@ -78,12 +74,12 @@ class HooksResult:
         }
 
     def summary(self) -> str:
-        result, comparison = self.result, self.comparison
-        refused = result.events - result.accepted
+        result, comparison, counts = self.result, self.comparison, self.result.counts
+        refused = counts.events - counts.accepted
         parts = [
-            f"{result.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
-            f"{result.invalid:,} invalid soft walltimes",
-            f"{result.unanswered:,} without an answer ({result.timeouts:,} timeouts)",
+            f"{counts.events:,} events, {f'{refused:,} NOT ACCEPTED' if refused else 'all accepted'}",
+            f"{counts.invalid:,} invalid soft walltimes",
+            f"{counts.unanswered:,} without an answer ({counts.timeouts:,} timeouts)",
             f"{result.replayed.seconds:.1f} s, {result.replayed.jobs_per_second:,.0f} jobs/s",
         ]
         verdict = "identical to the fast replay"
@@ -104,7 +100,6 @@ def replay_through_hooks(
     if hooks.transport == "postgres":
         _import_psycopg()
     from softwalltime.accounting.folders import find_logs
-    from softwalltime.core import resources
     from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
     from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
     from softwalltime.measure.replay.fast_replay import drive_ordering
@@ -115,10 +110,7 @@ def replay_through_hooks(
     def postgres(folder: Path) -> AbstractContextManager[str]:
         return embedded_postgres(folder, durable=False)
 
-    options = EmulationOptions(
-        resources.hook(), postgres, settings().teaching, hooks.transport, minimum, running=running,
-        ordering=hooks.ordering,
-    )  # fmt: skip
+    options = EmulationOptions(postgres, settings().teaching, hooks.transport, minimum, running, hooks.ordering)
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
     alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
     results = {}
@@ -140,10 +132,9 @@ def replay_through_hooks(
 
 def _import_psycopg() -> None:
     """Import psycopg in pure Python, as the hook does in pbs_server: the first import decides for the process."""
-    from softwalltime.emulation.through_hooks.run import IMPLEMENTATION, environment_restored
+    from unittest.mock import patch
 
-    with environment_restored(IMPLEMENTATION):
-        os.environ[IMPLEMENTATION] = "python"
+    with patch.dict(os.environ, PSYCOPG_IMPL="python"):
         try:
             import psycopg  # noqa: F401 - only to see whether it can be, as the hook will
         except ImportError as error:

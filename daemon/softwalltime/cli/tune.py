@@ -226,7 +226,7 @@ def _write(file: Path, chosen: "Chosen", found: "Recommendation", output: Output
         values = policy_values(found.waits.setting)
     site_policy(values)
     waiting = values["waiting"]
-    text = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
+    text, _ = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
     write_text(file, text)
     if output.form == "table":
         output.line()

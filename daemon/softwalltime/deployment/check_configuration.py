@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from json.decoder import JSONDecoder
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ _VARIABLES = {"CONFIG", "COMPLETE"}
 """Environment variables with the prefix that are not settings."""
 _DSN = "dsn"
 DEFAULT = "default"
-_MISSING = object()
+_JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[][{}]')
 _HEADER = re.compile(r"""\s*(\[\[?)([\w.\- \t"']+)\]""")
 _KEY = re.compile(r"""\s*([\w.\-"']+)\s*=""")
 
@@ -62,15 +61,11 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
     for path, reason in _errors(values):
         yield ConfigProblem(file, line_of(lines, path), written(path), reason)
     policy = values.get("policy")
-    if isinstance(policy, dict):
-        try:
-            unused = unused_keys(policy)
-        except TypeError:
-            # An unhashable preset is an error of its own.
-            unused = ()
-        for key in unused:
+    # Another preset is an error of its own.
+    if isinstance(policy, dict) and isinstance(preset := policy.get("preset"), str):
+        for key in unused_keys(policy):
             line = line_of(lines, ("policy", key))
-            yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {policy['preset']}", "note")
+            yield ConfigProblem(file, line, f"policy.{key}", f"has no effect with preset {preset}", "note")
 
 
 def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
@@ -95,25 +90,22 @@ def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
         yield ConfigProblem(place, line, "live.mode", text)
 
 
-def check_environment(environment: Mapping[str, str] = os.environ) -> Iterator[ConfigProblem]:
-    known = {PREFIX + name.upper(): name for name in Settings.model_fields}
-    for variable, value in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or not value:
-            continue
-        if variable in known:
-            try:
-                Settings()
-            except (ValidationError, ValueError) as error:
-                for path, reason in _reasons(error):
-                    if path[:1] == (known[variable],):
-                        yield ConfigProblem("environment", None, variable, reason)
-            continue
-        # Compare without the prefix, which would make all names similar.
-        name = variable.removeprefix(PREFIX)
+def check_environment() -> Iterator[ConfigProblem]:
+    given = {variable for variable, value in os.environ.items() if variable.startswith(PREFIX) and value}
+    try:
+        Settings()
+    except ValueError as error:
+        for path, reason in _reasons(error):
+            if path and (variable := f"{PREFIX}{path[0]}".upper()) in given:
+                yield ConfigProblem("environment", None, variable, reason)
+    # Compare without the prefix, which would make all names similar.
+    for name in sorted(variable.removeprefix(PREFIX) for variable in given):
         near = get_close_matches(name.lower(), Settings.model_fields, n=1)
+        known = name.lower() in Settings.model_fields or name in _VARIABLES
         # SOFTWALLTIME_TEST_... are for the project's own tests.
-        if near and name not in _VARIABLES and not name.startswith("TEST_"):
-            yield ConfigProblem("environment", None, variable, f"unknown variable; is {PREFIX}{near[0].upper()} meant?")
+        if near and not known and not name.startswith("TEST_"):
+            text = f"unknown variable; is {PREFIX}{near[0].upper()} meant?"
+            yield ConfigProblem("environment", None, PREFIX + name, text)
 
 
 def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
@@ -132,7 +124,7 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     try:
         settings_from((), values, environment=False)
-    except (ValidationError, ValueError) as error:
+    except ValueError as error:
         yield from _reasons(error)
     if isinstance(dsn := values.get(_DSN), str):
         try:
@@ -194,35 +186,24 @@ def _path(dotted: str) -> Place:
 
 
 def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
-    """Return the line, from 1, of each key of a valid JSON document, and the keys that their object has twice."""
+    """Return the line, from 1, of each key of a valid JSON document, and the keys that their object has twice.
+
+    A list adds an empty part to the paths of the keys in it.
+    """
     found: dict[Place, int] = {}
     twice: list[tuple[Place, int]] = []
-    decoder = JSONDecoder()
-
-    def space(at: int) -> int:
-        while at < len(text) and text[at] in " \t\r\n,:":
-            at += 1
-        return at
-
-    def value(at: int, path: Place) -> int:
-        at = space(at)
-        if text[at] not in "{[":
-            return decoder.raw_decode(text, at)[1]
-        end, index = "}" if text[at] == "{" else "]", 0
-        at = space(at + 1)
-        while text[at] != end:
-            key: str | int = index
-            if end == "}":
-                line = text.count("\n", 0, at) + 1
-                key, at = decoder.raw_decode(text, at)
-                if (*path, key) in found:
-                    twice.append(((*path, key), line))
-                found[*path, key] = line
-            at = space(value(at, (*path, key)))
-            index += 1
-        return at + 1
-
-    value(0, ())
+    path: list[str] = []
+    for token in _JSON_TOKEN.finditer(text):
+        if token[0] in ("{", "["):
+            path.append("")
+        elif token[0] in ("}", "]"):
+            path.pop()
+        elif token[2]:
+            path[-1] = token[1]
+            place, line = tuple(path), text.count("\n", 0, token.start()) + 1
+            if place in found:
+                twice.append((place, line))
+            found[place] = line
     return found, twice
 
 
@@ -238,30 +219,26 @@ class EffectiveValue:
     """default, file:line, the environment's variable, or the preset."""
 
 
-class _Sources:
-    def __init__(self, files: list[Path]) -> None:
-        texts = {file: file.read_text(encoding="utf-8") for file in files}
-        self._files = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}
-
-    def of(self, path: Place) -> str:
-        """Return the source of the value with this path; ``default`` if it is not set."""
-        if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
-            return variable
-        for file, (values, lines) in self._files.items():
-            given: Any = values
-            for part in path:
-                given = given.get(part, _MISSING) if isinstance(given, dict) else _MISSING
-            if given is not _MISSING:
-                return f"{file}:{line_of(lines, path)}"
-        return DEFAULT
-
-
 def effective_values(settings: Settings, files: list[Path]) -> Iterator[EffectiveValue]:
     """Yield each setting with its source.
 
     :param files: the settings files, in order of precedence; all are valid.
     """
-    sources, preset = _Sources(files), settings.policy.get("preset")
+    texts = {file: file.read_text(encoding="utf-8") for file in files}
+    parsed = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}
+    preset = settings.policy.get("preset")
+
+    def source_of(*path: str) -> str:
+        """Return the source of the value with this path; ``default`` if it is not set."""
+        if os.environ.get(variable := f"{PREFIX}{path[0]}".upper()):
+            return variable
+        for file, (given, lines) in parsed.items():
+            # A table that is not there has no keys.
+            table = given if len(path) == 1 else given.get(path[0], {})
+            if path[-1] in table:
+                return f"{file}:{line_of(lines, path)}"
+        return DEFAULT
+
     policy, live = read_policy(settings.policy, settings.live)
     guard = {} if (seconds := guard_of(preset)) is None else {"guard": seconds}
     tables: dict[str, tuple[BaseModel, Mapping[str, Any]]] = {
@@ -272,32 +249,28 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
     for name in Settings.model_fields:
         given = getattr(settings, name)
         if name not in tables:
-            yield EffectiveValue(name, _shown(name, given), sources.of((name,)))
+            yield EffectiveValue(name, _shown(name, given), source_of(name))
             continue
         model, with_preset = tables[name]
         for key in type(model).model_fields:
-            source = sources.of((name, key))
+            source = source_of(name, key)
             set_there = key in with_preset and (source == DEFAULT or with_preset[key] != given.get(key))
             if preset is not None and set_there:
-                source = f"preset {preset} ({sources.of(('policy', 'preset'))})"
+                source = f"preset {preset} ({source_of('policy', 'preset')})"
             yield EffectiveValue(f"{name}.{key}", _shown(key, getattr(model, key)), source)
 
 
 def _shown(name: str, value: Any) -> Any:
     """Return a value as JSON, without passwords."""
-    if name == "dsn" and value is not None:
-        return _without_password(value)
+    if name == _DSN and value is not None:
+        try:
+            parse_dsn(value)
+        except UsageError:
+            return "(not shown: it cannot be read)"
+        given = {key: "***" if "password" in key else text for key, text in conninfo_to_dict(value).items()}
+        return make_conninfo("", **given)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, tuple | list):
         return [_shown("", item) for item in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def _without_password(dsn: str) -> str:
-    try:
-        parse_dsn(dsn)
-    except UsageError:
-        return "(not shown: it cannot be read)"
-    parameters = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value is not None}
-    return make_conninfo("", **{key: "***" if "password" in key else value for key, value in parameters.items()})

@@ -1,12 +1,12 @@
 """Checks of the hook in PBS."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, alarm_for, configuration_of, script, transport
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, script, transport
 from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
@@ -32,7 +32,7 @@ def check_hook(
     values = configuration_of(hook) if hook.configuration else {}
     findings = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
-        findings += [*_events(hook, supported, values), *_alarm(hook, values)]
+        findings += _events(hook, supported, values)
     return [*findings, *_order(hook, hooks)], None if values is None else configuration.effective(values)
 
 
@@ -73,39 +73,40 @@ def _configuration(values: Values | None, socket: Path) -> Iterator[Finding]:
 
 
 def check_transport(name: str) -> Finding:
-    check = "transport"
-    if not name:
-        return problem(check, "the configuration names no file to load the transport postgres from", INSTALL)
-    try:
-        wrong = call_in_subprocess(lambda: _wrong_in(Path(name)), CHECK_TIMEOUT_S)
-    except SubprocessError as error:
-        return problem(check, f"{name}: {error}", INSTALL)
-    if wrong is not None:
-        return problem(check, wrong[0], wrong[1])
-    return ok(check, f"{name} has this version, and only root can change it")
+    """Check that the file is of this version, and that only root can change it."""
 
+    def wrong() -> list[str] | None:
+        file = Path(name)
+        if (risk := file_writable_by_others(file)) is not None:
+            return [f"{risk.path} {risk.reason}, and the hook runs it as root", f"root: {risk.remedy}"]
+        if file.read_text(encoding="utf-8") != transport():
+            return [f"{file} has another version, or was altered", INSTALL]
+        return None
 
-def _wrong_in(file: Path) -> list[str] | None:
-    if (risk := file_writable_by_others(file)) is not None:
-        return [f"{risk.path} {risk.reason}, and the hook runs it as root", f"root: {risk.remedy}"]
-    if file.read_text(encoding="utf-8") != transport():
-        return [f"{file} has another version, or was altered", INSTALL]
-    return None
+    return _loaded("transport", name, wrong, INSTALL, f"{name} has this version, and only root can change it")
 
 
 def check_folder(name: str) -> Finding:
     """Check whether users other than root can change what the hook, which runs as root, loads from this folder."""
-    check = "psycopg_path"
+
+    def wrong() -> list[str] | None:
+        risk = writable_by_others_below(Path(name))
+        if risk is None:
+            return None
+        return [f"{risk.path} {risk.reason}, and the hook runs its contents as root", f"root: {risk.remedy}"]
+
+    return _loaded("psycopg_path", name, wrong, "see hooks/README.md", f"only root can change {name}")
+
+
+def _loaded(check: str, name: str, wrong: Callable[[], list[str] | None], act: str, text: str) -> Finding:
+    """Check a path that the hook loads code from; ``wrong`` returns what is wrong with it, and what to do."""
     if not name:
-        return problem(check, "the hook has no folder to load psycopg from", "set it, see hooks/README.md")
+        return problem(check, f"the hook's configuration has no {check} to load from", act)
     try:
-        risk = call_in_subprocess(lambda: writable_by_others_below(Path(name)), CHECK_TIMEOUT_S)
+        found = call_in_subprocess(wrong, CHECK_TIMEOUT_S)
     except SubprocessError as error:
-        return problem(check, f"{name}: {error}", "install psycopg there, see hooks/README.md")
-    if risk is not None:
-        path, reason, remedy = risk
-        return problem(check, f"{path} {reason}, and the hook runs its contents as root", f"root: {remedy}")
-    return ok(check, f"only root can change {name}")
+        return problem(check, f"{name}: {error}", act)
+    return problem(check, *found) if found else ok(check, text)
 
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
@@ -120,19 +121,6 @@ def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[F
     else:
         text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
         yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
-
-
-def _alarm(hook: Hook, values: Values) -> Iterator[Finding]:
-    alarm = hook.attributes.get("alarm", "")
-    deadline = configuration.effective(values)["deadline_ms"]
-    if alarm.isdecimal() and int(alarm) * 1000 <= deadline:
-        yield problem(
-            "hook alarm",
-            f"PBS interrupts the hook after {alarm} s, before its own deadline of {deadline} ms",
-            f"qmgr -c 'set hook {NAME} alarm = {alarm_for(values)}'",
-        )
-    else:
-        yield ok("hook alarm", f"{alarm} s; the hook's own deadline is {deadline} ms")
 
 
 def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
@@ -153,34 +141,34 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
         yield ok(check, f"{own}: after all other hooks of these events")
 
 
-def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None]) -> Iterator[Finding]:
+def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None], *, preset: bool = False) -> Iterator[Finding]:
     """Check whether the scheduler plans top jobs: it uses soft walltimes only for their calendar.
 
     :param files: sched_config of each scheduler, ``None`` where it cannot be read.
+    :param preset: the requirements of a preset report strict_ordering and the server's backfill_depth.
     """
-    yield from _depth(server)
+    yield from _depth(server, preset)
+    check = "strict ordering"
     for file, text in files.items():
         if text is None:
-            yield skipped("strict ordering", f"{file} cannot be read from here: strict_ordering must be true in it")
-        else:
-            yield _ordering(file, text)
+            if not preset:
+                yield skipped(check, f"{file} cannot be read from here: strict_ordering must be true in it")
+        elif False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
+            yield advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
+        elif not preset and True not in switched(text, "strict_ordering"):
+            # strict_ordering also changes the order of the jobs, so it is for the site to decide.
+            act = f"strict_ordering: true ALL in {file}, kill -HUP the scheduler"
+            nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
+            yield advice(
+                check,
+                f"{file}: strict_ordering is not true, {nothing}",
+                f"a PBS manager, if that is the site's policy: {act}",
+            )
+        elif not preset:
+            yield ok(check, f"{file}: jobs are planned ahead")
 
 
-def _ordering(file: str, text: str) -> Finding:
-    check = "strict ordering"
-    if True not in switched(text, "strict_ordering"):
-        # strict_ordering also changes the order of the jobs, so it is for the site to decide.
-        act = (
-            f"a PBS manager, if that is the site's policy: strict_ordering: true ALL in {file}, kill -HUP the scheduler"
-        )
-        nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
-        return advice(check, f"{file}: strict_ordering is not true, {nothing}", act)
-    if False in switched(text, "backfill", default=True):
-        return advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
-    return ok(check, f"{file}: jobs are planned ahead")
-
-
-def _depth(server: QmgrObjects) -> Iterator[Finding]:
+def _depth(server: QmgrObjects, preset: bool) -> Iterator[Finding]:
     check = "backfill_depth"
     attributes = server.get(("server", ""), QmgrObject())
     if attributes.get("scheduling", "True").lower() == "false":
@@ -188,52 +176,31 @@ def _depth(server: QmgrObjects) -> Iterator[Finding]:
     depth = attributes.get("backfill_depth")
     off = [name for (kind, name), queue in server.items() if kind == "queue" and queue.get("backfill_depth") == "0"]
     if depth == "0":
-        yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
+        if not preset:
+            yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
     elif off:
         act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
         yield advice(check, f"0 in {', '.join(off)}: nothing is planned there", act)
-    elif depth in ("", "1"):
-        yield ok(
-            check,
-            "1: only the first waiting job is promised a start; with a greater depth, more jobs are",
-        )
-    else:
-        yield ok(check, f"{depth} waiting jobs are promised a start")
+    elif not preset:
+        few = "1: only the first waiting job is promised a start; with a greater depth, more jobs are"
+        yield ok(check, few if depth in ("", "1") else f"{depth} waiting jobs are promised a start")
 
 
-def check_queues(server: QmgrObjects) -> Iterator[Finding]:
-    """Check for queues that accept jobs by walltime, and for queues without a default walltime.
-
-    A job is routed to its queue by its walltime, not by its soft walltime (Chlumsky and Klusacek 2022, section 3.3).
-    """
-    queues = {name: queue for (kind, name), queue in server.items() if kind == "queue"}
-    limited = [
-        name
-        for name, queue in queues.items()
-        if any(queue.get(f"resources_{end}.walltime") for end in ("min", "max")) and queue.get("queue_type")[:1] != "R"
-    ]
-    if limited:
-        yield advice(
-            "queue limits",
-            f"{', '.join(limited)}: accepts jobs by walltime, and a job with a long walltime stays in a long queue "
-            "though its soft walltime is short",
-            "nothing is wrong; limits on jobs or cores instead let soft walltimes do more",
-        )
-    else:
-        yield ok("queue limits", "no queue accepts jobs by walltime")
+def check_queues(server: QmgrObjects) -> Finding:
+    """Check for execution queues without a default walltime."""
     # Without a default, PBS gives a job the maximum.
     sources = ("resources_default.walltime", "resources_max.walltime")
     everywhere = any(server.get(("server", ""), QmgrObject()).get(source) for source in sources)
     without = [
         name
-        for name, queue in queues.items()
-        if queue.get("queue_type")[:1] == "E" and not everywhere and not any(queue.get(source) for source in sources)
+        for (kind, name), queue in server.items()
+        if kind == "queue" and queue.get("queue_type")[:1] == "E"
+        if not everywhere and not any(queue.get(source) for source in sources)
     ]
-    if without:
-        yield advice(
-            "default walltimes",
-            f"{', '.join(without)}: jobs that request no walltime have none, and get no soft walltime",
-            f"qmgr -c 'set queue {without[0]} resources_default.walltime = 24:00:00', or as fits",
-        )
-    else:
-        yield ok("default walltimes", "every job has a walltime")
+    if not without:
+        return ok("default walltimes", "every job has a walltime")
+    return advice(
+        "default walltimes",
+        f"{', '.join(without)}: jobs that request no walltime have none, and get no soft walltime",
+        f"qmgr -c 'set queue {without[0]} resources_default.walltime = 24:00:00', or as fits",
+    )

@@ -4,11 +4,10 @@ import os
 import pwd
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from softwalltime.accounting.conversions import clock
+from softwalltime.core.formatting import DAY
 from softwalltime.deployment.finding import Finding, ok, problem, skipped, warning
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
@@ -23,7 +22,6 @@ CLOCKS = 2.0
 """Maximum difference between clocks in seconds; predictors with a window depend on the time."""
 MUCH = 10_000_000
 """Maximum unread bytes of a growing log: seconds of work."""
-DAY = 86400
 STALE_AFTER_S = 3600
 """Seconds after which the newest forecast is old."""
 LOG = "root: journalctl -u softwalltime-me; the role of deploy/sql/me-role.sql, see deploy/USERS.md"
@@ -39,10 +37,7 @@ def check_socket(socket: Path) -> Finding:
     if not stat.S_ISSOCK(status.st_mode):
         return problem(check, f"{socket}: not a socket", _start())
     owner, mode = status.st_uid, stat.S_IMODE(status.st_mode)
-    try:
-        name = pwd.getpwuid(owner).pw_name
-    except KeyError:
-        name = str(owner)
+    name = next((account.pw_name for account in pwd.getpwall() if account.pw_uid == owner), str(owner))
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
@@ -103,17 +98,12 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.followed and status.accounting != OK:
         act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
         yield problem("accounting log", status.accounting, act)
-    elif status.behind_seconds > MAX_LAG_S:
-        text = f"{status.behind_bytes:,} bytes not stored yet, since {status.behind_seconds:.0f} s"
-        yield warning("accounting log", text, "wait while it loads the history; else journalctl -u softwalltime")
     if status.from_the_future:
         text = f"{status.from_the_future:,} jobs have an end in the future"
         yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
     if status.malformed:
         act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
         yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
-    if status.retention != OK:
-        yield warning("retention", status.retention, "root: check the clocks; see deploy/OPERATION.md")
     if status.unstorable:
         text = f"PostgreSQL refused {status.unstorable:,} predictions"
         yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
@@ -179,9 +169,8 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     if not logs.size:
         yield ok(check, f"{logs.path} is empty")
         return
-    positions = store.of_log(logs)
-    behind = logs.size - max((position.offset for position in positions), default=0)
-    if not positions:
+    behind = logs.size - max((offset for _, offset in store.positions), default=0)
+    if not store.positions:
         text = f"the store has nothing of {logs.path}"
         yield warning(check, text, "start the daemon, or softwalltime ingest --follow, with this folder")
     elif behind > MUCH or (behind > 0 and now - logs.written > MAX_LAG_S):
@@ -189,19 +178,9 @@ def check_lag(logs: LogProbe | str, store: StoreProbe | str, now: float) -> Iter
     else:
         yield ok(check, f"{logs.path} is stored, except for its newest lines")
     # The server of a log without jobs is unknown.
-    if len(servers := sorted({position.server for position in positions if position.server})) > 1:
+    if len(servers := sorted({server for server, _ in store.positions if server})) > 1:
         text = f"{logs.path} was read for the servers {' and '.join(servers)}: its jobs are stored once for each"
         yield problem(check, text, "set the same server in the settings of all daemons that follow it, or none")
-
-
-def check_trial(answer: Mapping[str, Any] | str, user: str, walltime: int) -> Iterator[Finding]:
-    check = "trial prediction"
-    if isinstance(answer, str):
-        yield skipped(check, answer)
-        return
-    seconds = answer["soft_walltime"]
-    what = "no soft walltime" if seconds is None else f"soft walltime {clock(seconds)}"
-    yield ok(check, f"{user}, walltime {clock(walltime)}: {what}: {answer['basis']}")
 
 
 def check_users(socket: Path = SOCKET) -> Iterator[Finding]:

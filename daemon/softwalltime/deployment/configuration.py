@@ -98,10 +98,6 @@ def _absolute(path: str) -> str:
     return path
 
 
-def _absolute_or_empty(path: str) -> str:
-    return path and _absolute(path)
-
-
 def _custom_resource(name: str) -> str:
     if _BUILT_IN.fullmatch(name):
         raise PydanticCustomError("built_in", "has a meaning in PBS: name a custom resource")
@@ -124,9 +120,9 @@ class HookEvents(_Table):
 class PostgresTransport(_Table):
     """The transport for sites without the daemon."""
 
-    transport_path: Annotated[str, AfterValidator(_absolute_or_empty)] = ""
+    transport_path: Annotated[str, AfterValidator(lambda path: path and _absolute(path))] = ""
     dsn: str = ""
-    psycopg_path: Annotated[str, AfterValidator(_absolute_or_empty)] = ""
+    psycopg_path: Annotated[str, AfterValidator(lambda path: path and _absolute(path))] = ""
     waiting: str = "usage"
     running: str = "walltime"
     exclusive: Literal["walltime", "waiting"] = "walltime"

@@ -4,9 +4,9 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from softwalltime import __version__
 from softwalltime.core.errors import SoftwalltimeError
@@ -17,16 +17,13 @@ from softwalltime.deployment.check_pbs import check_hook, check_queues, check_sc
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
-from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError, call_in_subprocess
+from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
 from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
 from softwalltime.service.live.live_options import inert, read_policy, reads_promises, without_live
-from softwalltime.service.protocol import ask
-from softwalltime.service.status import OK
 
-TRIAL_WALLTIME = 86400
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
 T = TypeVar("T")
@@ -58,17 +55,14 @@ class Doctor:
         settings = yield from self._settings()
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
-        store = yield from self._store(settings, daemon)
         logs: LogProbe | str = "no accounting folder in the settings"
         if (accounting := settings.accounting) is not None:
             logs = _or_why(lambda: probes.probe_logs(accounting))
+        store = yield from self._store(settings, daemon, logs.first if isinstance(logs, LogProbe) else b"")
         yield from check_service.check_lag(logs, store, time.time())
-        if self.asks_daemon:
-            yield from self._trial(settings, daemon, store)
         yield from check_service.check_users()
         if self.alters is not None:
-            server, agent = self.alters
-            yield check_right(_or_why(lambda: probes.probe_manager(server, agent, service_user(settings))))
+            yield check_right(*self.alters, service_user(settings))
 
     def _settings(self) -> Generator[Finding, None, Settings]:
         try:
@@ -113,45 +107,33 @@ class Doctor:
             yield skipped("PBS", f"{error}; skipped: hook, scheduler, queues")
             return
         yield ok("PBS", f"version {version or 'unknown'} answers {pbs.qmgr}")
-        yield from self._hook(pbs, settings, version)
+        yield from self._hook(pbs, settings)
         yield from self._scheduler(pbs, settings, server)
-        if preset_setup.shows_starts(settings):
-            try:
-                yield preset_setup.check_shown_starts(read_settings(pbs))
-            except PbsError as error:
-                yield skipped("expected starts", str(error))
-        yield from check_queues(server)
+        yield check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
         needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
+        shows_starts, current = preset_setup.shows_starts(settings), None
         try:
-            current = read_settings(pbs) if needs else None
+            current = read_settings(pbs) if needs or shows_starts else None
         except PbsError as error:
             yield skipped(f"preset {preset}", str(error))
-            current = None
-        general = check_scheduler(server, sched_configs(pbs))
-        if current is None:
-            yield from general
-            return
-        on = self.policy is None or self.policy.mode == "on"
-        specific = list(preset_setup.check_setup(preset, needs, current, on=on, setup=setup))
-        verdicts = {finding.check.replace("_", " "): finding.verdict for finding in specific}
-        for finding in general:
-            verdict = verdicts.get(finding.check.replace("_", " "), "")
-            # The requirement is met; the action concerns something else, such as the depth of a queue.
-            if verdict in ("", "ok") if finding.act else not verdict and finding.verdict != "skipped":
-                yield finding
-        yield from specific
+        yield from check_scheduler(server, sched_configs(pbs), preset=bool(needs and current))
+        if current is not None:
+            on = self.policy is None or self.policy.mode == "on"
+            yield from preset_setup.check_setup(preset, needs, current, on=on, setup=setup)
+            if shows_starts:
+                yield preset_setup.check_shown_starts(current)
 
-    def _hook(self, pbs: Qmgr, settings: Settings, version: str) -> Iterator[Finding]:
+    def _hook(self, pbs: Qmgr, settings: Settings) -> Iterator[Finding]:
         if os.geteuid() != 0:
             yield skipped("manager rights", "PBS shows hooks only to root on the server's host; skipped: hook")
             return
         try:
             everything: QmgrObjects = pbs.objects("hook")
             present = hooks.installed(pbs)
-            supported = hooks.supported(pbs) if present is not None else hooks.expected(version)
+            supported = hooks.supported(pbs) if present is not None else frozenset(hooks.EVENTS)
         except HooksHiddenError:
             # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
@@ -180,29 +162,17 @@ class Doctor:
             yield from check_service.check_policy(daemon.status, self.policy, __version__)
         return daemon
 
-    def _store(self, settings: Settings, daemon: DaemonProbe | str) -> Generator[Finding, None, StoreProbe | str]:
+    def _store(
+        self, settings: Settings, daemon: DaemonProbe | str, first: bytes
+    ) -> Generator[Finding, None, StoreProbe | str]:
         store: StoreProbe | str = "no dsn in the settings"
         if settings.dsn is None and self.unknown:
             yield skipped("store", self.unknown)
             return store
         if settings.dsn is not None:
-            store = _or_why(lambda: probes.probe_store(settings, service_user(settings)))
-        if isinstance(store, StoreProbe) and isinstance(daemon, DaemonProbe) and daemon.status.retention != OK:
-            # The check of the daemon has reported it.
-            store = replace(store, retention="")
+            store = _or_why(lambda: probes.probe_store(settings, service_user(settings), first))
         yield from check_service.check_store(store, settings.dsn, answers=isinstance(daemon, DaemonProbe))
         return store
-
-    def _trial(self, settings: Settings, daemon: DaemonProbe | str, store: StoreProbe | str) -> Iterator[Finding]:
-        """Test a prediction for the user of the last stored job, which the daemon should have learnt."""
-        job: dict[str, Any] = {"user": "root", "walltime": TRIAL_WALLTIME, "project": ""}
-        if isinstance(store, StoreProbe) and store.user:
-            job = {"user": store.user, "walltime": store.walltime or TRIAL_WALLTIME, "project": store.project}
-        request = {"op": "explain", "event": "queuejob", "job": job}
-        answer: dict[str, Any] | str = "the daemon does not answer"
-        if isinstance(daemon, DaemonProbe):
-            answer = _or_why(lambda: call_in_subprocess(lambda: ask(settings.socket, request, 2.0), 5.0))
-        yield from check_service.check_trial(answer, job["user"], job["walltime"])
 
 
 def _or_why(work: Callable[[], T]) -> T | str:

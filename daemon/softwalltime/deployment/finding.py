@@ -1,5 +1,6 @@
 """Results of checks, with severity and remedy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,18 +48,14 @@ def ok(check: str, text: str) -> Finding:
     return Finding(check, "ok", text)
 
 
-def advice(check: str, text: str, act: str) -> Finding:
-    """Return a finding of level advice: a choice of the site limits the effect of soft walltimes."""
-    return Finding(check, "advice", text, act)
-
-
-def warning(check: str, text: str, act: str) -> Finding:
-    return Finding(check, "warning", text, act)
-
-
-def problem(check: str, text: str, act: str) -> Finding:
-    return Finding(check, "problem", text, act)
-
-
 def skipped(check: str, text: str) -> Finding:
     return Finding(check, "skipped", text)
+
+
+def _finding(verdict: Verdict) -> Callable[[str, str, str], Finding]:
+    return lambda check, text, act: Finding(check, verdict, text, act)
+
+
+advice = _finding("advice")
+"""Return a finding of level advice: a choice of the site limits the effect of soft walltimes."""
+warning, problem = _finding("warning"), _finding("problem")

@@ -24,7 +24,6 @@ ALARM = 5
 """Seconds after which PBS interrupts the hook; its own deadline is a hundred times shorter."""
 SCRIPT_TYPE = "application/x-python"
 CONFIGURATION_TYPE = "application/x-config"
-_FIRST_WITH_POSTQUEUEJOB = 2023
 
 
 class Step(NamedTuple):
@@ -98,17 +97,6 @@ def supported(pbs: Qmgr) -> frozenset[str]:
     raise PbsError(f"qmgr took an event for the hook {NAME} that does not exist: see qmgr -c 'list hook {NAME}'")
 
 
-def expected(version: str) -> frozenset[str]:
-    """Return the hook's events that a PBS of this version should support.
-
-    postqueuejob came to OpenPBS between 22.05 and 23.06 (pull request 2567), and so to PBS Professional after 2022.
-    """
-    # The year is the first number: 2022.1.4, 23.06.06, 19.1.3.
-    number = re.match(r"\d+", version)
-    older = number is not None and int(number[0]) % 2000 + 2000 < _FIRST_WITH_POSTQUEUEJOB
-    return frozenset(EVENTS) - ({"postqueuejob"} if older else set())
-
-
 def configuration_of(present: Hook | None) -> Values | None:
     """Return the configuration that the hook in PBS has; ``None`` if there is none that can be read."""
     try:
@@ -119,21 +107,6 @@ def configuration_of(present: Hook | None) -> Values | None:
 
 def transport() -> str:
     return resources.hook_transport().read_text(encoding="utf-8")
-
-
-def adapted(own: Values | None, socket: str, transport_path: Path) -> Values:
-    """Return the configuration for the hook: the administrator's, with the socket of the daemon.
-
-    With the transport postgres it names the transport's file.
-
-    :raises UsageError: names the invalid values.
-    """
-    values = {**configuration.merged(own or {}, configuration.shipped()), "socket": socket}
-    if errors := configuration.errors(values):
-        raise UsageError(f"the hook's configuration is invalid: {'; '.join(errors)}")
-    if values["transport"] == "postgres":
-        values["postgres"] = {**values["postgres"], "transport_path": str(transport_path)}
-    return values
 
 
 def alarm_for(values: Values) -> int:
@@ -154,33 +127,35 @@ def make_plan(
     :param enable: the hook if it is disabled in PBS.
     :raises UsageError: if the configuration is invalid.
     """
+    exists, present = present is not None, present or Hook("", "")
     notes, there = [], configuration_of(present)
-    if there is None and present is not None and present.configuration.strip():
+    if there is None and present.configuration.strip():
         notes.append("the configuration of the hook in PBS is not JSON and is replaced")
     base = own if own is not None else there
-    try:
-        values = adapted(base, socket, folder / TRANSPORT)
-    except UsageError as error:
+    values = {**configuration.merged(base or {}, configuration.shipped()), "socket": socket}
+    if errors := configuration.errors(values):
         place = folder / CONFIGURATION
         where = f"correct {place}" if own is not None else f"write a correct one to {place}"
-        raise UsageError(f"{error}; {where}") from None
+        raise UsageError(f"the hook's configuration is invalid: {'; '.join(errors)}; {where}")
+    if values["transport"] == "postgres":
+        values["postgres"] = {**values["postgres"], "transport_path": str(folder / TRANSPORT)}
     if base is not None:
         notes += [f"hook configuration: {change}" for _, change in configuration.differences(base, values)]
     if there is not None and base is not there:
         notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
-    if present is not None and present.complete and not present.enabled and not enable:
+    if present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
     chosen = configuration.effective(values)["events"]
     wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
-    steps = (*_contents(folder, values, present, there), *_attributes(values, wanted, present, enable=enable))
+    steps = (*_contents(folder, values, present, there, exists), *_attributes(values, wanted, present, enable=enable))
     files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":
         files = {TRANSPORT: transport(), **files}
     return InstallationPlan(files, steps, tuple(notes))
 
 
-def _contents(folder: Path, values: Values, present: Hook | None, there: Values | None) -> Iterator[Step]:
-    if present is None:
+def _contents(folder: Path, values: Values, present: Hook, there: Values | None, exists: bool) -> Iterator[Step]:
+    if not exists:
         yield Step(f"create hook {NAME}", "PBS does not have it")
         # In this order, because users submit jobs at the same time.
         yield Step(f"set hook {NAME} enabled = false", "until it is complete")
@@ -189,28 +164,26 @@ def _contents(folder: Path, values: Values, present: Hook | None, there: Values 
             f"import hook {NAME} {CONFIGURATION_TYPE} default {folder / CONFIGURATION}",
             "its configuration" if there is None else "its configuration has changed",
         )
-    if present is None or present.script != script():
+    if present.script != script():
         yield Step(
             f"import hook {NAME} {SCRIPT_TYPE} default {folder / SCRIPT}",
-            "PBS has another version" if present is not None and present.complete else "the hook itself",
+            "PBS has another version" if present.complete else "the hook itself",
         )
 
 
-def _attributes(values: Values, wanted: frozenset[str], present: Hook | None, *, enable: bool) -> Iterator[Step]:
-    fresh = present is None or not present.complete
-    if present is None or present.events != wanted:
+def _attributes(values: Values, wanted: frozenset[str], present: Hook, *, enable: bool) -> Iterator[Step]:
+    if present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
-        before = ", ".join(sorted(present.events)) if present is not None else ""
-        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{f'; now {before}' if before else ''}")
-    attributes = present.attributes if present is not None else {}
+        before = f"; now {', '.join(sorted(present.events))}" if present.events else ""
+        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{before}")
     # Keep what an administrator has set.
     for name, default, why in (
         ("order", ORDER, "after hooks that set walltimes, queues or projects"),
         ("alarm", alarm_for(values), "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
-        if fresh and attributes.get(name) != str(default):
+        if not present.complete and present.attributes.get(name) != str(default):
             yield Step(f"set hook {NAME} {name} = {default}", why)
-    if attributes.get("debug") != "false":
+    if present.attributes.get("debug") != "false":
         yield Step(f"set hook {NAME} debug = false", "otherwise PBS writes three files at each event")
-    if fresh or (enable and present is not None and not present.enabled):
+    if not present.complete or (enable and not present.enabled):
         yield Step(f"set hook {NAME} enabled = true", "PBS runs it from now on")

@@ -38,22 +38,21 @@ def write(plan: InstallationPlan, folder: Path, *, do: bool = True) -> list[Path
     :param folder: absolute.
     :raises SourceError: if that is impossible, or other users could change what root imports.
     """
-    if not do:
-        with _named_failure(folder):
-            return [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
-    if not str(folder).isprintable() or set(str(folder)) & set(" \t\"'"):
+    if do and (not str(folder).isprintable() or set(str(folder)) & set(" \t\"'")):
         raise UsageError(f"{folder}: qmgr cannot read files from a path with blanks or quotes; give another FOLDER")
-    changed = []
-    with _named_failure(folder, "cannot be written: "):
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        _refuse_open_folder(folder)
-        for name, content in plan.files.items():
-            file = folder / name
-            if _current(file, content):
-                continue
-            _replace(file, content)
-            changed.append(file)
+    with _named_failure(folder, "cannot be written: " if do else ""):
+        if do:
+            _prepare(folder)
+        changed = [folder / name for name, content in plan.files.items() if not _current(folder / name, content)]
+        for file in changed if do else ():
+            _replace(file, plan.files[file.name])
     return changed
+
+
+def _prepare(folder: Path) -> None:
+    """Create the folder; refuse one that others can change: PBS runs as root what root imports from it."""
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _refuse_open_folder(folder)
 
 
 def _replace(file: Path, content: str) -> None:
@@ -92,8 +91,7 @@ def write_state(folder: Path, text: str) -> None:
     file = folder / STATE
     with _named_failure(file, "cannot be written: "):
         if text:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _refuse_open_folder(folder)
+            _prepare(folder)
             _replace(file, text + "\n")
         else:
             with suppress(FileNotFoundError):
@@ -139,7 +137,6 @@ def _unfinished(file: Path) -> str:
 
 
 def _refuse_open_folder(folder: Path) -> None:
-    """Refuse a folder that others can change: PBS runs as root what root imports from it."""
     if os.geteuid() != 0:
         return
     if (found := writable_by_others(folder)) is not None:
@@ -159,8 +156,7 @@ def _remove_empty(folder: Path) -> None:
 
 def files_in(folder: Path) -> list[Path]:
     """Return the existing files of the hook, temporary files and dangling links included."""
-    # Earlier versions wrote statements for qmgr too.
-    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION, "softwalltime.qmgr")]
+    files = [folder / name for name in (TRANSPORT, SCRIPT, CONFIGURATION)]
     try:
         present = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):  # Another command may remove it at the same moment.

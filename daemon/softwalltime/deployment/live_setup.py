@@ -2,12 +2,15 @@
 
 import getpass
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from softwalltime.core.settings import Settings, service_user
 from softwalltime.deployment.finding import Finding, ok, problem, skipped
+from softwalltime.deployment.probes import PROBE_TIMEOUT_S, SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject
+from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.live_options import LiveOptions
 
 UNIT: Final = "softwalltime-live.socket"
@@ -50,19 +53,26 @@ def missing_right(server: QmgrObject, account: str) -> str:
     return "" if account in names else f"set server managers += {account}@*"
 
 
-def check_right(answer: tuple[bool, str] | str) -> Finding:
-    """Report whether the account that alters jobs is a manager.
+def check_right(server: str, agent: Path | None, user: str) -> Finding:
+    """Test, as the daemon's user, whether the account that alters jobs is a PBS manager.
 
-    :param answer: of :func:`softwalltime.deployment.probes.probe_manager`, or why there is none.
+    :param server: host of the PBS server; empty: that of /etc/pbs.conf.
+    :param agent: socket of the process that alters jobs; ``None``: one is started.
     """
+
+    def ask() -> tuple[bool, str]:
+        with closing(PbsConnection(server, agent, PROBE_TIMEOUT_S)) as connection:
+            return connection.manager()
+
     check = "live manager right"
-    if isinstance(answer, str):
-        return skipped(check, f"not tried: {answer}")
-    manager, user = answer
+    try:
+        manager, account = call_in_subprocess(ask, PROBE_TIMEOUT_S + 1, user)
+    except SubprocessError as error:
+        return skipped(check, f"not tried: {error}")
     if manager:
-        return ok(check, f"PBS lets {user} alter jobs")
-    act = f"root: qmgr -c 'set server managers += {user}@*'; see deploy/LIVE.md"
-    return problem(check, f"{user} is no manager of PBS, which will refuse all alters", act)
+        return ok(check, f"PBS lets {account} alter jobs")
+    act = f"root: qmgr -c 'set server managers += {account}@*'; see deploy/LIVE.md"
+    return problem(check, f"{account} is no manager of PBS, which will refuse all alters", act)
 
 
 def remaining_rights(server: QmgrObject, accounts: Collection[str]) -> Iterator[str]:

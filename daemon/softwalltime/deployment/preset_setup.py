@@ -5,17 +5,18 @@ and ``order`` also need the prediction as a resource and a formula that uses it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from softwalltime.core.settings import Settings
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
+from softwalltime.deployment.qmgr import QmgrObject
 from softwalltime.deployment.scheduler_setup import (
-    Change,
     CustomResource,
     ListMember,
     PbsSettings,
     Requirement,
+    RequirementState,
     ServerAttribute,
     Switch,
     unreadable,
@@ -28,6 +29,7 @@ SETUPS = ("safe", "balanced", "order")
 """Presets for which PBS can be set up."""
 RESOURCE = "predicted"
 """Default name of the custom resource with the prediction for the formula."""
+_OFF = frozenset({"", "false"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,73 +42,42 @@ class SortFormula(Requirement):
     resource: str
     chosen: str = ""
     preset: str = ""
-    name: str = "job_sort_formula"
-    why: str = "jobs with a short predicted runtime start soon, and each job moves up while it waits"
 
-    @property
-    def own(self) -> str:
-        return _formulas(self.resource)[self.preset or RECOMMENDED]
-
-    def now(self, settings: PbsSettings) -> str:
-        return settings.server.get(self.name) or next(
-            (found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), ""
-        )
-
-    def _holds(self, settings: PbsSettings) -> bool:
-        now = self.now(settings)
-        if self.chosen or (self.preset and self._another_presets(now)):
-            return now == self.chosen
-        return bool(re.search(rf"\b{re.escape(self.resource)}\b", now))
-
-    def _another_presets(self, formula: str) -> bool:
-        return formula != self.own and formula in _formulas(self.resource).values()
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        now = settings.server.get(self.name)
-        replaced = now and (self.chosen or self._another_presets(now))
-        if self._holds(settings) or (self.now(settings) and not replaced):
-            return ()
-        return (Change("server", self.name, now, self.chosen or self.own, self.why),)
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        now = self.now(settings)
-        if not now or self._holds(settings) or self.missing(settings):
-            return ""
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now = _first(self.name, (settings.server, *settings.schedulers.values()))
+        formulas: dict[str, str] = {
+            name: preset.order.formula(self.resource) for name, preset in PRESETS.items() if preset.order
+        }
+        own = formulas[self.preset or RECOMMENDED]
+        another_presets = self.preset and now != own and now in formulas.values()
+        if wanted := self.chosen or (own if not now or another_presets else ""):
+            return RequirementState(now, [self.change("server", now, wanted)] if wanted != now else [])
+        if re.search(rf"\b{re.escape(self.resource)}\b", now):
+            return RequirementState(now)
         if not settings.server.get(self.name):
-            return (
-                f"a scheduler has the formula {now}: multiply it by {self.own} with qmgr -c "
-                f"'set sched NAME {self.name} = ...'"
-            )
-        both = f"({now}) * " + (f"({self.own})" if " if " in self.own else self.own)
-        return (
+            statement = f"set sched NAME {self.name} = ..."
+            by_hand = f"a scheduler has the formula {now}: multiply it by {own} with qmgr -c '{statement}'"
+            return RequirementState(now, by_hand=by_hand)
+        both = f"({now}) * " + (f"({own})" if " if " in own else own)
+        by_hand = (
             f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of the "
             f"preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
         )
+        return RequirementState(now, by_hand=by_hand)
 
 
-def _formulas(resource: str) -> dict[str, str]:
-    return {name: preset.order.formula(resource) for name, preset in PRESETS.items() if preset.order is not None}
+def _first(name: str, owners: Iterable[QmgrObject]) -> str:
+    return next((value for owner in owners if (value := owner.get(name))), "")
 
 
 @dataclass(frozen=True, slots=True)
 class NoThreshold(Requirement):
     """No job_sort_formula_threshold: a scheduler does not start jobs below it."""
 
-    name: str = "job_sort_formula_threshold"
-    why: str = "jobs whose formula gives less than the threshold are not started"
-    decisive: bool = False
-
-    def now(self, settings: PbsSettings) -> str:
-        return next((found.get(self.name) for found in settings.schedulers.values() if found.get(self.name)), "")
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        return ()
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        now = self.now(settings)
-        if not now:
-            return ""
-        return f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now = _first(self.name, settings.schedulers.values())
+        text = f"the threshold {now} was chosen for another formula, and {self.why}: check it, or unset it"
+        return RequirementState(now, by_hand=text if now else "")
 
 
 def requirements(
@@ -119,29 +90,29 @@ def requirements(
     :param promises: whether guard or order reads promised starts.
     :param any_formula: accept any formula with the resource, as under a custom policy.
     """
+    lost = "when another job becomes the top job, the former one loses its estimated start time"
     current_promises = ServerAttribute(
         "clear_topjob_estimates_enable",
+        lost + (", which the daemon would take for a promise" if promises else ""),
         "True",
-        frozenset({"", "false"}),
-        "when another job becomes the top job, the former one loses its estimated start time"
-        + (", which the daemon would take for a promise" if promises else ""),
+        _OFF,
         decisive=False,
     )
     planning = (
         Switch(
             "strict_ordering",
+            "without it no job is planned ahead, and soft walltimes have no effect; with it a job that does not fit "
+            "keeps its place, and only jobs that do not delay it overtake it",
             on=True,
-            why="without it no job is planned ahead, and soft walltimes have no effect; "
-            "with it a job that does not fit keeps its place, and only jobs that do not delay it overtake it",
         ),
         ListMember(
             "resources",
-            "soft_walltime",
             "after one job that does not fit, the scheduler skips all jobs of the same walltime and resources, "
             "also those with a shorter soft walltime, unless this list names soft_walltime",
+            "soft_walltime",
             decisive=False,
         ),
-        ServerAttribute("backfill_depth", "1", frozenset({"0"}), "with 0 no job is planned ahead"),
+        ServerAttribute("backfill_depth", "with 0 no job is planned ahead", "1", frozenset({"0"})),
     )
     if preset == "safe":
         return (*planning, current_promises) if promises else planning
@@ -149,15 +120,25 @@ def requirements(
         return ()
     return (
         CustomResource(resource, "the hook sets the predicted runtime as this resource, which the formula reads"),
-        ServerAttribute(
-            "eligible_time_enable", "True", frozenset({"", "false"}), "the formula needs the time that a job has waited"
-        ),
+        ServerAttribute("eligible_time_enable", "the formula needs the time that a job has waited", "True", _OFF),
         current_promises,
         *planning,
-        Switch("by_queue", on=False, why="the formula must compare the jobs of all queues"),
-        Switch("round_robin", on=False, why="the formula must compare the jobs of all queues"),
-        NoThreshold(),
-        SortFormula(resource, formula, "" if any_formula else preset),
+        *(
+            Switch(name, "the formula must compare the jobs of all queues", on=False)
+            for name in ("by_queue", "round_robin")
+        ),
+        NoThreshold(
+            "job_sort_formula_threshold",
+            "jobs whose formula gives less than the threshold are not started",
+            decisive=False,
+        ),
+        SortFormula(
+            "job_sort_formula",
+            "jobs with a short predicted runtime start soon, and each job moves up while it waits",
+            resource,
+            formula,
+            "" if any_formula else preset,
+        ),
     )
 
 
@@ -195,21 +176,25 @@ def check_setup(
     for file in hidden:
         yield skipped(f"preset {preset}", f"{file} cannot be read from here")
     for need in needs:
-        now = need.now(settings)
-        missing = bool(need.missing(settings))
-        hand = "" if missing else need.by_hand(settings)
-        if not missing and not hand:
-            if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
-                yield ok(need.name, f"{now or 'not set'}, as the preset {preset} needs it")
-        else:
-            act = hand or f"softwalltime install --preset {setup or preset} --apply"
-            verdict = unmet if need.decisive else advice
-            yield verdict(need.name, f"{now or 'not set'}, but for the preset {preset}: {need.why}", f"root: {act}")
+        # What no readable file has cannot be judged.
+        if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
+            command = f"softwalltime install --preset {setup or preset} --apply"
+            yield _check(need, settings, f"the preset {preset}", command, unmet if need.decisive else advice)
+
+
+def _check(
+    need: Requirement, settings: PbsSettings, what: str, command: str, unmet: Callable[[str, str, str], Finding]
+) -> Finding:
+    state = need.state(settings)
+    act = command if state.changes else state.by_hand
+    if not act:
+        return ok(need.name, f"{state.now or 'not set'}, as {what} needs it")
+    return unmet(need.name, f"{state.now or 'not set'}, but for {what}: {need.why}", f"root: {act}")
 
 
 SHOWN_START = CustomResource(
     START_RESOURCE,
-    "[starts] shows each waiting job's expected start in it",
+    "the daemon shows each waiting job's expected start in it",
     "string",
     otherwise="delete it, or show = false in [starts]",
 )
@@ -221,10 +206,4 @@ def shows_starts(settings: Settings) -> bool:
 
 
 def check_shown_starts(settings: PbsSettings) -> Finding:
-    now = SHOWN_START.now(settings)
-    act = SHOWN_START.by_hand(settings)
-    if SHOWN_START.missing(settings):
-        act = "softwalltime install --apply"
-    if act:
-        return problem(SHOWN_START.name, f"{now or 'no such resource'}, but {SHOWN_START.why}", f"root: {act}")
-    return ok(SHOWN_START.name, f"{now}, as [starts] needs it")
+    return _check(SHOWN_START, settings, "[starts]", "softwalltime install --apply", problem)

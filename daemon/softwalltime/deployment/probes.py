@@ -8,31 +8,21 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.log_file import opened
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.settings import Settings
-from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import Status, StatusError
-from softwalltime.store.logs import HEAD_BYTES, LogDigest
+from softwalltime.store.logs import HEAD_BYTES
 
 PINGS = 9
 PROBE_TIMEOUT_S = 10.0
 """Timeout for the store in seconds: PostgreSQL may be remote or overloaded."""
-
-
-class StoredPosition(NamedTuple):
-    """Position of a log in the store: server, bytes read, and the beginning of the log."""
-
-    server: str
-    offset: int
-    head: LogDigest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +33,26 @@ class StoreProbe:
     head: str
     ahead: float
     """Seconds by which its clock is ahead of this host's."""
-    positions: tuple[StoredPosition, ...]
-    """Positions of all logs of all PBS servers."""
-    jobs: bool
+    jobs: bool = False
     """Whether the store has jobs."""
-    user: str
-    """User of the job that was stored last."""
-    walltime: int | None
-    project: str = ""
     retention: str = ""
     """Why retention deletes nothing; empty if it may delete."""
-
-    def of_log(self, log: "LogProbe") -> list[StoredPosition]:
-        """Return the positions of this log; another server that shares the store may have a log of the same path."""
-        return [known for known in self.positions if known.head.length > 0 and known.head.matches(log.first)]
+    positions: tuple[tuple[str, int], ...] = ()
+    """Server and bytes read of the newest log; another server that shares the store may have one of the same path."""
 
 
-def probe_store(settings: Settings, user: str) -> StoreProbe:
-    """Probe the store as the daemon's user."""
-    revision, newest, ahead, positions, *others = call_in_subprocess(lambda: _store(settings), PROBE_TIMEOUT_S, user)
-    read = (
-        StoredPosition(server, offset, LogDigest(size, bytes.fromhex(digest)))
-        for server, offset, size, digest in positions
-    )
-    return StoreProbe(revision, newest, ahead, tuple(read), *others)
+def probe_store(settings: Settings, user: str, first: bytes = b"") -> StoreProbe:
+    """Probe the store as the daemon's user.
+
+    :param first: the first bytes of the newest log.
+    """
+    found = StoreProbe(**call_in_subprocess(lambda: _store(settings, first), PROBE_TIMEOUT_S, user))
+    return replace(found, positions=tuple((server, offset) for server, offset in found.positions))
 
 
-def _store(settings: Settings) -> list[Any]:
+def _store(settings: Settings, first: bytes) -> dict[str, Any]:
     from softwalltime.store.connections import clock
-    from softwalltime.store.learning_jobs import newest_job
+    from softwalltime.store.learning_jobs import last_id
     from softwalltime.store.logs import read_positions
     from softwalltime.store.migrations import current, head, require_known
     from softwalltime.store.opening import open_engine
@@ -83,15 +64,14 @@ def _store(settings: Settings) -> list[Any]:
         with engine.connect() as connection:
             before = time.time()
             ahead = clock(connection) - (before + time.time()) / 2
+            found = {"revision": revision, "head": head(), "ahead": ahead}
             if revision != head():
-                return [revision, head(), ahead, [], False, "", None, "", ""]
-            positions = [
-                [stored.server, stored.offset, stored.head.length, stored.head.digest.hex()]
-                for stored in read_positions(connection)
-            ]
-            newest = newest_job(connection)
-            refused = "; ".join(map(str, refusals(connection, settings.keep_days, int(time.time()))))
-        return [revision, head(), ahead, positions, newest is not None, *(newest or ("", None, "")), refused]
+                return found
+            known = read_positions(connection)
+            positions = [(log.server, log.offset) for log in known if log.head.length > 0 and log.head.matches(first)]
+            refused = "; ".join(why.text for why in refusals(connection, settings.keep_days, int(time.time())))
+            jobs = last_id(connection) > 0
+        return {**found, "jobs": jobs, "positions": positions, "retention": refused}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +98,6 @@ def _daemon(socket: Path, timeout: float) -> list[Any]:
         ask(socket, {"op": "ping"}, timeout)
         times.append(1000 * (time.perf_counter() - begin))
     return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
-
-
-def probe_manager(server: str, agent: Path | None, user: str) -> tuple[bool, str]:
-    """Test, as the daemon's user, whether the account that alters jobs is a PBS manager; return its name too.
-
-    :param server: host of the PBS server; empty: that of /etc/pbs.conf.
-    :param agent: socket of the process that alters jobs; ``None``: one is started.
-    """
-
-    def manager() -> list[Any]:
-        with closing(PbsConnection(server, agent, PROBE_TIMEOUT_S)) as connection:
-            return list(connection.manager())
-
-    is_manager, account = call_in_subprocess(manager, PROBE_TIMEOUT_S + 1, user)
-    return is_manager, account
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +149,10 @@ def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") 
         _child(work, writing, account)
     os.close(writing)
     try:
-        answer = _read(reading, seconds)
+        # The child writes once, at its end.
+        with os.fdopen(reading, "rb") as pipe:
+            answer = pipe.read() if select.select([pipe], [], [], seconds)[0] else None
     finally:
-        os.close(reading)
         os.kill(process, signal.SIGKILL)
         _reap(process)
     if answer is None:
@@ -208,32 +174,16 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
             os.setgid(account.pw_gid)
             os.setuid(account.pw_uid)
             os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
-        outcome = {"value": work()}
-        line = json.dumps(outcome, default=str)
+        line = json.dumps({"value": work()}, default=str)
     except SoftwalltimeError as error:
         line = json.dumps({"error": " ".join(str(error).split())})
     except BaseException as error:
         line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
     try:
-        data = line.encode()
-        while data:
-            data = data[os.write(writing, data) :]
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(line.encode())
     finally:
         os._exit(0)
-
-
-def _read(reading: int, seconds: float) -> bytes | None:
-    """Read until the other end is closed; return ``None`` after a timeout."""
-    deadline = time.monotonic() + seconds
-    parts: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return None
-        part = os.read(reading, 65536)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
 
 
 def _reap(process: int) -> None:

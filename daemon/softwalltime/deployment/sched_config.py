@@ -9,12 +9,12 @@ import os
 import re
 import shutil
 import signal
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from softwalltime.core.errors import SourceError
+from softwalltime.core.written import replaced
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others
 
 LOCK = "sched.lock"
@@ -23,8 +23,7 @@ _ADDED = "# added by softwalltime install\n{option}: {value}\tALL\n"
 _TIMES = ("prime", "non_prime")
 
 
-@dataclass(frozen=True, slots=True)
-class OptionLine:
+class OptionLine(NamedTuple):
     """A line of an option: the value without quotes, the times it applies to, and the value's position in the text."""
 
     value: str
@@ -37,16 +36,16 @@ class OptionLine:
 def lines_of(text: str, option: str) -> list[OptionLine]:
     pattern = re.compile(
         rf"^[ \t]*{re.escape(option)}(?::[ \t]*|[ \t]+)"
-        r"""(?:"(?P<double>(?:\\\n|[^"\n])*)"|'(?P<single>(?:\\\n|[^'\n])*)'|(?P<plain>[^\s"'#]\S*))"""
+        r"""(?:(?P<quote>["'])(?P<quoted>(?:\\\n|(?!(?P=quote))[^\n])*)(?P=quote)|(?P<plain>[^\s"'#]\S*))"""
         r"(?:[ \t]+(?P<when>\w+))?",
         re.MULTILINE,
     )
     entries = []
     for match in pattern.finditer(text):
-        group = next(name for name in ("double", "single", "plain") if match[name] is not None)
+        group = "plain" if match["quote"] is None else "quoted"
         when = (match["when"] or "all").lower()
         times = _TIMES if when == "all" else (when,) if when in _TIMES else ()
-        entries.append(OptionLine(match[group], times, match.start(group), match.end(group), group != "plain"))
+        entries.append(OptionLine(match[group], times, match.start(group), match.end(group), group == "quoted"))
     return entries
 
 
@@ -131,30 +130,21 @@ def rewrite(file: Path, before: str, after: str) -> None:
     :raises SourceError: if it cannot be written, others can change it or its folder, or it was changed meanwhile.
     """
     refuse_open(file)
-    # Keep a symbolic link to the file.
-    target = Path(os.path.realpath(file))
-    beside: Path | None = None
     try:
-        # A name of its own: another command may rewrite the same file at the same moment.
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.softwalltime.", dir=target.parent)
-        beside = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            stream.write(after)
+        with replaced(file) as stream:
+            stream.write(after.encode("utf-8", "surrogateescape"))
             stream.flush()
-            status = target.stat()
+            status = file.stat()
             os.fchown(stream.fileno(), status.st_uid, status.st_gid)
-            shutil.copystat(target, beside)
+            shutil.copystat(file, stream.name)
             os.utime(stream.fileno())
             os.fsync(stream.fileno())
-        if read(target) != before:
-            raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
-        beside.replace(target)
-        beside = None
-    except OSError as error:
-        raise SourceError(f"{file}: cannot be written: {error.strerror}; run this as root on its host") from error
-    finally:
-        if beside is not None:
-            beside.unlink()
+            if read(file) != before:
+                raise SourceError(f"{file}: changed by somebody else meanwhile; run this again")
+    except SourceError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise SourceError(f"{error}; run this as root on its host") from error
 
 
 def refuse_open(file: Path) -> None:

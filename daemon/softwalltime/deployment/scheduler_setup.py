@@ -2,10 +2,10 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from softwalltime.deployment import probes, sched_config
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
@@ -28,6 +28,11 @@ class PbsSettings:
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     files: Mapping[str, str | None] = field(default_factory=dict)
     schedulers: Mapping[str, QmgrObject] = field(default_factory=dict)
+
+    @property
+    def readable(self) -> Mapping[str, str]:
+        """The texts of the sched_configs that can be read, by path."""
+        return {file: text for file, text in self.files.items() if text is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,19 @@ class Change:
         return f"{what}: {before} -> {self.after or missing}"
 
 
+class RequirementState(NamedTuple):
+    """A requirement and PBS's settings.
+
+    ``now``: the current value.  ``changes``: those needed, empty if the requirement is met, or if only the site can
+    decide.  ``by_hand``: a sentence with the command for a change that only the site can decide; empty: none.
+    """
+
+    now: str
+    changes: Sequence[Change] = ()
+    by_hand: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Requirement(ABC):
     """A setting that a preset needs: ``name``, and ``why`` in one sentence.
 
@@ -64,124 +82,85 @@ class Requirement(ABC):
 
     name: str
     why: str
-    decisive: bool = True
+    decisive: bool = field(default=True, kw_only=True)
 
     @abstractmethod
-    def now(self, settings: PbsSettings) -> str:
-        """Return the current value as text."""
+    def state(self, settings: PbsSettings) -> RequirementState:
+        """Compare the requirement with PBS's settings."""
 
-    @abstractmethod
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        """Return the necessary changes; empty if the requirement is met, or if only the site can decide."""
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        """Return a sentence with the command for a change that only the site can decide; empty: none."""
-        return ""
+    def change(self, place: Place, before: str, after: str, file: str = "") -> Change:
+        return Change(place, self.name, before, after, self.why, file)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAttribute(Requirement):
     """A server attribute.  ``refused``: the values that must be changed, empty for an unset one."""
 
-    name: str
     wanted: str
     refused: frozenset[str]
-    why: str
-    decisive: bool = True
 
-    def now(self, settings: PbsSettings) -> str:
-        return settings.server.get(self.name)
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        now = self.now(settings)
-        if now.lower() not in self.refused:
-            return ()
-        return (Change("server", self.name, now, self.wanted, self.why),)
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now = settings.server.get(self.name)
+        return RequirementState(now, [self.change("server", now, self.wanted)] if now.lower() in self.refused else [])
 
 
 @dataclass(frozen=True, slots=True)
 class Switch(Requirement):
     """A switch of sched_config, in the file of each scheduler."""
 
-    name: str
     on: bool
-    why: str
 
-    def now(self, settings: PbsSettings) -> str:
-        found = (sched_config.values_of(text, self.name) for text in settings.files.values() if text is not None)
-        return ", ".join(dict.fromkeys(value for values in found for value in values))
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
+    def state(self, settings: PbsSettings) -> RequirementState:
+        now: dict[str, None] = {}
         changes = []
-        for file, text in settings.files.items():
-            if text is not None and sched_config.switched(text, self.name) != {self.on}:
-                before = sched_config.values_of(text, self.name)
+        for file, text in settings.readable.items():
+            before = sched_config.values_of(text, self.name)
+            now |= dict.fromkeys(before)
+            if sched_config.switched(text, self.name) != {self.on}:
                 after = sched_config.values_of(sched_config.with_switch(text, self.name, on=self.on), self.name)
-                changes.append(Change("switch", self.name, ",".join(before), ",".join(after), self.why, file))
-        return tuple(changes)
+                changes.append(self.change("switch", ",".join(before), ",".join(after), file))
+        return RequirementState(", ".join(now), changes)
 
 
 @dataclass(frozen=True, slots=True)
 class ListMember(Requirement):
     """A member of a list in sched_config, in the file of each scheduler."""
 
-    name: str
     member: str
-    why: str
-    decisive: bool = True
 
-    def now(self, settings: PbsSettings) -> str:
-        text = next((text for text in settings.files.values() if text is not None), "")
-        return ", ".join(sched_config.members(text, self.name))
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        return tuple(
-            Change("member", self.name, "", self.member, self.why, file)
-            for file, text in settings.files.items()
-            if text is not None and self.member not in sched_config.members(text, self.name)
-            if sched_config.lines_of(text, self.name)
-        )
-
-    def by_hand(self, settings: PbsSettings) -> str:
+    def state(self, settings: PbsSettings) -> RequirementState:
+        lists = {file: sched_config.members(text, self.name) for file, text in settings.readable.items()}
         # A new list would restrict the resources that are checked.
-        for file, text in settings.files.items():
-            if text is not None and not sched_config.lines_of(text, self.name):
-                return (
-                    f"{file} has no line {self.name}: add one that names all resources to check and {self.member}, "
-                    "then send SIGHUP to the scheduler"
-                )
-        return ""
+        without = [file for file, text in settings.readable.items() if not sched_config.lines_of(text, self.name)]
+        missing = [file for file, members in lists.items() if file not in without and self.member not in members]
+        by_hand = "".join(
+            f"{file} has no line {self.name}: add one that names all resources to check and {self.member}, then send "
+            "SIGHUP to the scheduler"
+            for file in without[:1]
+        )
+        now = ", ".join(next(iter(lists.values()), []))
+        return RequirementState(now, [self.change("member", "", self.member, file) for file in missing], by_hand)
 
 
 @dataclass(frozen=True, slots=True)
 class CustomResource(Requirement):
     """A custom resource of a type that users see and cannot set."""
 
-    name: str
-    why: str
     type: str = TYPE
     otherwise: str = "choose another name"
     """Remedy if a resource with this name and another type exists."""
 
-    def now(self, settings: PbsSettings) -> str:
-        found = settings.resources.get(self.name)
-        return "" if found is None else definition(found)
-
-    def missing(self, settings: PbsSettings) -> tuple[Change, ...]:
-        found = settings.resources.get(self.name)
-        if found is None:
-            return (Change("resource", self.name, "", definition({"type": self.type, "flag": FLAG}), self.why),)
-        if found.get("type") != self.type or FLAG in found.get("flag", ""):
-            return ()
+    def state(self, settings: PbsSettings) -> RequirementState:
+        found = settings.resources.get(self.name, {})
+        now, flags = definition(found), found.get("flag", "")
+        if found and found.get("type") != self.type:
+            by_hand = f"the site's own resource {self.name} has the type {found.get('type')}: {self.otherwise}"
+            return RequirementState(now, by_hand=by_hand)
+        if FLAG in flags:
+            return RequirementState(now)
         # i is not combined with r, and users may set a resource with m.
-        after = {"type": self.type, "flag": "".join(flag for flag in found.get("flag", "") if flag not in "im") + FLAG}
-        return (Change("resource", self.name, definition(found), definition(after), self.why),)
-
-    def by_hand(self, settings: PbsSettings) -> str:
-        found = settings.resources.get(self.name)
-        if found is None or found.get("type") == self.type:
-            return ""
-        return f"the site's own resource {self.name} has the type {found.get('type')}: {self.otherwise}"
+        after = {"type": self.type, "flag": "".join(flag for flag in flags if flag not in "im") + FLAG}
+        return RequirementState(now, [self.change("resource", now, definition(after))])
 
 
 def definition(resource: Mapping[str, str]) -> str:

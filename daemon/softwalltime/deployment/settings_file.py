@@ -42,15 +42,18 @@ def read(file: Path) -> str:
         raise SourceError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
 
 
-def with_values(text: str, tables: Tables, where: str) -> str:
-    """Return the text of a settings file with these values.
+def with_values(text: str, tables: Tables, where: str) -> tuple[str, list[str]]:
+    """Return the text of a settings file with these values, and each change: ``[live] mode = "on" (was "off")``.
 
     :param where: what the message of an error begins with.
     :raises UsageError: if the file is not written in a way that can be changed line by line.
     """
-    expected = _parsed(text, where)
+    try:
+        expected: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where}: not TOML: {error}") from error
     newline = "\r\n" if "\r\n" in text else "\n"
-    changed = text
+    changed, changes = text, []
     for table, values in tables.items():
         now = expected.get(table, {})
         wanted = {key: value for key, value in values.items() if key not in now or now[key] != value}
@@ -59,6 +62,9 @@ def with_values(text: str, tables: Tables, where: str) -> str:
         expected[table] = {**now, **wanted}
         if not _header(table, changed):
             changed += f"{'' if not changed or changed.endswith(chr(10)) else newline}{newline}[{table}]{newline}"
+        for key, value in wanted.items():
+            was = f" (was {toml_value(now[key])})" if key in now else ""
+            changes.append(f"[{table}] {key} = {toml_value(value)}{was}")
         for key, value in reversed(wanted.items()):
             changed = _with_key(changed, table, key, toml_value(value), newline)
     try:
@@ -71,20 +77,7 @@ def with_values(text: str, tables: Tables, where: str) -> str:
             f"{key} = {toml_value(value)} in [{table}]" for table in tables for key, value in tables[table].items()
         )
         raise UsageError(f"{where}: not written line by line; set by hand: {', '.join(lines)}")
-    return changed
-
-
-def changed_values(text: str, tables: Tables, where: str) -> list[str]:
-    """Return each value that :func:`with_values` changes, with the one before: ``[live] mode = "on" (was "off")``."""
-    now = _parsed(text, where)
-    lines = []
-    for table, values in tables.items():
-        for key, value in values.items():
-            before = now.get(table, {}).get(key)
-            if before != value:
-                was = f" (was {toml_value(before)})" if before is not None else ""
-                lines.append(f"[{table}] {key} = {toml_value(value)}{was}")
-    return lines
+    return changed, changes
 
 
 def _header(table: str, text: str) -> re.Match[str] | None:
@@ -96,21 +89,13 @@ def _with_key(text: str, table: str, key: str, value: str, newline: str) -> str:
     start = header.end() if header else len(text)
     following = _NEXT.search(text, start)
     end = following.start() if following else len(text)
-    lines = text[start:end]
-    line = re.compile(
-        rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)(.*)\n?""", re.MULTILINE
+    lines, known = re.subn(
+        rf"""^([ \t]*{re.escape(key)}[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)""",
+        lambda match: match[1] + value,
+        text[start:end],
+        count=1,
+        flags=re.MULTILINE,
     )
-    match = line.search(lines)
-    if match is not None:
-        ended = "\n" if match[0].endswith("\n") else ""
-        lines = f"{lines[: match.start()]}{match[1]}{value}{match[2]}{ended}{lines[match.end() :]}"
-    else:
-        lines = f"{newline}{key} = {value}{lines if lines else newline}"
+    if not known:
+        lines = f"{newline}{key} = {value}{lines or newline}"
     return text[:start] + lines + text[end:]
-
-
-def _parsed(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: not TOML: {error}") from error

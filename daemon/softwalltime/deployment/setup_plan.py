@@ -1,10 +1,11 @@
 """Configure PBS for a preset: plan changes, save old values, restore values that the site has not changed since."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.deployment import sched_config
@@ -18,6 +19,7 @@ STAYS = (
     "may crash when one of them was deleted. To delete it, restart pbs_server first, then: qmgr -c 'delete resource {}'"
 )
 """Reason why a created custom resource is not deleted."""
+_CHANGES = TypeAdapter(list[Change])
 FORMULA = "job_sort_formula"
 _FORMULA_NEEDS = {"eligible_time_enable": "eligible_time"}
 """Server attributes that a formula needs, each with the name that the formula uses."""
@@ -59,13 +61,14 @@ def plan_setup(needs: Sequence[Requirement], settings: PbsSettings, kept: Sequen
             forgotten.append(change)
             if now != change.before:
                 notes.append(f"{change} was changed since to {now or 'not set'}: it stays so")
-    make = [change for need in needs for change in need.missing(settings)]
+    states = [need.state(settings) for need in needs]
+    make = [change for state in states for change in state.changes]
     changes = (*back, *make)
     for change in tuple(back):
         if note := _formula_in_the_way(change, changes, settings):
             back.remove(change)
             notes.append(note)
-    notes += [text for need in needs if (text := need.by_hand(settings))]
+    notes += [state.by_hand for state in states if state.by_hand]
     return SetupPlan(tuple(make), tuple(back), tuple(forgotten), tuple(notes))
 
 
@@ -133,24 +136,18 @@ class Setup:
         _refuse_open_files(plan.changes)
         forgotten = {change.key for change in plan.forgotten}
         kept = {change.key: change for change in self.kept() if change.key not in forgotten}
-        schedulers: dict[Path, None] = {}
         for change in plan.back:
             stays = change.place == "resource" and not change.after
             if not stays:
                 self._make(change)
             del kept[change.key]
             self._write(kept)
-            if stays:
-                yield f"stays: resource {change.name}: {STAYS.format(change.name)}"
-                continue
-            schedulers |= _scheduler(change)
-            yield f"done: {change}  # {change.why}"
+            yield f"stays: resource {change.name}: {STAYS.format(change.name)}" if stays else _done(change)
         for change in plan.make:
-            older = kept.get(change.key)
-            merged = change
+            older, merged = kept.get(change.key), change
+            # Otherwise the site has changed the setting since: restore the site's value.
             if older is not None and older.after == change.before:
                 merged = replace(change, before=older.before)
-            # Otherwise the site has changed the setting since: restore the site's value.
             self._write({**kept, change.key: merged})
             try:
                 self._make(change)
@@ -162,11 +159,10 @@ class Setup:
             if merged.before != merged.after:
                 kept[change.key] = merged
             self._write(kept)
-            schedulers |= _scheduler(change)
-            yield f"done: {change}  # {change.why}"
+            yield _done(change)
         if plan.forgotten:
             self._write(kept)
-        for folder in schedulers:
+        for folder in dict.fromkeys(Path(change.file).parent for change in plan.changes if change.file):
             failure = sched_config.reload_scheduler(folder)
             if failure:
                 yield f"to do: send SIGHUP to the scheduler of {folder}: {failure}"
@@ -174,7 +170,7 @@ class Setup:
                 yield f"done: SIGHUP to the scheduler of {folder}  # it reads its sched_config again"
 
     def _write(self, kept: dict[tuple[str, str, str], Change]) -> None:
-        write_state(self.folder, json.dumps([asdict(change) for change in kept.values()], indent=2) if kept else "")
+        write_state(self.folder, _CHANGES.dump_json([*kept.values()], indent=2).decode() if kept else "")
 
     def _make(self, change: Change) -> None:
         if change.place in ("server", "resource"):
@@ -222,18 +218,12 @@ def changes_of(text: str, folder: Path) -> list[Change]:
 
     :raises UsageError: if the text is not of this kind.
     """
-    if not text:
-        return []
-    names = {field.name for field in fields(Change)}
     try:
-        found = json.loads(text)
-        if any(set(row) != names or not all(isinstance(value, str) for value in row.values()) for row in found):
-            raise ValueError("not a list of changes")
-        return [Change(**row) for row in found]
-    except (ValueError, TypeError) as error:
+        return _CHANGES.validate_json(text or "[]")
+    except ValidationError as error:
         raise UsageError(
-            f"{folder}: the file with PBS's earlier settings is damaged: {error}; move it away, and set PBS's settings "
-            "back by hand"
+            f"{folder}: the file with PBS's earlier settings is damaged: {error.errors()[0]['msg']}; move it away, and "
+            "set PBS's settings back by hand"
         ) from error
 
 
@@ -249,5 +239,5 @@ def _refuse_open_files(changes: Sequence[Change]) -> None:
             )
 
 
-def _scheduler(change: Change) -> dict[Path, None]:
-    return {Path(change.file).parent: None} if change.file else {}
+def _done(change: Change) -> str:
+    return f"done: {change}  # {change.why}"

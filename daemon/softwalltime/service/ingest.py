@@ -69,7 +69,7 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        rows = len(self.malformed) + sum(jobs.count for jobs in self.jobs)
+        rows = len(self.malformed) + sum(jobs.number for jobs in self.jobs)
         return rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
 
     def commit(self, engine: Engine) -> int:

@@ -67,7 +67,7 @@ class DecisionRecorder(BackgroundThread):
             try:
                 if (engine := self.engine) is not None:
                     self._record(engine)
-                    if self.monitor.longest_wait() > PROBE_AFTER_S:
+                    if self.monitor.waiting(patient=True) > PROBE_AFTER_S:
                         # A busy server answers a trivial statement while another one takes long, a hung one does not.
                         with engine.connect() as connection:
                             connection.execute(text("SELECT 1"))

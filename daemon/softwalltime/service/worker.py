@@ -262,7 +262,7 @@ class Worker(BackgroundThread):
         if table:
             return
         refused, self._pruning = self._pruning.refused, None
-        problem = "; ".join(map(str, refused))
+        problem = "; ".join(refusal.text for refusal in refused)
         if problem and not self.retention_problem:
             log.error("%s", problem)
         self.retention_problem = problem

@@ -1,26 +1,12 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
-from typing import Any, Self
+from itertools import count, product
+from typing import Any, NamedTuple, Self
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    MetaData,
-    Select,
-    Table,
-    and_,
-    case,
-    func,
-    select,
-    text,
-)
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.core.errors import StoreError
@@ -34,22 +20,21 @@ from softwalltime.store.tables import (
     completed_jobs,
     interrupted_runs,
     job_scripts,
-    start_or_never,
 )
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
-script = func.coalesce(job_scripts.c.script, "").label("script")
+script = sa.func.coalesce(job_scripts.c.script, "").label("script")
 """The script in a query that joins :func:`of_jobs`; empty: unknown."""
 
 
-def of_jobs(jobs: Table) -> ColumnElement[bool]:
+def of_jobs(jobs: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition of the outer join of scripts with a table of jobs."""
     job_id = jobs.columns.job_id
-    array = case((job_id.contains("["), func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
-    return and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
+    array = sa.case((job_id.contains("["), sa.func.regexp_replace(job_id, r"\[[0-9]+\]", "[]")), else_=job_id)
+    return sa.and_(job_scripts.c.ctime == jobs.columns.ctime, job_scripts.c.job_id == array)
 
 
-def add_scripts(connection: Connection, submissions: Collection[Submission]) -> None:
+def add_scripts(connection: sa.Connection, submissions: Collection[Submission]) -> None:
     """Store the scripts of those submissions that have one and an id of at most ``MAX_NAME_CHARS`` characters."""
     scripts = {
         (of.submitted, job_id): storable_text(of.script)
@@ -82,14 +67,13 @@ _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
 # Indices in the values of a job.
 _PLACES = [field.column for field in FIELDS]
-_SERVER, _JOB_ID, _START = map(_PLACES.index, ("server", "job_id", "start_time"))
 _NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
 
 # Temporary staging table, from which only unknown jobs are inserted.
-_incoming = Table(
+_incoming = sa.Table(
     "softwalltime_incoming",
-    MetaData(),
-    *(Column(column.name, column.type) for column in _WRITTEN),
+    sa.MetaData(),
+    *(sa.Column(column.name, column.type) for column in _WRITTEN),
     prefixes=["TEMPORARY"],
 )
 
@@ -109,14 +93,11 @@ class UnstorableJobError(StoreError):
         return type(self), (self.job, self.field)
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedJobs:
-    """Jobs in COPY's text format, cheap to pass between processes."""
+class PreparedJobs(NamedTuple):
+    """Number of jobs, and these in COPY's text format, cheap to pass between processes."""
 
-    count: int
+    number: int
     text: str
-    first: tuple[str, str, int]
-    """Server, job id and start of the first one."""
 
 
 def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
@@ -125,15 +106,17 @@ def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     :param jobs: the values of each.
     :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
     """
-    texts = CopyTexts(NULL)
-    first = _key(jobs[0]) if jobs else ("", "", NEVER_STARTED)
+    texts = CopyTexts()
     text = "".join([_line(job, texts) for job in jobs])
     if max(map(len, texts)) > MAX_NAME_CHARS:
-        _refuse_long_names(jobs)
-    return PreparedJobs(len(jobs), text, first)
+        for job, place in product(jobs, _NAMED):
+            # Measure the escaped text, which is longer.
+            if len(storable_text(job[place])) > MAX_NAME_CHARS:
+                raise UnstorableJobError(job_of(job), FIELDS[place].column)
+    return PreparedJobs(len(jobs), text)
 
 
-def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) -> int:
+def add_prepared_jobs(connection: sa.Connection, prepared: Sequence[PreparedJobs]) -> int:
     """Store those jobs that are not known yet, in the order given; return how many were stored.
 
     Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
@@ -141,26 +124,25 @@ def add_prepared_jobs(connection: Connection, prepared: Sequence[PreparedJobs]) 
 
     :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
     """
-    prepared = [jobs for jobs in prepared if jobs.count]
-    if not prepared:
+    count = sum(jobs.number for jobs in prepared)
+    if not count:
         return 0
-    count = sum(jobs.count for jobs in prepared)
     try:
-        return _add(connection, prepared[0].first, count, [jobs.text for jobs in prepared])
+        return _add(connection, count, [jobs.text for jobs in prepared])
     except psycopg.errors.NumericValueOutOfRange as error:
         raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
 
 
-def read_jobs(connection: Connection) -> Iterator[CompletedJob]:
+def read_jobs(connection: sa.Connection) -> Iterator[CompletedJob]:
     """Yield all jobs, ordered by end time, then by the order in which they were stored.
 
     Memory is bounded; the transaction must stay open until the end.
     """
-    wanted = select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
+    wanted = sa.select(*job_columns).select_from(jobs_read).order_by(_columns.end_time, _columns.id)
     yield from map(job_of, stream(connection, wanted))
 
 
-def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, ...]]:
+def stream(connection: sa.Connection, wanted: sa.Select[Any]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a query through a server-side cursor; the transaction must stay open until the end."""
     query = wanted.compile(dialect=connection.dialect)
     # psycopg's cursor: SQLAlchemy's stays open when the connection is lost.
@@ -170,62 +152,50 @@ def stream(connection: Connection, wanted: Select[Any]) -> Iterator[tuple[Any, .
         yield from cursor
 
 
-def add_interrupted(connection: Connection, runs: Sequence[CompletedJob]) -> None:
+def add_interrupted(connection: sa.Connection, runs: Sequence[CompletedJob]) -> None:
     """Store the runs that are not known yet."""
     if runs:
         lock(connection)
         connection.execute(insert(interrupted_runs).on_conflict_do_nothing(), [_interrupted(run) for run in runs])
 
 
-def vacuum_analyze(engine: Engine) -> None:
+def vacuum_analyze(engine: sa.Engine) -> None:
     """Run VACUUM ANALYZE on the completed jobs after a bulk load: some seconds for millions.
 
     Before it, the planner has no statistics and index-only scans read the table.  Autovacuum does the same within some
     minutes, but an embedded PostgreSQL rarely runs that long.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
+        connection.execute(sa.text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
 
 
-def _key(job: Values) -> tuple[str, str, int]:
-    start = job[_START]
-    return storable_text(job[_SERVER]), storable_text(job[_JOB_ID]), NEVER_STARTED if start is None else start
-
-
-def _is_known(connection: Connection, key: tuple[str, str, int]) -> bool:
-    server, job_id, start = key
-    same = select(_columns.id).where(_columns.job_id == job_id, _columns.server == server, start_or_never == start)
-    return connection.execute(same).first() is not None
-
-
-def _add(connection: Connection, first: tuple[str, str, int], count: int, written: Sequence[str]) -> int:
+def _add(connection: sa.Connection, count: int, written: Sequence[str]) -> int:
     lock(connection)
-    if not _is_known(connection, first):
-        # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
-        try:
-            with connection.begin_nested():
-                _copy(connection, completed_jobs, written)
-        except psycopg.errors.UniqueViolation:
-            pass
-        else:
+    # COPY directly into the table is fastest; it fails if a job is known or occurs twice.
+    try:
+        with connection.begin_nested():
+            copy_lines(connection, completed_jobs, _NAMES, written)
             return count
+    except psycopg.errors.UniqueViolation:
+        pass
     with connection.begin_nested():
         _incoming.create(connection)
-        _copy(connection, _incoming, written)
-        unknown = insert(completed_jobs).from_select(_NAMES, select(*_incoming.columns)).on_conflict_do_nothing()
+        copy_lines(connection, _incoming, _NAMES, written)
+        unknown = insert(completed_jobs).from_select(_NAMES, sa.select(*_incoming.columns)).on_conflict_do_nothing()
         stored = connection.execute(unknown.execution_options(preserve_rowcount=True)).rowcount
         _incoming.drop(connection)
         return stored
 
 
-def _copy(connection: Connection, table: Table, written: Sequence[str]) -> None:
+def copy_lines(connection: sa.Connection, table: sa.Table, names: Sequence[str], lines: Sequence[str]) -> None:
+    """Insert rows in COPY's text format: the columns with these names, ``NULL`` as null string."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
         sql.Identifier(*filter(None, (table.schema, table.name))),
-        sql.SQL(", ").join(map(sql.Identifier, _NAMES)),
+        sql.SQL(", ").join(map(sql.Identifier, names)),
         sql.Literal(NULL),
     )
     with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
-        for text in written:
+        for text in lines:
             copy.write(text)
 
 
@@ -242,14 +212,6 @@ def _line(job: Values, texts: CopyTexts) -> str:
         interactive, texts[server], start, end, runtime, qtime, etime, soft_walltime, exit_status, run_count, cput,
         mem_used, state_of(exit_status, runtime, walltime, start),
     )  # fmt: skip
-
-
-def _refuse_long_names(jobs: Sequence[Values]) -> None:
-    for job in jobs:
-        for place in _NAMED:
-            # Measure the escaped text, which is longer.
-            if len(storable_text(job[place])) > MAX_NAME_CHARS:
-                raise UnstorableJobError(job_of(job), FIELDS[place].column)
 
 
 def _interrupted(run: CompletedJob) -> dict[str, object]:

@@ -68,17 +68,14 @@ class StatementMonitor:
         self._waits: dict[int, tuple[float, bool]] = {}
         """Start of each running statement by thread, and whether the usual timeout applies."""
 
-    def waiting(self) -> float:
+    def waiting(self, *, patient: bool = False) -> float:
         """Return the seconds for which the longest current statement has been running; 0 if there is none.
 
-        Statements within :meth:`patient` are not counted.
+        :param patient: count also the statements within :meth:`patient`, which may be slow in normal operation.
         """
         # list() copies in one step; other threads change the dictionary.
-        return max((monotonic() - since for since, usual in list(self._waits.values()) if usual), default=0.0)
-
-    def longest_wait(self) -> float:
-        """Return the same with the statements within :meth:`patient`, which may be slow in normal operation."""
-        return max((monotonic() - since for since, _ in list(self._waits.values())), default=0.0)
+        waits = list(self._waits.values())
+        return max((monotonic() - since for since, usual in waits if usual or patient), default=0.0)
 
     @contextmanager
     def patient(self, timeout: float | None) -> Iterator[None]:
@@ -95,24 +92,20 @@ class StatementMonitor:
 
         :raises TimeoutError: in the generator, if the server takes longer.
         """
-        try:
-            wanted = next(exchange)
-        except StopIteration as end:
-            return end.value
         own = getattr(self._local, "timeout", ())
         timeout = own[0] if own else self._timeout
-        began = monotonic()
+        began, ready = monotonic(), None
         self._waits[id(exchange)] = began, not own
         try:
             while True:
-                # psycopg resumes the generator several times a second even without readiness.
-                ready = yield wanted
-                if not ready and timeout is not None and monotonic() - began > timeout:
-                    raise TimeoutError(f"no answer within {timeout:g} s")
                 try:
                     wanted = exchange.send(ready)
                 except StopIteration as end:
                     return end.value
+                # psycopg resumes the generator several times a second even without readiness.
+                ready = yield wanted
+                if not ready and timeout is not None and monotonic() - began > timeout:
+                    raise TimeoutError(f"no answer within {timeout:g} s")
         finally:
             self._waits.pop(id(exchange), None)
 
@@ -249,18 +242,15 @@ def _open(
     connection.execute("SET search_path TO pg_catalog")
     connection.execute(f"SET lock_timeout TO '{LOCK_TIMEOUT}'")
     connection.commit()
-    problem = ""
-    if connection.info.server_version < MIN_POSTGRES_MAJOR * 10000:
-        problem = (
-            f"it is PostgreSQL {connection.info.server_version // 10000}, but {MIN_POSTGRES_MAJOR} or later is needed"
-        )
-    encoding = connection.info.parameter_status("server_encoding")
+    version, encoding = connection.info.server_version // 10000, connection.info.parameter_status("server_encoding")
+    if version >= MIN_POSTGRES_MAJOR and encoding == "UTF8":
+        return connection
+    connection.close()
     if encoding != "UTF8":
         problem = f"its encoding is {encoding}, but UTF8 is needed: create the database with ENCODING 'UTF8'"
-    if problem:
-        connection.close()
-        raise StoreError(f"{where} cannot be used: {problem}")
-    return connection
+    else:
+        problem = f"it is PostgreSQL {version}, but {MIN_POSTGRES_MAJOR} or later is needed"
+    raise StoreError(f"{where} cannot be used: {problem}")
 
 
 def _connected(parameters: dict[str, str], instead_of_root: str) -> MonitoredConnection:

@@ -121,13 +121,10 @@ def read_changes(connection: Connection, after: int) -> QueueChanges | None:
         return QueueChanges({}, after)
     if connection.execute(query("first_queue_change")).one().first > after + 1:
         return None
-    jobs: dict[tuple[str, str], CurrentJob | None] = {}
-    for job in _read(connection, keys=[(row.job_id, row.server) for row in changed]):
-        jobs[job.submission.job_id, job.server] = job
-    return QueueChanges(
-        {**jobs, **{(row.job_id, row.server): None for row in changed if (row.job_id, row.server) not in jobs}},
-        max(row.number for row in changed),
-    )
+    keys = [(row.job_id, row.server) for row in changed]
+    jobs = {(job.submission.job_id, job.server): job for job in _read(connection, keys=keys)}
+    gone = {key: None for key in keys if key not in jobs}
+    return QueueChanges({**jobs, **gone}, max(row.number for row in changed))
 
 
 def _read(

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import Connection, Engine, TableClause, column, delete, table
 
+from softwalltime.core.formatting import DAY
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.queries import query
 from softwalltime.store.tables import SCHEMA
@@ -35,7 +36,6 @@ MARK_BATCH = 200_000
 REREAD_PREDICTIONS = 1_000
 """Number of already included predictions that are read again: of two daemons with one store, the first to begin may
 commit last."""
-_DAY = 86400
 
 
 def refresh(engine: Engine, now: int) -> Iterator[int]:
@@ -91,7 +91,7 @@ def _last(connection: Connection, statement: str, after: int) -> int:
 
 def _compute_day(connection: Connection, day: date) -> None:
     begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
-    values = {"day": day, "from": begin, "to": begin + _DAY}
+    values = {"day": day, "from": begin, "to": begin + DAY}
     for fewer, tables, names in (
         ("fewer_jobs", OF_JOBS, ("jobs_of_day",)),
         ("fewer_predictions", OF_PREDICTIONS, ("decisions_of_day", "hook_of_day")),

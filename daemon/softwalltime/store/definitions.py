@@ -8,9 +8,9 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import starmap
+from typing import NamedTuple
 
 from psycopg import errors
 from sqlalchemy import Column, Connection, MetaData, Table
@@ -25,22 +25,22 @@ from softwalltime.store.tables import SCHEMA
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function: name, CREATE and COMMENT statements, signature such as ``softwalltime.last2(text, bigint)``."""
+class Function(NamedTuple):
+    """A function: its name, and its CREATE and COMMENT statements."""
 
     name: str
     statements: str
-    signature: str
+
+    @property
+    def signature(self) -> str:
+        """Its name and parameter types, such as ``softwalltime.last2(text, bigint)``, which its COMMENT has."""
+        signature: str = _SIGNATURE.findall(self.statements)[0]
+        return signature
 
 
 def functions() -> Iterator[Function]:
     """Yield the functions of sql/functions, each with a COMMENT."""
-    for name, statements in named("functions"):
-        signature = _SIGNATURE.search(statements)
-        if signature is None:
-            raise ValueError(f"sql/functions: function {name} has no COMMENT ON FUNCTION")
-        yield Function(name, statements, signature[1])
+    yield from starmap(Function, named("functions"))
 
 
 def install_functions(connection: Connection) -> None:
@@ -74,8 +74,7 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
         run_script(connection, f"DROP FUNCTION {signature}")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A view: name, CREATE statement, and the COMMENT statements of its file."""
 
     name: str
@@ -120,18 +119,21 @@ def _drop_views(connection: Connection, names: Iterable[str], how: str = "RESTRI
 
 
 def _create_views(connection: Connection) -> None:
+    """Create the views; columns without a comment in the view's statements get the shared one, where it differs."""
+    own: set[tuple[str, str]] = set()
     for view in views():
         run_script(connection, view.statements)
-    install_view_comments(connection, (view.statements for view in views()))
+        own.update(_OWN.findall(view.statements))
+    for name, column, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
+        wanted = column_comments().get(column)
+        if (name, column) not in own and wanted != comment:
+            commented = Column(column, NullType(), comment=wanted)
+            Table(name, MetaData(schema=SCHEMA), commented)
+            connection.execute(SetColumnComment(commented))
 
 
 _COLUMN = re.compile(r"COMMENT ON COLUMN softwalltime\.\w+\.(\w+) IS\s+'((?:[^']|'')*)';")
 _OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
-
-
-def own_comments(statements: str) -> set[tuple[str, str]]:
-    """Return the columns (view, name) with a comment in the view's own statements."""
-    return set(_OWN.findall(statements))
 
 
 def view_columns() -> dict[str, str]:
@@ -146,14 +148,3 @@ def column_comments() -> dict[str, str]:
     for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
         comments[name].add(comment.replace("''", "'"))
     return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | view_columns()
-
-
-def install_view_comments(connection: Connection, statements: Iterable[str]) -> None:
-    """Set the shared comments on view columns without their own, where they differ."""
-    own = set().union(*map(own_comments, statements))
-    for view, name, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
-        wanted = column_comments().get(name)
-        if (view, name) not in own and wanted != comment:
-            column = Column(name, NullType(), comment=wanted)
-            Table(view, MetaData(schema=SCHEMA), column)
-            connection.execute(SetColumnComment(column))

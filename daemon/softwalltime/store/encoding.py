@@ -28,12 +28,11 @@ NULL = "None"
 class CopyTexts(dict[str, str]):
     """Cache of texts in COPY's text format: a batch has few different texts.
 
-    A text equal to ``null`` is escaped, so that COPY does not read it as null.
+    A text equal to ``NULL`` is escaped, so that COPY does not read it as null.
     """
 
-    def __init__(self, null: str) -> None:
-        super().__init__()
-        self[null] = f"\\{null}"
+    def __init__(self) -> None:
+        super().__init__({NULL: f"\\{NULL}"})
 
     def __missing__(self, text: str) -> str:
         escaped = text

@@ -47,8 +47,7 @@ class StoredStart:
     raw: Sequence[float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedStart:
+class PublishedStart(NamedTuple):
     """A stored forecast with its server and time (epoch seconds)."""
 
     start: StoredStart
@@ -85,7 +84,10 @@ def publish_starts(
     """
     columns = StoredStart.__dataclass_fields__
     rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
-    arrays = {name: [_storable(row[name]) for row in rows.values()] for name in columns}
+    arrays = {
+        name: [storable_text(value) if isinstance(value := row[name], str) else value for row in rows.values()]
+        for name in columns
+    }
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
@@ -128,8 +130,8 @@ def open_starts(connection: Connection, server: str, most: int) -> list[OpenStar
     :param most: maximum forecasts of each job, evenly spaced from the first.
     """
     selected = connection.execute(query("open_starts"), {"server": storable_text(server), "most": most})
-    rows = [(job_id, made, _usable(raw), forecasts) for job_id, made, raw, forecasts in selected]
-    return [OpenStart(job_id, made, raw, forecasts) for job_id, made, raw, forecasts in rows if raw is not None]
+    rows = [(*start, _usable(raw), forecasts) for *start, raw, forecasts in selected]
+    return [OpenStart(*row) for row in rows if row[2] is not None]
 
 
 def range_factor(starts: Iterable[StoredStart]) -> float | None:
@@ -174,10 +176,6 @@ def start_quality(connection: Connection, server: str) -> tuple[StartQuality, ..
 def _array(values: Sequence[float] | None) -> str | None:
     """Return the text of an array: PostgreSQL refuses arrays of arrays of different lengths."""
     return None if values is None else f"{{{','.join(str(float(value)) for value in values)}}}"
-
-
-def _storable(value: object) -> object:
-    return storable_text(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)

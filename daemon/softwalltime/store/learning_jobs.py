@@ -2,20 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Subquery,
-    any_,
-    cast,
-    delete,
-    func,
-    insert,
-    literal,
-    select,
-    true,
-    union,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.core.jobs import CompletedJob, job_of
@@ -27,21 +14,14 @@ from softwalltime.store.tables import completed_jobs, job_state, teaching_states
 _jobs = completed_jobs.columns
 
 
-def last_id(connection: Connection) -> int:
+def last_id(connection: sa.Connection) -> int:
     """Return the id of the newest job, 0 if there is none; all jobs with ids up to it are committed."""
-    newest: int = connection.execute(select(func.coalesce(func.max(_jobs.id), 0))).scalar_one()
+    newest: int = connection.execute(sa.select(sa.func.coalesce(sa.func.max(_jobs.id), 0))).scalar_one()
     return newest
 
 
-def newest_job(connection: Connection) -> tuple[str, int | None, str] | None:
-    """Return user, walltime (seconds) and project of the job that was stored last, ``None`` if there is none."""
-    newest = select(_jobs.user_name, _jobs.walltime, _jobs.project).order_by(_jobs.id.desc()).limit(1)
-    row = connection.execute(newest).first()
-    return None if row is None else (row.user_name, row.walltime, row.project)
-
-
 def read_history(
-    connection: Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
+    connection: sa.Connection, per_user: int | None, since: int | None, now: int, teaching: Collection[State] = TEACHING
 ) -> Iterator[CompletedJob]:
     """Yield each user's last ``per_user`` jobs that ran, the last ``per_user`` that also had a walltime, and all jobs
     that ended at ``since`` (epoch seconds) or later, ordered by end time.
@@ -51,7 +31,7 @@ def read_history(
     :param now: the last jobs are those that ended by this time; later jobs are added.
     :param teaching: end states of the jobs to read.
     """
-    wanted = select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
+    wanted = sa.select(*job_columns).where(_teaches(teaching)).order_by(_jobs.end_time, _jobs.id)
     if per_user is not None:
         since = now + 1 if since is None else min(since, now + 1)
         # Two queries: for a combined one PostgreSQL reads all jobs, 10 s for 10,000,000.
@@ -62,58 +42,58 @@ def read_history(
     yield from map(job_of, stream(connection, wanted.select_from(jobs_read)))
 
 
-def last_ended_since(connection: Connection, count: int, now: int) -> int:
+def last_ended_since(connection: sa.Connection, count: int, now: int) -> int:
     """Return the earliest end of the last ``count`` jobs, epoch seconds; 0 if there are no more jobs.
 
     :param now: the last jobs are those that ended by this time.
     """
-    ends = select(_jobs.end_time).where(_jobs.end_time <= now).order_by(_jobs.end_time.desc())
+    ends = sa.select(_jobs.end_time).where(_jobs.end_time <= now).order_by(_jobs.end_time.desc())
     since: int | None = connection.execute(ends.offset(count).limit(1)).scalar_one_or_none()
     return 0 if since is None else since + 1
 
 
-def _teaches(teaching: Collection[State]) -> ColumnElement[bool]:
-    return _jobs.state == any_(cast([state.value for state in teaching], ARRAY(job_state)))
+def _teaches(teaching: Collection[State]) -> sa.ColumnElement[bool]:
+    return _jobs.state == sa.any_(sa.cast([state.value for state in teaching], ARRAY(job_state)))
 
 
-def _chosen(per_user: int, since: int, now: int, teaches: ColumnElement[bool]) -> Subquery:
+def _chosen(per_user: int, since: int, now: int, teaches: sa.ColumnElement[bool]) -> sa.Subquery:
     """Select those of each user's last jobs at ``now`` that ended before ``since``."""
     # Loose index scan: skip from user to user without reading their other jobs.
-    first = select(func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
+    first = sa.select(sa.func.min(_jobs.user_name).label("user_name")).where(_jobs.runtime > 0)
     users = first.cte("users", recursive=True)
     following = (
-        select(func.min(_jobs.user_name)).where(_jobs.runtime > 0, _jobs.user_name > users.c.user_name)
+        sa.select(sa.func.min(_jobs.user_name)).where(_jobs.runtime > 0, _jobs.user_name > users.c.user_name)
     ).scalar_subquery()
-    users = users.union_all(select(following).where(users.c.user_name.is_not(None)))
+    users = users.union_all(sa.select(following).where(users.c.user_name.is_not(None)))
     parts = []
     for condition in (teaches, teaches & (_jobs.walltime > 0)):
         last = (
-            select(_jobs.end_time, _jobs.id)
+            sa.select(_jobs.end_time, _jobs.id)
             .where(_jobs.user_name == users.c.user_name, _jobs.runtime > 0, _jobs.end_time <= now, condition)
             .order_by(_jobs.end_time.desc())
             # Include ties: predictors order jobs of the same second by columns that the index lacks.
-            .fetch(literal(per_user), with_ties=True)
+            .fetch(sa.literal(per_user), with_ties=True)
             .lateral()
         )
-        last_jobs = select(last.c.end_time, last.c.id).select_from(users.join(last, true()))
+        last_jobs = sa.select(last.c.end_time, last.c.id).select_from(users.join(last, sa.true()))
         parts.append(last_jobs.where(last.c.end_time < since))
-    return union(*parts).subquery("chosen")
+    return sa.union(*parts).subquery("chosen")
 
 
-def read_new(connection: Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
+def read_new(connection: sa.Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
     """Yield all jobs with ids above ``after``, each with its id, in the order in which they were committed."""
-    wanted = select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after).order_by(_jobs.id)
+    wanted = sa.select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
         yield number, job_of(row)
 
 
-def set_teaching(connection: Connection, states: Collection[State]) -> bool:
+def set_teaching(connection: sa.Connection, states: Collection[State]) -> bool:
     """Store the job states from which the predictors in SQL learn; return whether they changed."""
-    known = set(connection.execute(select(teaching_states.c.state)).scalars())
+    known = set(connection.execute(sa.select(teaching_states.c.state)).scalars())
     if known == set(states):
         return False
     lock(connection)
-    connection.execute(delete(teaching_states))
+    connection.execute(sa.delete(teaching_states))
     if states:
-        connection.execute(insert(teaching_states), [{"state": state.value} for state in states])
+        connection.execute(sa.insert(teaching_states), [{"state": state.value} for state in states])
     return True

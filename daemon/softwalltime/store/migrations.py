@@ -116,13 +116,12 @@ def check(engine: Engine) -> list[str]:
         _complete(connection)
         wanted = _installed(connection)
         transaction.rollback()
-    tables = [*_differences(installed, wanted)]
-    defined = [line for line in tables if line.startswith(("function ", "view "))]
-    tables = [line for line in tables if line not in defined]
+    lines = list(_differences(installed, wanted))
+    tables = [line for line in lines if not line.startswith(("function ", "view "))]
     if revision != head():
         return [f"revision: it is {revision or 'none'}, {head()} is needed", *tables]
     # If a table is missing, omit the views and functions that need it.
-    return tables if any(line.endswith(": missing") for line in tables) else [*tables, *defined]
+    return tables if any(line.endswith(": missing") for line in tables) else lines
 
 
 def _installed(connection: Connection) -> _Parts:

@@ -1,7 +1,9 @@
-"""Read the jobs that each user may see, for all users at once; the rows are complete JSON."""
+"""Read the jobs that each user may see, for all users at once; the rows are complete JSON.
+
+``server`` selects the jobs of one PBS server; empty: of all servers of the store.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -25,8 +27,7 @@ class PastRuntimes(NamedTuple):
     runtimes: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRows:
+class LiveRows(NamedTuple):
     """The waiting and running jobs of all users, and the time of the last forecast by server (epoch seconds)."""
 
     forecasts: tuple[tuple[str, int], ...]
@@ -38,7 +39,6 @@ def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
     """Return the waiting and running jobs of each user.
 
     :param most: maximum waiting, and running, jobs of one user.
-    :param server: only jobs of this one; empty: of all servers of the store.
     """
     forecasts = connection.execute(query("own_forecasts"), {"server": server}).all()
     return LiveRows(
@@ -53,7 +53,6 @@ def read_ended(connection: Connection, since: int, most: int, server: str = "") 
 
     :param since: epoch seconds.
     :param most: maximum jobs of one user.
-    :param server: only jobs of this one; empty: of all servers of the store.
     """
     yield from _rows(connection, "own_ended", since=since, most=most, server=server)
 
@@ -63,7 +62,6 @@ def read_requests(connection: Connection, since: int, least: int, server: str = 
 
     :param since: of jobs that ended at that time or later, epoch seconds.
     :param least: minimum number of jobs of a user with the same walltime.
-    :param server: only jobs of this one; empty: of all servers of the store.
     """
     for row in connection.execute(query("own_requests"), {"since": since, "least": least, "server": server}):
         yield PastRuntimes(row.user_name, row.walltime, row.runtimes)

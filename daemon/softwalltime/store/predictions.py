@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from psycopg import sql
 from sqlalchemy import Connection, and_, func, or_, select
 
 from softwalltime.core.formatting import DAY
 from softwalltime.core.jobs import DecisionRecord, SubmissionDecisions
-from softwalltime.store.completed_jobs import add_scripts, stream
-from softwalltime.store.connections import driver_connection
-from softwalltime.store.encoding import NULL, CopyTexts
+from softwalltime.store.completed_jobs import add_scripts, copy_lines, stream
+from softwalltime.store.encoding import CopyTexts
 from softwalltime.store.tables import predictions
 
 _of = predictions.columns
@@ -18,11 +16,6 @@ _COLUMNS = (
     "queue", "mode", "predictor", "action", "basis", "timeouts", "exchange_before", "reason", "had",
     "ordering",
 )  # fmt: skip
-_COPY = sql.SQL("COPY {} ({}) FROM STDIN (NULL {})").format(
-    sql.Identifier(str(predictions.schema), predictions.name),
-    sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)),
-    sql.Literal(NULL),
-)
 
 
 def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -> None:
@@ -32,10 +25,8 @@ def add_decisions(connection: Connection, decisions: Sequence[DecisionRecord]) -
     """
     if not decisions:
         return
-    texts = CopyTexts(NULL)
-    lines = "".join([_line(decision, texts) for decision in decisions])
-    with driver_connection(connection) as driver, driver.cursor() as cursor, cursor.copy(_COPY) as copy:
-        copy.write(lines)
+    texts = CopyTexts()
+    copy_lines(connection, predictions, _COLUMNS, ["".join([_line(decision, texts) for decision in decisions])])
     add_scripts(connection, [decision.submission for decision in decisions])
 
 

@@ -1,7 +1,7 @@
 """Store promised starts with their outcomes, latest starts, and the state of the guard."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -10,8 +10,7 @@ from softwalltime.store.encoding import storable_text
 from softwalltime.store.queries import query
 
 
-@dataclass(frozen=True, slots=True)
-class GuardState:
+class GuardState(NamedTuple):
     """State of the guard since ``at`` (epoch seconds).
 
     ``late_job``: the job for which the guard is on; empty: it is off.

@@ -6,14 +6,13 @@ deleted at once.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, delete
 
-from softwalltime.core.formatting import plural
+from softwalltime.core.formatting import DAY, plural
 from softwalltime.store.connections import lock
 from softwalltime.store.daily import DAILY, monthly_scores
 from softwalltime.store.queries import query
@@ -32,7 +31,6 @@ MAX_FUTURE_SHARE = 0.01
 """Share of jobs with an end in the future above which the clock, not the records, is regarded as wrong."""
 THIN_AFTER_S = 30 * 86400
 """Age in seconds beyond which only the first start forecast of a job is kept."""
-_DAY = 86400
 _NEVER = 253402300799
 """The last second of the year 9999, the last day that Python knows."""
 
@@ -46,39 +44,25 @@ class RefusalReason(StrEnum):
     """Too large a share of a table would be deleted at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Rows that retention refuses to delete by age, and the reason; ``str()`` is a sentence with the action to take.
+class Refusal(NamedTuple):
+    """The number of rows of a table that retention refuses to delete by age, why, and a sentence with the remedy."""
 
-    ``table`` is their table, ``old`` the number of rows past retention.  ``kept`` is the number of rows that
-    are not, for ``SHARE`` only.  ``reference`` has the newest jobs and ``now`` is the clock (epoch seconds).
-    """
-
-    reason: RefusalReason
     table: str
     old: int
-    now: int
-    reference: "Reference"
-    kept: int = 0
+    reason: RefusalReason
+    text: str
 
-    def __str__(self) -> str:
-        if self.reason is RefusalReason.SHARE:
-            return (
-                f"retention deletes nothing by age: {self.old:,} rows of {self.table}, "
-                f"{self.old / (self.old + self.kept):.0%} of them, are older than keep_days; if that is right, run "
-                "softwalltime db prune --force once"
-            )
-        reference = self.reference
-        newest = "" if reference.newest is None else f"the newest job ended {_time(reference.newest)}"
-        remedy = "wait until a job ends"
-        if reference.future:
-            newest = f"{reference.future:,} of {plural(reference.jobs, 'job')} ended later by their records, the last "
-            newest += _time(reference.last)
-            remedy = "run softwalltime db prune --force"
-        return (
-            f"retention deletes nothing by age: the clock says {_time(self.now)}, but {newest}; correct the clock; if "
-            f"it is right, {remedy}"
-        )
+
+_BY_AGE = {
+    "completed_jobs": "delete_old_jobs",
+    "predictions": "delete_old_predictions",
+    "interrupted_runs": "delete_old_runs",
+    "start_times": "delete_old_starts",
+    "promises": "delete_old_promises",
+    "live_states": "delete_old_live_states",
+    "job_scripts": "delete_old_scripts",
+}
+"""The statement that deletes old rows, by table."""
 
 
 class RetentionRun(Iterator[tuple[str, int]]):
@@ -101,18 +85,13 @@ class RetentionRun(Iterator[tuple[str, int]]):
 
     def _run(self, engine: Engine, keep_days: int, now: int, force: bool) -> Iterator[tuple[str, int]]:
         with engine.connect() as connection:
-            as_of = Reference.read(connection, now).as_of
+            as_of, _ = _reference(connection, now)
             if not force:
                 self.refused = refusals(connection, keep_days, now)
         if keep_days and not self.refused:
-            before = as_of - keep_days * _DAY
-            yield from _in_batches(engine, "completed_jobs", "delete_old_jobs", {"before": before})
-            yield from _in_batches(engine, "predictions", "delete_old_predictions", {"before": before})
-            yield from _in_batches(engine, "interrupted_runs", "delete_old_runs", {"before": before})
-            yield from _in_batches(engine, "start_times", "delete_old_starts", {"before": before})
-            yield from _in_batches(engine, "promises", "delete_old_promises", {"before": before})
-            yield from _in_batches(engine, "live_states", "delete_old_live_states", {"before": before})
-            yield from _in_batches(engine, "job_scripts", "delete_old_scripts", {"before": before})
+            before = as_of - keep_days * DAY
+            for table, statement in _BY_AGE.items():
+                yield from _in_batches(engine, table, statement, {"before": before})
             yield "current_jobs", _delete(engine, "delete_old_current", {"before": before}, in_turn=True)
             yield "daily figures", _delete_figures(engine, before)
         if not self.refused:
@@ -127,55 +106,50 @@ def refusals(connection: Connection, keep_days: int, now: int) -> list[Refusal]:
     """
     if not keep_days:
         return []
-    reference = Reference.read(connection, now)
+    as_of, disagreement = _reference(connection, now)
     # With an untrusted clock, report the rows that it would delete.
-    values = {"before": (reference.as_of if reference.trusted else now) - keep_days * _DAY}
+    values = {"before": (now if disagreement else as_of) - keep_days * DAY}
     refused = []
     for table, old_of, kept_of in (
         ("completed_jobs", "count_old_jobs", "count_kept_jobs"),
         ("predictions", "count_old_predictions", "count_kept_predictions"),
     ):
         old = connection.execute(query(old_of), values).scalar_one()
-        if old and not reference.trusted:
-            refused.append(Refusal(RefusalReason.CLOCK, table, old, now, reference))
+        if old and disagreement:
+            refused.append(
+                Refusal(table, old, RefusalReason.CLOCK, f"retention deletes nothing by age: {disagreement}")
+            )
         elif old > MAX_UNCHECKED_ROWS:
             # A store with a retention of few days loses a large share every day.
             enough = int(old / max(MAX_DELETED_SHARE, 3 / (keep_days + 1))) - old + 1
             kept = connection.execute(query(kept_of), {**values, "enough": enough}).scalar_one()
             if kept < enough:
-                refused.append(Refusal(RefusalReason.SHARE, table, old, now, reference, kept))
+                text = (
+                    f"retention deletes nothing by age: {old:,} rows of {table}, {old / (old + kept):.0%} of them, are "
+                    "older than keep_days; if that is right, run softwalltime db prune --force once"
+                )
+                refused.append(Refusal(table, old, RefusalReason.SHARE, text))
     return refused
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Reference time for the age of rows, and whether clock and records agree."""
+def _reference(connection: Connection, now: int) -> tuple[int, str]:
+    """Return the time from which age is measured, and how the clock and the records disagree; empty: they agree.
 
-    as_of: int
-    """Epoch seconds: the end of the newest job, or the clock if that is earlier or there is no job."""
-    newest: int | None
-    """End of the newest job that did not end in the future; ``None``: there is none."""
-    trusted: bool
-    future: int = 0
-    """Number of jobs with an end in the future, if too many to ignore."""
-    jobs: int = 0
-    """Number of all jobs, if ``future`` is not 0; ``last`` is then the last end."""
-    last: int = 0
-
-    @classmethod
-    def read(cls, connection: Connection, now: int) -> Self:
-        latest = now + CLOCK_TOLERANCE_S
-        newest, later, last = connection.execute(query("newest_end"), {"latest": latest}).one()
-        if later:
-            # Ignore a few jobs with an end in the future: a clock was wrong for a while, or a record is.
-            enough = int(later / MAX_FUTURE_SHARE)
-            values = {"latest": latest, "enough": enough}
-            earlier = connection.execute(query("count_earlier_jobs"), values).scalar_one()
-            if earlier < enough:
-                return cls(now, newest, trusted=False, future=later, jobs=earlier + later, last=last)
-        if newest is None:
-            return cls(now, None, trusted=True)
-        return cls(min(now, newest), newest, trusted=now - newest <= CLOCK_TOLERANCE_S)
+    The time is the end of the newest job, or ``now`` (epoch seconds) if that is earlier or there is no job.
+    """
+    latest = now + CLOCK_TOLERANCE_S
+    newest, later, last = connection.execute(query("newest_end"), {"latest": latest}).one()
+    wrong = f"the clock says {_time(now)}, but {{}}; correct the clock; if it is right, {{}}"
+    if later:
+        # Ignore a few jobs with an end in the future: a clock was wrong for a while, or a record is.
+        enough = int(later / MAX_FUTURE_SHARE)
+        earlier = connection.execute(query("count_earlier_jobs"), {"latest": latest, "enough": enough}).scalar_one()
+        if earlier < enough:
+            jobs = f"{later:,} of {plural(earlier + later, 'job')} ended later by their records, the last {_time(last)}"
+            return now, wrong.format(jobs, "run softwalltime db prune --force")
+    if newest is None or now - newest <= CLOCK_TOLERANCE_S:
+        return now if newest is None else min(now, newest), ""
+    return newest, wrong.format(f"the newest job ended {_time(newest)}", "wait until a job ends")
 
 
 def _in_batches(engine: Engine, table: str, name: str, values: dict[str, Any]) -> Iterator[tuple[str, int]]:

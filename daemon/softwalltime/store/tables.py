@@ -3,23 +3,10 @@
 Times are epoch seconds, as in the logs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    DateTime,
-    Double,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    func,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ENUM
 from sqlalchemy.types import TypeEngine
 
@@ -28,12 +15,7 @@ from softwalltime.core.states import State
 
 SCHEMA = "softwalltime"
 
-metadata = MetaData(schema=SCHEMA)
-
-
-def _columns(kind: type[TypeEngine[Any]] | TypeEngine[Any], names: str) -> Iterator[Column[Any]]:
-    for name in names.split():
-        yield Column(name, kind)
+metadata = sa.MetaData(schema=SCHEMA)
 
 
 def _enum(name: str, members: Sequence[str]) -> ENUM:
@@ -41,75 +23,76 @@ def _enum(name: str, members: Sequence[str]) -> ENUM:
 
 
 job_state = _enum("job_state", [state.value for state in State])
+_TYPES: Mapping[str, type[TypeEngine[Any]] | TypeEngine[Any]] = {
+    "bigint": sa.BigInteger,
+    "integer": sa.Integer,
+    "double": sa.Double,
+    "boolean": sa.Boolean,
+    "text": sa.Text,
+    "bytea": sa.LargeBinary,
+    "time": sa.DateTime(timezone=True),
+    "state": job_state,
+    "reason": _enum("decision_reason", [reason.value for reason in Reason]),
+}
 
-completed_jobs = Table(
+
+def _table(name: str, **columns: str) -> sa.Table:
+    """Return a table with these columns, by their types."""
+    pairs = ((column, _TYPES[kind]) for kind, names in columns.items() for column in names.split())
+    return sa.Table(name, metadata, *(sa.Column(column, kind) for column, kind in pairs))
+
+
+completed_jobs = _table(
     "completed_jobs",
-    metadata,
-    *_columns(BigInteger, "id ctime qtime etime start_time end_time walltime soft_walltime min_walltime max_walltime"),
-    *_columns(BigInteger, "runtime mem cput mem_used"),
-    *_columns(Integer, "ncpus nodect ngpus exit_status run_count"),
-    *_columns(job_state, "state"),
-    *_columns(Boolean, "interactive"),
-    *_columns(Text, "server job_id user_name group_name project account job_name queue select_spec place"),
+    bigint="id ctime qtime etime start_time end_time walltime soft_walltime min_walltime max_walltime runtime mem cput "
+    "mem_used",
+    integer="ncpus nodect ngpus exit_status run_count",
+    state="state",
+    boolean="interactive",
+    text="server job_id user_name group_name project account job_name queue select_spec place",
 )
 
 NEVER_STARTED = -1
 """Start time in the natural key of a job that never started."""
 
-start_or_never = func.coalesce(completed_jobs.c.start_time, text(f"'{NEVER_STARTED}'::bigint"))
-
-job_scripts = Table("job_scripts", metadata, *_columns(BigInteger, "ctime"), *_columns(Text, "job_id script"))
-
-teaching_states = Table("teaching_states", metadata, *_columns(job_state, "state"))
-
-interrupted_runs = Table(
+job_scripts = _table("job_scripts", bigint="ctime", text="job_id script")
+teaching_states = _table("teaching_states", state="state")
+interrupted_runs = _table(
     "interrupted_runs",
-    metadata,
-    *_columns(BigInteger, "start_time end_time walltime soft_walltime runtime"),
-    *_columns(Integer, "exit_status run_count"),
-    *_columns(job_state, "state"),
-    *_columns(Text, "server job_id user_name project queue"),
+    bigint="start_time end_time walltime soft_walltime runtime",
+    integer="exit_status run_count",
+    state="state",
+    text="server job_id user_name project queue",
 )
-
-current_jobs = Table(
+current_jobs = _table(
     "current_jobs",
-    metadata,
-    *_columns(BigInteger, "ctime qtime etime start_time walltime soft_walltime min_walltime max_walltime mem"),
-    *_columns(Integer, "ncpus nodect ngpus"),
-    *_columns(Boolean, "interactive is_array"),
-    *_columns(Text, "server job_id user_name group_name project account queue job_name select_spec place"),
-    *_columns(BigInteger, "recorded_at"),
+    bigint="ctime qtime etime start_time walltime soft_walltime min_walltime max_walltime mem recorded_at",
+    integer="ncpus nodect ngpus",
+    boolean="interactive is_array",
+    text="server job_id user_name group_name project account queue job_name select_spec place",
 )
-
-log_positions = Table(
+log_positions = _table(
     "log_positions",
-    metadata,
-    *_columns(Text, "server path"),
-    *_columns(BigInteger, "byte_offset line_number"),
-    *_columns(Integer, "head_length tail_length"),
-    *_columns(LargeBinary, "head_digest tail_digest"),
-    *_columns(DateTime(timezone=True), "updated_at"),
+    text="server path",
+    bigint="byte_offset line_number",
+    integer="head_length tail_length",
+    bytea="head_digest tail_digest",
+    time="updated_at",
 )
-
-malformed_lines = Table(
+malformed_lines = _table(
     "malformed_lines",
-    metadata,
-    *_columns(BigInteger, "id line_number byte_offset"),
-    *_columns(DateTime(timezone=True), "seen_at"),
-    *_columns(Text, "server path reason field"),
-    *_columns(LargeBinary, "line"),
+    bigint="id line_number byte_offset",
+    time="seen_at",
+    text="server path reason field",
+    bytea="line",
 )
-
-malformed_dropped = Table("malformed_dropped", metadata, *_columns(Text, "server"), *_columns(BigInteger, "lines"))
-
-write_lock = Table("write_lock", metadata)
-
-predictions = Table(
+malformed_dropped = _table("malformed_dropped", text="server", bigint="lines")
+write_lock = _table("write_lock")
+predictions = _table(
     "predictions",
-    metadata,
-    *_columns(BigInteger, "id predicted_at walltime soft_walltime had ordering"),
-    *_columns(Double, "predicted"),
-    *_columns(Integer, "took timeouts exchange_before"),
-    *_columns(Text, "event job_id user_name project queue mode predictor action basis"),
-    *_columns(_enum("decision_reason", [reason.value for reason in Reason]), "reason"),
+    bigint="id predicted_at walltime soft_walltime had ordering",
+    double="predicted",
+    integer="took timeouts exchange_before",
+    text="event job_id user_name project queue mode predictor action basis",
+    reason="reason",
 )

@@ -10,7 +10,6 @@ import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,22 +17,21 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from PIL import Image
+from deploy.site.pictures import screenshot
 from sqlalchemy import Connection, Engine
 from tests.deploy.dashboard import DASHBOARD
+from tests.service.running import Daemon, until
 from tests.store.monitored import NOW, asked, fresh, lately, store
 
-from softwalltime.accounting.writer import end_record
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
@@ -49,7 +47,8 @@ DAYS_ON: Final = 12
 WIDTH: Final = 1280
 ROW: Final = 38
 GAP: Final = 8
-COLORS: Final = 256
+METRICS: Final = "127.0.0.1:39105"
+PROMETHEUS: Final = "127.0.0.1:39090"
 SECONDS: Final = 25
 """Time for which requests are sent and metrics are read."""
 
@@ -58,16 +57,23 @@ def main() -> None:
     """Draw the picture."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="/tmp") as name, embedded_postgres(Path(name) / "store") as dsn:
-        Path(name).chmod(0o755)
+        folder = Path(name)
+        folder.chmod(0o755)
         engine = connect(dsn)
         upgrade(engine)
         jobs = _fill(engine)
-        with _daemon(Path(name), dsn, jobs) as (daemon, metrics), _prometheus(Path(name), metrics) as query:
-            _ask(daemon)
-            drawn = [_drawn(panel, engine, query) for panel in DASHBOARD["panels"] if panel["id"] in PANELS]
-        engine.dispose()
+        daemon = Daemon(folder, dsn, f'mode = "on"\nwaiting = "{WAITING}"\n')
+        daemon.config.write_text(f'metrics = "{METRICS}"\nrefresh_seconds = 10\n{daemon.config.read_text()}')
+        daemon.append(sorted(jobs, key=lambda job: job.end)[-100:])
+        daemon.start()
+        try:
+            with _prometheus(folder) as query:
+                _ask(daemon)
+                drawn = [_drawn(panel, engine, query) for panel in DASHBOARD["panels"] if panel["id"] in PANELS]
+        finally:
+            daemon.end()
+            engine.dispose()
     _screenshot(drawn)
-    print(f"{PICTURE}: {PICTURE.stat().st_size / 1000:.0f} kB")
 
 
 def _fill(engine: Engine) -> list[CompletedJob]:
@@ -85,86 +91,39 @@ def _fill(engine: Engine) -> list[CompletedJob]:
 
 
 @contextmanager
-def _daemon(folder: Path, dsn: str, jobs: list[CompletedJob]) -> Iterator[tuple[Path, str]]:
-    """Run the daemon, whose log has the last jobs; yield its socket and the address of its metrics."""
-    path, address, accounting = folder / "hook.sock", f"127.0.0.1:{_free_port()}", folder / "accounting"
-    accounting.mkdir()
-    last = sorted(jobs, key=lambda job: job.end)[-100:]
-    ends = [datetime.fromtimestamp(job.end, UTC).strftime("%m/%d/%Y %H:%M:%S") for job in last]
-    (accounting / f"{datetime.now(UTC):%Y%m%d}").write_text(
-        "".join(f"{at};E;{job.submission.job_id};{end_record(job)}\n" for at, job in zip(ends, last, strict=True))
-    )
-    config = folder / "softwalltime.toml"
-    config.write_text(
-        f'dsn = "{dsn}"\nsocket = "{path}"\naccounting = "{accounting}"\nmetrics = "{address}"\nrefresh_seconds = 10\n'
-        f'[policy]\nmode = "on"\nwaiting = "{WAITING}"\n'
-    )
-    with _running([sys.executable, "-m", "softwalltime", "serve", "--config", str(config)], folder / "daemon.log"):
-        _until(lambda: ask(path, {"op": "ping"})["ready"])
-        yield path, address
-
-
-@contextmanager
-def _prometheus(folder: Path, metrics: str) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+def _prometheus(folder: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
     """Run a Prometheus that reads the metrics; yield what asks it."""
     binary = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
     if binary is None:
         sys.exit("dashboard: no prometheus: install it, or name it by PROMETHEUS")
-    address, config = f"127.0.0.1:{_free_port()}", folder / "prometheus.yml"
+    config = folder / "prometheus.yml"
     config.write_text(
         "scrape_configs:\n  - {job_name: softwalltime, scrape_interval: 1s, scrape_timeout: 1s, "
-        f"static_configs: [{{targets: ['{metrics}']}}]}}\n"
+        f"static_configs: [{{targets: ['{METRICS}']}}]}}\n"
     )
-    command = [
-        binary, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address={address}",
-    ]  # fmt: skip
+    data, address = f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address={PROMETHEUS}"
 
     def query(expression: str) -> list[dict[str, Any]]:
-        url = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        with urllib.request.urlopen(url) as answer:
+        url = f"http://{PROMETHEUS}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        with suppress(OSError), urllib.request.urlopen(url) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-        return found
+            return found
+        return []
 
-    with _running(command, folder / "prometheus.log"):
-        _until(lambda: query("softwalltime_week_jobs"))
-        yield query
-
-
-@contextmanager
-def _running(command: list[str], log: Path) -> Iterator[None]:
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    with subprocess.Popen([binary, f"--config.file={config}", data, address], stderr=subprocess.DEVNULL) as run:
         try:
-            yield
+            until(lambda: query("softwalltime_week_jobs"))
+            yield query
         finally:
-            process.terminate()
+            run.terminate()
 
 
-def _until(condition: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if condition():
-                return
-        except (NoAnswerError, OSError):
-            pass
-        if time.monotonic() > deadline:
-            sys.exit("dashboard: daemon or Prometheus did not come up")
-        time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
-
-
-def _ask(daemon: Path) -> None:
+def _ask(daemon: Daemon) -> None:
     """Submit jobs for a while."""
     chance, deadline = random.Random(1), time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        job = {"user": f"user{chance.randrange(40):03d}", "walltime": chance.choice((3600, 14400, 86400))}
-        ask(daemon, {"op": "predict", "event": "postqueuejob", "job": job}, 5)
+        user, walltime = f"user{chance.randrange(40):03d}", chance.choice((3600, 14400, 86400))
+        daemon.predict("postqueuejob", user=user, walltime=walltime)
         time.sleep(0.1)
 
 
@@ -234,9 +193,7 @@ def _screenshot(drawn: list[dict[str, Any]]) -> None:
     """Let Grafana's components draw the panels."""
     for name in ("package.json", "panels.jsx"):
         shutil.copy(HERE / name, BUILD)
-    npm, browser = shutil.which("npm"), shutil.which("chromium") or shutil.which("google-chrome")
-    if npm is None or browser is None:
-        sys.exit("dashboard: npm and Chromium are needed")
+    npm = shutil.which("npm") or sys.exit("dashboard: npm is needed")
     subprocess.run([npm, "install", "--no-audit", "--no-fund", "--legacy-peer-deps"], cwd=BUILD, check=True)
     loaders = [f"--loader:.{kind}=dataurl" for kind in ("svg", "woff2", "ttf")]
     subprocess.run(
@@ -256,15 +213,7 @@ def _screenshot(drawn: list[dict[str, Any]]) -> None:
         '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="panels.css"><style>body{margin:0}</style>'
         f'<div id="dashboard"></div><script>window.DRAWN={json.dumps(given)}</script><script src="panels.js"></script>'
     )
-    raw = BUILD / "raw.png"
-    subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--screenshot={raw}",
-            "--virtual-time-budget=10000", f"--window-size={WIDTH},{height}", page.as_uri(),
-        ],
-        check=True,
-    )  # fmt: skip
-    Image.open(raw).convert("RGB").quantize(COLORS).save(PICTURE, optimize=True)
+    screenshot(page, PICTURE, WIDTH, height, "--virtual-time-budget=10000", colors=256)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,11 @@
     outcome.accepted            # would the user's request have passed, by the hook and by PBS's own rules?
     outcome.soft_walltime       # what the job has now, in seconds, or None
 
-An :class:`Event` comes from a job (``queued``, ``postqueued``, ``altered``, ``started``).  ``Event.now`` is the time
-that the hook's clock shows; the monotonic clock is always the true one.
+The hook file is compiled once and executed for each event in fresh globals, in which ``import pbs`` finds the emulated
+module.  That module is strict, as PBS is: a misspelt attribute, resource or ``pbs.*`` name raises, also one that exists
+in PBS but not here, and so does setting what the event may not set.  As in PBS, an exception that leaves the hook
+rejects the request (save at postqueuejob, where it is too late), ``accept`` and ``reject`` raise SystemExit, the alarm
+comes as KeyboardInterrupt, most values are no ``str``, and a resource that is not set is ``None``.
 
-The hook file is not changed and not imported: it is compiled once and executed for each event in fresh globals, in
-which ``import pbs`` finds the emulated module.  That module is strict, as PBS is: a misspelt attribute, resource or
-``pbs.*`` name raises, setting what the event may not set raises, and what exists in PBS but not here raises
-NotImplementedError.  As in PBS, an exception that leaves the hook rejects the request (save at postqueuejob, where it
-is too late), ``accept`` and ``reject`` raise SystemExit, the alarm comes as KeyboardInterrupt, most values are no
-``str``, and a resource that is not set is ``None``.
-
-What it does not do: other events, vnodes, reservations, routing (an event says in which queue its job is), several
-hooks for one event, and the validation of texts such as job names.
+Not emulated: other events, vnodes, reservations, routing, several hooks for one event, and the validation of texts.
 """

@@ -7,72 +7,44 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, Final
 
 from softwalltime.core.errors import SourceError
 from softwalltime.emulation.pbs import attribute_types, value_types
 from softwalltime.emulation.pbs.objects import EventObject, HookRun, Server, changed, changed_resources
-from softwalltime.emulation.pbs.pbs_events import Event
+from softwalltime.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
 from softwalltime.emulation.pbs.value_types import as_seconds
 
 BAD_VALUE = "Illegal attribute or resource value"
 SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
 READ_ONLY = "Cannot set attribute, read only or insufficient permission  Resource_List.soft_walltime"
 
-_ERRORS: Final = {
-    error.__name__: error
-    for error in (
-        value_types.EventIncompatibleError,
-        value_types.UnsetAttributeNameError,
-        value_types.BadAttributeValueTypeError,
-        value_types.BadAttributeValueError,
-        value_types.UnsetResourceNameError,
-        value_types.BadResourceValueTypeError,
-        value_types.BadResourceValueError,
-    )
-}
 _NOT_EXPORTED: Final = ("str", "job_state", "queue_type", "server_state", "generic", "vnode", "resv")
 
 
 class Pbs(ModuleType):
-    """``pbs``; an unknown name raises AttributeError, a name that is not emulated NotImplementedError."""
+    """``pbs``; a name that is unknown or not emulated raises AttributeError."""
 
     def __init__(self, run: HookRun, configuration: str | None) -> None:
         super().__init__("pbs")
         self.__dict__.update(_FIXED if run.event.site.postqueuejob else _WITHOUT_POSTQUEUEJOB)
         self.hook_config_filename = configuration
         self.lines: list[tuple[int, str]] = []
-        self._run = run
         self._event = EventObject(run)
-        self._server: Server | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name in attribute_types.ELSEWHERE or name.startswith(attribute_types.ELSEWHERE_PREFIXES):
-            raise NotImplementedError(f"the emulation has no pbs.{name}")
-        raise AttributeError(f"module 'pbs' has no attribute '{name}'")
+        self._server = Server(run, run.event.site.host, run.event.site.server)
 
     def event(self) -> EventObject:
         return self._event
 
     def server(self) -> Server:
-        if self._server is None:
-            self._server = Server(self._run, self._run.event.site.host, self._run.event.site.server)
         return self._server
-
-    def get_local_nodename(self) -> str:
-        return self._run.event.site.host
 
     def logmsg(self, loglevel: int, message: str) -> None:
         if loglevel not in _LEVELS:
             raise TypeError(f"Invalid severity or eventtype value <{loglevel}>")
         message.encode()  # A lone surrogate raises, as in PBS's C code.
         self.lines.append((loglevel, message))
-
-    def logjobmsg(self, jobid: str, message: str) -> None:
-        if not jobid:
-            raise ValueError("no jobid given!")
-        self.logmsg(attribute_types.CONSTANTS["EVENT_JOB"], f"{jobid};{message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,51 +69,40 @@ class HookOutcome:
 
 
 class HookScript:
-    """A hook file; compiled when it has changed, executed in new globals for each event.
+    """A hook file, compiled once and executed in new globals for each event.
 
     Runs share only ``sys.modules`` and ``os.environ``, as in pbs_server.  Several threads can run the same script at
     once.
+
+    :raises SourceError: if the file cannot be read or compiled.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._compiled: tuple[tuple[int, int, int], CodeType] | None = None
-
-    def _code(self) -> CodeType:
         try:
-            status = self._path.stat()
-            version = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if self._compiled is None or self._compiled[0] != version:
-                source = self._path.read_bytes()
-                self._compiled = (version, compile(source, "<embedded code object>", "exec"))
+            self._code = compile(path.read_bytes(), "<embedded code object>", "exec")
         except (OSError, SyntaxError, ValueError) as error:
-            raise SourceError(f"cannot read the hook {self._path}: {error}") from error
-        return self._compiled[1]
+            raise SourceError(f"cannot read the hook {path}: {error}") from error
 
     def run(self, event: Event, configuration: Path | None = None) -> HookOutcome:
         """Run the hook for an event.
 
         :param configuration: its configuration file, which PBS calls ``pbs.hook_config_filename``.
         """
-        code = self._code()
         run = HookRun(event)
         pbs = Pbs(run, None if configuration is None else str(configuration))
-        error = ""
+        error = failure = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
         try:
-            exec(code, names)  # noqa: S102 - that is what a hook is for
+            exec(self._code, names)  # noqa: S102 - that is what a hook is for
         except SystemExit:
             pass
         except KeyboardInterrupt:
-            error = traceback.format_exc()
-            run.accepted = False
-            run.message = f"request rejected as filter hook '{event.hook_name}' got an alarm call. Please inform Admin"
+            error, failure = traceback.format_exc(), "got an alarm call"
         except BaseException:
-            error = traceback.format_exc()
+            error, failure = traceback.format_exc(), "encountered an exception"
+        if error:
             run.accepted = False
-            run.message = (
-                f"request rejected as filter hook '{event.hook_name}' encountered an exception. Please inform Admin"
-            )
+            run.message = f"request rejected as filter hook '{HOOK_NAME}' {failure}. Please inform Admin"
         names.clear()  # PBS does this too; functions and their globals refer to each other.
         run.over = True
         return _outcome(run, pbs, error)
@@ -163,13 +124,10 @@ def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:
     if accepted:
         message = refusal(event, attributes, resources)
         accepted = not message
-    kept = applied(event, resources) if accepted else {}
-    if "soft_walltime" in kept:
-        soft_walltime = as_seconds(kept["soft_walltime"])
-    elif accepted and "soft_walltime" in (wanted := requested(event)):
-        soft_walltime = as_seconds(wanted["soft_walltime"])
-    else:
-        soft_walltime = as_seconds(existing(event).get("soft_walltime"))
+    # At postqueuejob PBS keeps none of an array's.
+    kept = {} if not accepted or (event.name == "postqueuejob" and is_array(event)) else resources
+    values = {**_existing(event), **(_resources(event.job) if accepted else {}), **kept}
+    soft_walltime = as_seconds(values.get("soft_walltime"))
     if event.name == "postqueuejob":
         accepted = True  # The job is queued already: PBS only logs a refusal.
     return HookOutcome(accepted, run.accepted, message, attributes, kept, soft_walltime, pbs.lines, error, pbs)
@@ -181,25 +139,16 @@ def _builtins(pbs: Pbs, event: Event) -> dict[str, Any]:
     pbs_server gives a hook globals that hold nothing but ``__builtins__``; hence ``__name__`` is found there, and is
     "builtins".
     """
-    plain = builtins.__import__
-    clock = None if event.now is None else _clock(event.now)
+    modules: dict[str, ModuleType] = {"pbs": pbs}
+    if event.now is not None:
+        # The wall clock stands still; the monotonic clock continues.
+        modules["time"] = ModuleType("time")
+        modules["time"].__dict__.update(vars(time), time=lambda: float(event.now or 0))
 
     def hooked(name: str, *arguments: Any, **options: Any) -> ModuleType:
-        if name == "pbs":
-            return pbs
-        if name == "time" and clock is not None:
-            return clock
-        return plain(name, *arguments, **options)
+        return modules[name] if name in modules else builtins.__import__(name, *arguments, **options)
 
     return {**vars(builtins), "__import__": hooked}
-
-
-def _clock(now: int) -> ModuleType:
-    """Return the module ``time`` with a wall clock fixed at ``now``; the monotonic clock continues."""
-    clock = ModuleType("time")
-    clock.__dict__.update(vars(time))
-    clock.__dict__["time"] = lambda: float(now)
-    return clock
 
 
 def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[str, object]) -> str:
@@ -207,24 +156,29 @@ def refusal(event: Event, attributes: Mapping[str, object], resources: Mapping[s
 
     At postqueuejob PBS checks nothing.  At runjob it accepts any value, but only of certain attributes.
     """
-    match event.name:
-        case "queuejob":
-            return _refused_submission(event, resources)
-        case "modifyjob":
-            return _refused_alter(event, resources)
-        case "runjob":
-            late = [name for name in attributes if name in attribute_types.JOB_SETTABLE_AT_REFUSED_START]
-            if late:
-                return "request rejected by filter hook: cannot modify job after runjob request has been accepted."
-            chunk = [name for name in resources if name in attribute_types.RESOURCES_OF_CHUNKS]
-            if chunk:
-                return f"request rejected by filter hook: failed to set job's Resource_List.{chunk[0]} (not allowed)"
-    return ""
-
-
-def applied(event: Event, resources: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the resources that PBS keeps of those that a hook has set: none for an array at postqueuejob."""
-    return {} if event.name == "postqueuejob" and is_array(event) else resources
+    if event.name == "postqueuejob":
+        return ""
+    if event.name == "runjob":
+        if any(name in attribute_types.JOB_SETTABLE_AT_REFUSED_START for name in attributes):
+            return "request rejected by filter hook: cannot modify job after runjob request has been accepted."
+        chunk = [name for name in resources if name in attribute_types.RESOURCES_OF_CHUNKS]
+        failed = "request rejected by filter hook: failed to set job's"
+        return f"{failed} Resource_List.{chunk[0]} (not allowed)" if chunk else ""
+    request, original = _resources(event.job), event.original or {}
+    if request.keys() - resources.keys() >= {"soft_walltime"} and event.requestor not in event.site.managers:
+        return READ_ONLY
+    wanted = {**request, **{name: str(value) for name, value in resources.items()}}
+    running = event.name == "modifyjob" and original.get("job_state") not in ("Q", "H", "W", "B")
+    if running and (own := event.site.resources.keys() & wanted.keys()):
+        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
+    result = {**_existing(event), **wanted}
+    soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
+    if soft is None:
+        return ""
+    # PBS does not compare with a default walltime.
+    if walltime is not None and soft > walltime:
+        return BAD_VALUE
+    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
 
 
 def is_array(event: Event) -> bool:
@@ -232,67 +186,26 @@ def is_array(event: Event) -> bool:
     return event.job_id.partition(".")[0].endswith("[]")
 
 
-def requested(event: Event) -> Mapping[str, str]:
-    return _resources(event.job)
-
-
-def existing(event: Event) -> Mapping[str, str]:
+def _existing(event: Event) -> Mapping[str, str]:
+    """Return the resources of the job before the request."""
     if event.name == "queuejob":
         return {}
     return _resources(event.original or {}) if event.name == "modifyjob" else _resources(event.job)
 
 
-def _resources(attributes: Mapping[str, str | Mapping[str, str]]) -> Mapping[str, str]:
+def _resources(attributes: Attributes) -> Mapping[str, str]:
     values = attributes.get("Resource_List", {})
     return values if isinstance(values, Mapping) else {}
 
 
-def _together(request: Mapping[str, str], resources: Mapping[str, object]) -> dict[str, str]:
-    return {**request, **{name: str(value) for name, value in resources.items()}}
-
-
-def _refused_submission(event: Event, resources: Mapping[str, object]) -> str:
-    result = _together(requested(event), resources)
-    soft = as_seconds(result.get("soft_walltime"))
-    if soft is None:
-        return ""
-    if "soft_walltime" not in resources and event.requestor not in event.site.managers:
-        return READ_ONLY
-    walltime = as_seconds(result.get("walltime"))
-    if walltime is not None and soft > walltime:
-        # PBS does not compare with a default walltime.
-        return BAD_VALUE
-    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
-
-
-def _refused_alter(event: Event, resources: Mapping[str, object]) -> str:
-    request = _together(requested(event), resources)
-    if "soft_walltime" in request and "soft_walltime" not in resources and event.requestor not in event.site.managers:
-        return READ_ONLY
-    running = (event.original or {}).get("job_state") not in ("Q", "H", "W", "B")
-    if running and (own := event.site.resources.keys() & request.keys()):
-        return f"Cannot modify attribute while job running  Resource_List.{min(own)}"
-    result = {**existing(event), **request}
-    soft, walltime = as_seconds(result.get("soft_walltime")), as_seconds(result.get("walltime"))
-    if soft is None:
-        return ""
-    if walltime is not None and soft > walltime:
-        return BAD_VALUE
-    return SHRINK_TO_FIT if as_seconds(result.get("min_walltime")) is not None else ""
-
-
 _FIXED: Final[dict[str, Any]] = {
     **attribute_types.CONSTANTS,
-    **{
-        f"HOOK_EVENT_{name.upper()}": attribute_types.CONSTANTS[name.upper()]
-        for name in ("queuejob", "postqueuejob", "modifyjob")
-    },
-    "HOOK_EVENT_RUNJOB": attribute_types.CONSTANTS["RUNJOB"],
-    **_ERRORS,
     **{name: kind for name, kind in value_types.TYPES.items() if name not in _NOT_EXPORTED},
-    "duration_to_secs": value_types.seconds,
+    **{
+        name: error
+        for name, error in vars(value_types).items()
+        if isinstance(error, type) and issubclass(error, Exception)
+    },
 }
 _WITHOUT_POSTQUEUEJOB: Final = {name: value for name, value in _FIXED.items() if "POSTQUEUEJOB" not in name}
-_LEVELS: Final = frozenset(
-    value for name, value in _FIXED.items() if name.startswith(("EVENT_", "LOG_")) and type(value) is int
-)
+_LEVELS: Final = {value for name, value in attribute_types.CONSTANTS.items() if name.startswith(("EVENT_", "LOG_"))}

@@ -6,8 +6,8 @@ the exceptions.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Self
 
 
 class EventIncompatibleError(AttributeError):
@@ -75,36 +75,25 @@ class Generic:
     __repr__ = __str__
 
 
+_TRUTH: Final = {
+    **dict.fromkeys(("True", "true", "TRUE", "t", "T", "y", "1"), 1),
+    **dict.fromkeys(("False", "false", "FALSE", "f", "F", "n", "0"), 0),
+}
+
+
 class PbsBool(Generic):
     """True or False; prints as 1 or 0."""
 
     def __init__(self, value: object) -> None:
-        if str(value) in ("True", "true", "TRUE", "t", "T", "y", "1"):
-            super().__init__(1)
-        elif str(value) in ("False", "false", "FALSE", "f", "F", "n", "0"):
-            super().__init__(0)
-        else:
+        if str(value) not in _TRUTH:
             raise BadAttributeValueError(f"input value {value} not of the right format for 'Rerunable'")
+        super().__init__(_TRUTH[str(value)])
 
     def __bool__(self) -> bool:
         return self._value == 1
 
     def __int__(self) -> int:
         return int(bool(self))
-
-
-class PbsInt(int):
-    """A whole number."""
-
-
-class PbsFloat(float):
-    """A number."""
-
-
-class PbsStr(str):
-    """A text that is a ``str``, such as euser and Account_Name."""
-
-    __slots__ = ()
 
 
 class Duration(int):
@@ -125,10 +114,7 @@ class Duration(int):
         return int.__repr__(self)
 
 
-_UNITS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-
-
-class Size:
+class Size(Generic):
     """Memory or disk space: ``4gb``, ``100kw`` (words of 8 bytes), 4096."""
 
     def __init__(self, value: object) -> None:
@@ -137,43 +123,7 @@ class Size:
         if match is None:
             raise BadResourceValueError(f"Bad size value: {text}")
         number, unit, word = match.groups()
-        self._bytes: int = int(number) * _UNITS[unit] * (8 if word == "w" else 1)
-        self._text = text if unit or word else f"{number}b"
-
-    def __str__(self) -> str:
-        return self._text
-
-    __repr__ = __str__
-
-    @staticmethod
-    def _of(other: object) -> int | None:
-        if isinstance(other, Size):
-            return other._bytes
-        return int(other) if isinstance(other, int) else None
-
-    def __eq__(self, other: object) -> bool:
-        return self._bytes == self._of(other)
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
-
-    def __lt__(self, other: object) -> bool:
-        return self._bytes < int(self._of(other) or 0)
-
-    def __le__(self, other: object) -> bool:
-        return self._bytes <= int(self._of(other) or 0)
-
-    def __gt__(self, other: object) -> bool:
-        return not self <= other
-
-    def __ge__(self, other: object) -> bool:
-        return not self < other
-
-    def __add__(self, other: object) -> "Size":
-        return Size(self._bytes + int(self._of(other) or 0))
-
-    def __sub__(self, other: object) -> "Size":
-        return Size(self._bytes - int(self._of(other) or 0))
+        super().__init__(text if unit or word else f"{number}b")
 
 
 class PbsEnv(dict[str, str]):
@@ -192,33 +142,14 @@ class PbsEnv(dict[str, str]):
         return ",".join(f"{name}={value}" for name, value in self.items())
 
 
-class _State(int):
-    """A state: a number in hooks, a letter or a word in PBS's output."""
+def _state(words: Mapping[str, int], unknown: int = -1) -> type[int]:
+    """Return the type of a state: a number in hooks, a letter or a word in PBS's output."""
 
-    words: ClassVar[dict[str, int]]
-    unknown: ClassVar[int] = -1
+    class _State(int):
+        def __new__(cls, value: object) -> Self:
+            return super().__new__(cls, words.get(value, unknown) if isinstance(value, str) else int(str(value)))
 
-    def __new__(cls, value: object) -> Self:
-        return super().__new__(cls, cls.words.get(value, cls.unknown) if isinstance(value, str) else int(str(value)))
-
-
-class JobState(_State):
-    """Q is ``pbs.JOB_STATE_QUEUED``, and so on."""
-
-    words: ClassVar = {**{letter: number for number, letter in enumerate("TQHWREXBMF")}, "S": 400, "U": 410}
-
-
-class QueueType(_State):
-    """E or Execution, and Route; a job's own ``R`` is -1, as on the server."""
-
-    words: ClassVar = {"E": 1, "Execution": 1, "Route": 2}
-
-
-class ServerState(_State):
-    """Active, Hot_Start, …; any other word is 0."""
-
-    words: ClassVar = {"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}
-    unknown: ClassVar = 0
+    return _State
 
 
 _TEXT_TOO: Final = ("name", "project", "path", "sandbox")
@@ -231,18 +162,18 @@ _PRINTED: Final = _PRINTED_NAMES.split()
 TYPES: Final[dict[str, type[Any]]] = {
     **{name: type(name, (Generic,), {"__doc__": f"PBS's type {name}."}) for name in _PRINTED},
     "pbs_bool": PbsBool,
-    "pbs_int": PbsInt,
-    "pbs_float": PbsFloat,
-    "pbs_str": PbsStr,
+    "pbs_int": type("PbsInt", (int,), {}),
+    "pbs_float": type("PbsFloat", (float,), {}),
+    **dict.fromkeys(("pbs_str", "vnode", "resv"), type("PbsStr", (str,), {})),
     "pbs_env": PbsEnv,
     "duration": Duration,
     "size": Size,
     "str": str,
-    "job_state": JobState,
-    "queue_type": QueueType,
-    "server_state": ServerState,
-    "vnode": PbsStr,
-    "resv": PbsStr,
+    # Q is pbs.JOB_STATE_QUEUED, and so on.
+    "job_state": _state({**{letter: number for number, letter in enumerate("TQHWREXBMF")}, "S": 400, "U": 410}),
+    # A job's own R is -1, as on the server.
+    "queue_type": _state({"E": 1, "Execution": 1, "Route": 2}),
+    "server_state": _state({"Hot_Start": 2, "Active": 3, "Terminating_Delay": 4, "Terminating": 5}, unknown=0),
 }
 """The type of each kind of value."""
 _ALSO: Final[dict[str, tuple[type[Any], ...]]] = {

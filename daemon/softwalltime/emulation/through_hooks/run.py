@@ -3,34 +3,31 @@
 import gc
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.errors import SourceError
+from softwalltime.core import resources
 from softwalltime.core.states import State
 from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
-from softwalltime.emulation.through_hooks.daemon_process import Daemon, LogWriter, OpenPostgres
-from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer
+from softwalltime.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
+from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer, EventCounts
 from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import WALLTIME
 
-PORTION = 10_000
-"""Number of E records to write to the log at a time, ahead of virtual time."""
 TRANSPORT = "softwalltime_postgres.py"
-"""The file beside the hook that it loads for the transport postgres."""
-IMPLEMENTATION = "PSYCOPG_IMPL"
-"""The environment variable that names psycopg's implementation."""
+"""The file that the hook loads for the transport postgres."""
 BREAKER_PAUSE_S = 1
 """Seconds for which the hook sends no requests after too many timeouts."""
 MAX_SHOWN_DIFFERENCES = 3
@@ -45,18 +42,14 @@ Integers = NDArray[np.int64]
 class EmulationOptions:
     """Options of a replay through the hooks.
 
-    ``hook`` is the hook file, beside which its configuration lies; ``transport`` is the hook's, ``minimum`` the least
-    soft walltime in seconds, ``teaching`` how jobs must have ended to teach; ``portion`` is how many jobs' ends are
-    written at once; ``running`` is the predictor for running jobs, ``ordering`` the one for the ordering value,
-    ``None`` for none.
+    ``teaching`` is how jobs must have ended to teach, ``transport`` the hook's, ``minimum`` the least soft walltime in
+    seconds, ``running`` the predictor for running jobs, ``ordering`` that for the ordering value, ``None`` for none.
     """
 
-    hook: Path
     postgres: OpenPostgres
     teaching: Collection[State]
     transport: str = "daemon"
     minimum: int = MIN_SOFT_WALLTIME_S
-    portion: int = PORTION
     running: str = WALLTIME
     ordering: str | None = None
 
@@ -66,28 +59,20 @@ class EmulationResult:
     """Result of one run.
 
     ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``altered`` says which were
-    altered while they waited.  ``events`` were fired, of which ``accepted`` passed, ``invalid`` left the job with a
-    soft walltime that PBS must not be given, and ``unanswered`` got no answer, ``timeouts`` of them within the
-    deadline.  ``ordering`` is the ordering value of every job at its submission in seconds, -1 for none.
+    altered while they waited.  ``ordering`` is the ordering value of every job at its submission (seconds, -1: none).
     """
 
     replayed: ReplayResult
     altered: NDArray[np.bool_]
-    events: int
-    accepted: int
-    invalid: int
-    unanswered: int
-    timeouts: int
+    counts: EventCounts
     ordering: Integers
 
 
-@dataclass(frozen=True, slots=True)
-class Emulation:
+class Emulation(NamedTuple):
     """A new server with hook and daemon; their files are in the folder of ``configuration``."""
 
     server: EmulatedServer
     daemon: Daemon
-    log: LogWriter
     configuration: Path
     """The hook's."""
 
@@ -103,13 +88,11 @@ def run(
     with emulation(timeline, spec, options) as of:
         begin = perf_counter()
         if options.transport == "postgres":
-            # The SQL functions get the time as a parameter, so all jobs can be in the store, and no daemon is needed.
-            of.log.reach(timeline.ends[-1].end)
+            # The SQL functions get the time as a parameter, and all jobs are in the store: no daemon is needed.
             of.daemon.stop()
         share = len(timeline.jobs) / len(timeline.events)
         done = 0
         for number, event in enumerate(timeline.events, 1):
-            of.log.reach(event.time)
             of.server.handle(event, of.configuration)
             if number % _STRIDE == 0 or number == len(timeline.events):
                 progress(int(number * share) - done)
@@ -139,15 +122,15 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
         stack.callback(daemon.stop)
         daemon.prepare()
         daemon.start()
+        daemon.append(timeline.ends)
+        daemon.wait()
         stack.enter_context(_quiet())
-        # A copy: the original may be replaced during the run.
-        hook = Path(shutil.copyfile(options.hook, folder / options.hook.name))
-        if options.transport == "postgres":
-            transport = Path(shutil.copyfile(options.hook.with_name(TRANSPORT), folder / TRANSPORT))
-            transport.chmod(0o644)
-        server = EmulatedServer(timeline, HookScript(hook), options.minimum)
-        log = LogWriter(daemon, timeline.ends, options.portion)
-        yield Emulation(server, daemon, log, _configuration(folder, spec, options, dsn, daemon.socket))
+        # A copy: the hook loads only what no other user can change.
+        transport = folder / TRANSPORT
+        transport.write_bytes(resources.hook_transport().read_bytes())
+        transport.chmod(0o644)
+        server = EmulatedServer(timeline, HookScript(resources.hook()), options.minimum)
+        yield Emulation(server, daemon, _configuration(folder, spec, options, dsn, daemon.socket))
 
 
 def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> EmulationResult:
@@ -159,11 +142,7 @@ def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> Emulat
     return EmulationResult(
         ReplayResult(waiting, at_start, seconds),
         np.array([number in altered for number in timeline.of_job], np.bool_),
-        server.events,
-        server.accepted,
-        server.invalid,
-        server.unanswered,
-        server.timeouts,
+        server.counts,
         _numbers([server.ordering[number] for number in timeline.of_job]),
     )
 
@@ -174,11 +153,7 @@ def _numbers(values: Sequence[int | None]) -> Integers:
 
 def _configuration(folder: Path, spec: str, options: EmulationOptions, dsn: str, daemon: Path) -> Path:
     """Write the hook's shipped configuration with the changes that the replay needs."""
-    shipped = options.hook.with_suffix(".json")
-    try:
-        values = json.loads(shipped.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SourceError(f"{shipped}: cannot be read: {error}") from error
+    values = json.loads(resources.hook().with_suffix(".json").read_text(encoding="utf-8"))
     values |= {
         "transport": options.transport,
         "socket": str(daemon),
@@ -207,7 +182,7 @@ def _quiet() -> Iterator[None]:
     restart_interpreter()
     gc.freeze()
     try:
-        with environment_restored(TIMEOUTS, IMPLEMENTATION):
+        with patch.dict(os.environ):
             os.environ.pop(TIMEOUTS, None)
             yield
     finally:
@@ -215,22 +190,7 @@ def _quiet() -> Iterator[None]:
         restart_interpreter()
 
 
-@contextmanager
-def environment_restored(*names: str) -> Iterator[None]:
-    """Restore these environment variables after the run."""
-    before = {name: os.environ.pop(name, None) for name in names}
-    os.environ.update({name: value for name, value in before.items() if value is not None})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Number of soft walltimes that differ from the fast replay's, descriptions of the first ones, and the verdict."""
 
     differing: int
@@ -254,7 +214,7 @@ def compare(
         are what the hook had set before.
     :param ordering: the ordering values of the fast replay.
     """
-    replayed = result.replayed
+    replayed, counts = result.replayed, result.counts
     pairs = [(replayed.soft_walltimes, fast.soft_walltimes, "")]
     if at_start:
         known = np.where(result.altered, replayed.at_start, fast.at_start)
@@ -267,7 +227,7 @@ def compare(
         for found, expected, when in pairs
         for number in np.flatnonzero(found != expected).tolist()
     ]
-    sound = not different and result.accepted == result.events and not result.invalid
+    sound = not different and counts.accepted == counts.events and not counts.invalid
     return Comparison(len(different), tuple(different[:MAX_SHOWN_DIFFERENCES]), sound)
 
 

@@ -3,15 +3,17 @@
 import re
 from calendar import timegm
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from time import strptime
 from typing import NamedTuple
 
 from softwalltime.accounting import pbs_records
-from softwalltime.accounting.conversions import epoch
 from softwalltime.accounting.daily_files import blocks
 from softwalltime.accounting.fields import attributes
 from softwalltime.accounting.log_file import OpenFile, opened
+from softwalltime.accounting.queue_changes import ALTERED, COMES, Record, event_time
 from softwalltime.accounting.recognition import is_trace
 from softwalltime.accounting.writer import as_pbs
 from softwalltime.core.errors import RecordError, SourceError
@@ -31,15 +33,12 @@ _LAST = 253_402_300_799
 """The end of the year 9999, the last valid time stamp."""
 _SUBJOB = re.compile(r"(\d+)\[(\d+)\](.*)", re.DOTALL)
 
-_ALTERED = b";a;"
-_TIMED = {b";Q;": "qtime", b";S;": "start", b";E;": "end"}
 _PREFIX = "Resource_List."
 _QUARTER = 900
 """Time zones are off by whole quarters of an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAlter:
+class RecordedAlter(NamedTuple):
     """An alter of a job: time (epoch seconds) and new values of resources; ``""``: removed."""
 
     job_id: str
@@ -55,8 +54,7 @@ class TimedEvent(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineAlter:
+class TimelineAlter(NamedTuple):
     """An alter of a waiting job or array (``job`` is ``None``), or of a running job."""
 
     submission: int
@@ -75,13 +73,8 @@ class Timeline:
     values.
     """
 
-    def __init__(
-        self, workload: Workload, alters: Iterable[RecordedAlter] = (), *, now: int, postqueuejob: bool = True
-    ) -> None:
-        """
-        :param now: the true time; what happens is moved to a day after it.
-        :param postqueuejob: whether the server has that event.
-        """
+    def __init__(self, workload: Workload, alters: Iterable[RecordedAlter] = (), *, now: int) -> None:
+        """Move what happens to a day after the true time ``now`` (epoch seconds)."""
         self.workload = workload
         self.submissions: list[Submission] = []
         self.of_job: list[int] = []
@@ -90,7 +83,11 @@ class Timeline:
         self._shift = now + AHEAD - (workload.jobs[0].submission.submitted if workload.jobs else 0)
         self.jobs = self._submit(workload.jobs)
         self.ends = [self.jobs[number] for number in workload.ends().tolist()]
-        self.events = sorted([*self._submissions(), *self._starts(), *self._alters(alters)])
+        events = [TimedEvent(job.submitted, Kind.SUBMITTED, number) for number, job in enumerate(self.submissions)]
+        events += [
+            TimedEvent(job.start, Kind.STARTED, number) for number, job in enumerate(self.jobs) if job.start is not None
+        ]
+        self.events = sorted([*events, *self._alters(alters)])
         if self.ends and max(self.ends[-1].end, self.events[-1].time) > _LAST:
             raise SourceError("the jobs lie too far apart in time: one of them must have a wrong date")
         self.site = Site(
@@ -98,7 +95,6 @@ class Timeline:
             server={"default_queue": "workq"},
             queues={submission.queue: {"queue_type": "Execution"} for submission in self.submissions},
             resources={ORDERING: "pbs_int"},
-            postqueuejob=postqueuejob,
         )
 
     def _submit(self, jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
@@ -145,25 +141,13 @@ class Timeline:
             soft_walltime=None,
         )
 
-    def _submissions(self) -> list[TimedEvent]:
-        return [
-            TimedEvent(submission.submitted, Kind.SUBMITTED, number)
-            for number, submission in enumerate(self.submissions)
-        ]
-
-    def _starts(self) -> list[TimedEvent]:
-        return [
-            TimedEvent(job.start, Kind.STARTED, number) for number, job in enumerate(self.jobs) if job.start is not None
-        ]
-
-    def _alters(self, alters: Iterable[RecordedAlter]) -> list[TimedEvent]:
-        """Return the alters of jobs that existed at that time; alters of an array refer to its submission."""
+    def _alters(self, alters: Iterable[RecordedAlter]) -> Iterator[TimedEvent]:
+        """Yield the alters of jobs that existed at that time; alters of an array refer to its submission."""
         named: dict[str, list[int]] = {}
         for number, job in enumerate(self.workload.jobs):
             named.setdefault(job.submission.job_id, []).append(number)
             if subjob := _SUBJOB.fullmatch(job.submission.job_id):
                 named.setdefault(f"{subjob[1]}[]{subjob[3]}", []).append(number)
-        events = []
         for alter in alters:
             time = alter.time + self._shift
             there = [
@@ -174,11 +158,9 @@ class Timeline:
             runs = [] if "[]" in alter.job_id else [number for number in there if self._runs(number, time)]
             waits = dict.fromkeys(self.of_job[number] for number in there if number not in runs)
             altered = [TimelineAlter(self.of_job[number], number, alter.resources) for number in runs]
-            altered += [TimelineAlter(number, None, alter.resources) for number in waits]
-            for timeline_alter in altered:
-                events.append(TimedEvent(time, Kind.ALTERED, len(self.alters)))
+            for timeline_alter in (*altered, *(TimelineAlter(number, None, alter.resources) for number in waits)):
+                yield TimedEvent(time, Kind.ALTERED, len(self.alters))
                 self.alters.append(timeline_alter)
-        return events
 
     def _runs(self, number: int, time: int) -> bool:
         start = self.jobs[number].start
@@ -186,60 +168,48 @@ class Timeline:
 
 
 def read_alters(paths: Iterable[Path]) -> list[RecordedAlter]:
-    """The alters in these logs, in their order; none in traces, nor in what cannot be read.
+    """Return the alters in these logs, in their order; none in traces, nor in what cannot be read.
 
     Alters of the soft walltime alone are left out: a hook or a manager made them, and here the hook does.
     """
     alters: list[RecordedAlter] = []
     for path in paths:
-        try:
-            with opened(path) as file:
-                if not is_trace(file):
-                    alters += _of_log(file)
-        except SourceError:
-            continue  # The reader of the jobs has reported it.
+        # The reader of the jobs has reported an unreadable log.
+        with suppress(SourceError), opened(path) as file:
+            if not is_trace(file):
+                alters += _of_log(file)
     return alters
 
 
 def _of_log(file: OpenFile) -> Iterator[RecordedAlter]:
-    timed = b""
+    timed: Record | None = None
     waiting: list[bytes] = []
     for block in blocks(file.contents):
-        if not timed or _ALTERED in block.content:
+        if timed is None or ALTERED in block.content:
             for line in block.lines:
                 kind = line[19:22]
-                if kind in _TIMED:
-                    timed = line
-                elif kind == _ALTERED:
+                if kind in COMES:
+                    timed = Record(kind, "", 0, 0, line)
+                elif kind == ALTERED:
                     waiting.append(line)
-                if timed and waiting:
+                if timed is not None and waiting:
                     yield from _alters(waiting, timed)
                     waiting = []
 
 
-def _alters(lines: list[bytes], timed: bytes) -> Iterator[RecordedAlter]:
-    """Return the alters in these records, with the time zone of another record."""
-    try:
-        kind, _, message = pbs_records.split(timed)
-        offset = epoch(attributes(message)[_TIMED[f";{kind};".encode()]]) - _stamp(timed)
-    except (RecordError, KeyError, ValueError):
-        return
-    offset = round(offset / _QUARTER) * _QUARTER
+def _alters(lines: list[bytes], timed: Record) -> Iterator[RecordedAlter]:
+    """Return the alters in these records, with the time zone of another record, whose time is known."""
     for line in lines:
-        try:
+        with suppress(RecordError, ValueError):
+            offset = (event_time(timed) or 0) - _stamp(timed.line)
             _, job_id, message = pbs_records.split(line)
             fields = attributes(message)
-            time = _stamp(line) + offset
-        except (RecordError, ValueError):
-            continue
-        soft = fields.pop(f"{_PREFIX}soft_walltime", None)
-        resources = {name.removeprefix(_PREFIX): text for name, text in fields.items() if name.startswith(_PREFIX)}
-        if fields or soft is None:
-            yield RecordedAlter(job_id, time, resources)
+            soft = fields.pop(f"{_PREFIX}soft_walltime", None)
+            resources = {name.removeprefix(_PREFIX): text for name, text in fields.items() if name.startswith(_PREFIX)}
+            if fields or soft is None:
+                yield RecordedAlter(job_id, _stamp(line) + round(offset / _QUARTER) * _QUARTER, resources)
 
 
 def _stamp(line: bytes) -> int:
-    """The time stamp of a record as if it were UTC."""
-    month, day, year = map(int, line[:10].split(b"/"))
-    hour, minute, second = map(int, line[11:19].split(b":"))
-    return timegm((year, month, day, hour, minute, second))
+    """Return the time stamp of a record as if it were UTC."""
+    return timegm(strptime(line[:19].decode(), "%m/%d/%Y %H:%M:%S"))

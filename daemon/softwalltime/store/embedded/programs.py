@@ -39,17 +39,37 @@ class Programs:
     def run(
         self, program: str, arguments: Sequence[str], cwd: Path, keep_open: Sequence[int] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program in the folder ``cwd`` with a clean environment; stdout and stderr are merged."""
-        return _run([str(self.folder / "bin" / program), *arguments], self.account, cwd=cwd, keep_open=keep_open)
+        """Run a program of the folder, or one with an absolute path, in ``cwd`` with a clean environment.
+
+        stdout and stderr are merged.
+        """
+        other = os.geteuid() == 0
+        return subprocess.run(  # noqa: S603  # our own command, no shell
+            [str(self.folder / "bin" / program), *arguments],
+            cwd=cwd,
+            # No PGDATA or PGPORT. C locale: messages that are quoted in errors are in English.
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_PROGRAM_TIMEOUT_S,
+            check=False,
+            pass_fds=keep_open,
+            umask=0o077,
+            user=self.account.pw_uid if other else None,
+            group=self.account.pw_gid if other else None,
+            extra_groups=[] if other else None,
+        )
 
     def here(self, folder: Path) -> str:
         """Return the name of ``folder`` for a program that runs in it.
 
         If a parent folder is not accessible to the account (such as root's home), it can only use the current folder.
         """
-        if os.geteuid() != 0 or _run(["test", "-x", str(folder)], self.account).returncode == 0:
-            return "."
-        return "/proc/self/cwd"
+        accessible = os.geteuid() != 0 or self.run("/usr/bin/test", ["-x", str(folder)], Path("/")).returncode == 0
+        return "." if accessible else "/proc/self/cwd"
 
 
 def find_site() -> Path:
@@ -145,27 +165,3 @@ def _copy(site: Path, copy: Path, account: pwd.struct_passwd) -> None:
             partial.rename(copy)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _run(
-    command: Sequence[str], account: pwd.struct_passwd, *, cwd: Path = Path("/"), keep_open: Sequence[int] = ()
-) -> subprocess.CompletedProcess[str]:
-    other = os.geteuid() == 0
-    return subprocess.run(  # noqa: S603  # our own command, no shell
-        command,
-        cwd=cwd,
-        # No PGDATA or PGPORT. C locale: messages that are quoted in errors are in English.
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=_PROGRAM_TIMEOUT_S,
-        check=False,
-        pass_fds=keep_open,
-        umask=0o077,
-        user=account.pw_uid if other else None,
-        group=account.pw_gid if other else None,
-        extra_groups=[] if other else None,
-    )
