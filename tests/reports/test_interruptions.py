@@ -10,7 +10,7 @@ from softwalltime.core.jobs import DecisionRecord, Submission, SubmissionDecisio
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.predict.policy.plan_file import PlannedLive
 from softwalltime.predict.policy.presets import BALANCED_WAITING, MEDIAN
-from softwalltime.reports.before_after import interruptions, recorded_decisions
+from softwalltime.reports.before_after import interruptions
 from softwalltime.reports.verification import verify
 from softwalltime.store.predictions import add_decisions, count_decisions
 from tests.policy.test_plan_file import PLAN
@@ -58,25 +58,6 @@ def test_users_outside_of_the_share_do_not_count() -> None:
     off = [replace(ON, user=f"user{number}", mode="off") for number in range(50)]
     assert said([off]) != []
     assert said([off], share=1e-6) == []
-
-
-def jobs_with(soft: Sequence[int]) -> JobColumns:
-    """The jobs of 60 days, with soft walltimes since the switch by day, again and again."""
-    return JobColumns.of(
-        replace(job, soft_walltime=soft[(job.submission.submitted - SWITCH) // DAY % len(soft)] or None)
-        if job.submission.submitted >= SWITCH
-        else job
-        for job in steady((60, 30))
-    )
-
-
-def test_soft_walltimes_in_the_log_say_when_the_policy_was_off() -> None:
-    jobs = jobs_with([600] * 5 + [0] * 2)
-    found = interruptions(BALANCED, 1.0, recorded_decisions(jobs, BALANCED, SWITCH))
-    assert {(one.since - SWITCH) // DAY % 7 for one in found} == {5}
-    assert {one.until - one.since for one in found} == {2 * DAY}
-    assert list(recorded_decisions(jobs, ALONE, SWITCH)) == [], "the plan sets none"
-    assert list(recorded_decisions(jobs_with([0]), BALANCED, SWITCH)) == [], "the log shows none"
 
 
 def test_jobs_of_an_interruption_are_left_out_and_named() -> None:

@@ -202,7 +202,7 @@ def test_orders_in_words() -> None:
         return rule_of_thumb(order, order_candidate(order, guard, STRICT_ARRIVAL))
 
     assert words(PowerOrder(size=0.25, predicted=0.5, days=4), HOUR) == (
-        "length counts half as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
+        "length counts 50% as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
         "the length is the walltime to 50% and the prediction to 50%; waiting jobs are planned with 0.7 of their "
         "walltimes, under the guard"
     )

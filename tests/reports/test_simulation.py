@@ -33,18 +33,6 @@ def test_the_newest_jobs_are_simulated_on_a_machine_as_large_as_all_jobs_need() 
     assert found.jobs.submitted == (6000, 7000, 8000, 9000)
 
 
-def test_records_that_overlap_by_mistake_exceed_the_usual_use() -> None:
-    # Four processors are in use all the time, and twelve for the second in which two records overlap.
-    jobs = [job(submitted=n * 1000, end=(n + 1) * 1000, runtime=1000, ncpus=4) for n in range(9)]
-    jobs.append(job(submitted=5000, end=5001, runtime=1, ncpus=8))
-    found = prepare(Workload(jobs), SimulationOptions())
-    assert isinstance(found, SimulationInput)
-    assert (found.processors, found.usual) == (12, 4)
-    given = prepare(Workload(jobs), SimulationOptions(processors=16))
-    assert isinstance(given, SimulationInput)
-    assert given.usual is None
-
-
 def test_workloads_of_few_users_differ() -> None:
     # Moved by whole weeks together, the jobs of one user would wait for each other as recorded in every workload.
     workload = Workload(steady_jobs(200, users=1, days=2))

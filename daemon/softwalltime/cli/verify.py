@@ -75,7 +75,7 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     sources = options.sources or (STORE,)
     if options.change_date is not None:
         since = int(options.change_date.replace(tzinfo=UTC).timestamp())
-    promises, decisions = (0, 0), None
+    promises, decisions = (0, 0), list[SubmissionDecisions]()
     if STORE in sources:
         since, promises, decisions = _stored(plan, since, options.settings)
     users = options.share

@@ -17,8 +17,9 @@ independent.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from softwalltime.predict.policy.plan_file import Plan, Promised
 from softwalltime.predict.policy.presets import PRESETS
 from softwalltime.predict.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
-from softwalltime.reports.likeness import both_waits
+from softwalltime.reports.likeness import BothWaits
 
 _IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
 
@@ -75,22 +76,6 @@ def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisi
     return merged
 
 
-def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[SubmissionDecisions]:
-    """Yield decisions derived from the accounting log at each submission; none if soft walltimes would not show them.
-
-    :param since: when the policy was switched on, epoch seconds.
-    """
-    policy = _policy(plan)
-    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= since))
-    soft = jobs.numbers("soft_walltime")
-    if policy.waiting == WALLTIME or not (soft > 0).any():
-        return
-    for submitted, seconds, (user,) in zip(jobs.numbers("submitted").tolist(), soft, jobs.rows("user"), strict=True):
-        mode = "on" if seconds > 0 else "off"
-        ordered = policy.ordering is not None
-        yield SubmissionDecisions(submitted - submitted % DAY, user, mode, policy.waiting, ordered=ordered, count=1)
-
-
 def _policy(plan: Plan) -> SitePolicy:
     policy = site_policy(plan.policy.values())
     unguarded = PRESETS[policy.preset].needs_guard and plan.live.mode != "on"
@@ -117,8 +102,7 @@ WARM_UP_S = 30 * DAY
 """Warm-up simulated before the first period, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMean:
+class BlockMean(NamedTuple):
     """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``MIN_BLOCKS``."""
 
     mean: float
@@ -126,13 +110,9 @@ class BlockMean:
     error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     since: int
     until: int
-
-    def __str__(self) -> str:
-        return f"{day(self.since)} to {day(self.until - 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +151,8 @@ class BeforeAfter:
     def among(self, span: Span) -> Booleans:
         """Return the jobs that were submitted and ended in a span, and did not wait during an interruption."""
         inside = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
-        found: Booleans = inside & ~self.interrupted
-        return found
+        among: Booleans = inside & ~self.interrupted
+        return among
 
     def effect(self, among: Booleans | None = None) -> Interval:
         """Return the effect on the mean wait in seconds, of some jobs."""
@@ -188,22 +168,22 @@ class BeforeAfter:
     def relative(self, effect: Interval) -> Interval:
         """Return an effect relative to the counterfactual mean wait without the policy."""
         after = self.among(self.spans[1]) & self.treated
-        if not after.any() or effect.mean is None:
-            return Interval(None, None, None)
-        reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
+        reference = 0.0
+        if after.any() and effect.mean is not None:
+            reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
         ends = (effect.mean, effect.low, effect.high)
         return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
 
     def _change(self, among: Booleans, values: Integers) -> Interval:
-        means = [self._mean(self.among(span) & among, span, values) for span in self.spans]
-        before, after = means
-        return Interval(None, None, None) if before is None or after is None else change_of_mean(before, after)
-
-    def _mean(self, among: Booleans, span: Span, values: Integers) -> BlockMean | None:
-        if not among.any():
-            return None
-        length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
-        return mean_over_blocks(values[among], (self.recorded.columns.submitted[among] - span.since) // length)
+        means = []
+        for span in self.spans:
+            which = self.among(span) & among
+            if not which.any():
+                return Interval()
+            length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
+            block = (self.recorded.columns.submitted[which] - span.since) // length
+            means.append(mean_over_blocks(values[which], block))
+        return change_of_mean(*means)
 
 
 def before_after(
@@ -240,9 +220,10 @@ def change_of_mean(before: BlockMean, after: BlockMean) -> Interval:
     """Return the change of the mean in seconds with its 95% interval over blocks, where there are enough blocks."""
     change = after.mean - before.mean
     if before.error is None or after.error is None:
-        return Interval(change, None, None)
-    half = student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
-    return Interval(change, change - half, change + half)
+        return Interval(change)
+    return Interval.around(
+        change, student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
+    )
 
 
 def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
@@ -277,7 +258,7 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     chosen = jobs_in(columns, before) & (columns.end <= before.until)
     if not chosen.any():
         return without
-    both = both_waits(columns.wait[chosen], wait[chosen])
+    both = BothWaits.of(columns.wait[chosen], wait[chosen])
     if not both.alike:
         doubt = (
             f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
@@ -290,9 +271,8 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
 
 def _difference(mine: Interval, others: Interval) -> Interval:
     if mine.mean is None or others.mean is None:
-        return Interval(None, None, None)
+        return Interval()
     mean = mine.mean - others.mean
     if mine.high is None or others.high is None:
-        return Interval(mean, None, None)
-    half = float(np.hypot(mine.high - mine.mean, others.high - others.mean))
-    return Interval(mean, mean - half, mean + half)
+        return Interval(mean)
+    return Interval.around(mean, float(np.hypot(mine.high - mine.mean, others.high - others.mean)))

@@ -25,7 +25,7 @@ from softwalltime.reports.recommendation import (
     WaitLimits,
     change,
     effects,
-    exceeds,
+    exceeding,
     population,
     shortens,
     switch_on,
@@ -43,7 +43,6 @@ MIN_USE_SHARE = 0.01
 _LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
 """The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
 site's waits."""
-_RATIOS = {0.25: "a quarter as much as", 0.5: "half as much as", 0.75: "three quarters as much as", 1: "as much as"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class OrderTrial:
     @property
     def worst(self) -> tuple[str, Interval]:
         """The class whose 99th percentile grows most, and its change."""
-        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval(None, None, None)))
+        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +179,11 @@ def order_candidate(order: PowerOrder, guard: int | None, baseline: Baseline) ->
 
 
 def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
-    """Return an order in words: "length counts half as much as wait; 4 d bound the wait; ...".
+    """Return an order in words: "length counts 50% as much as wait; 4 d bound the wait; ...".
 
     A job that has waited for that long comes before all younger ones.
     """
-    ratio = order.length / order.wait
-    said = [f"length counts {_RATIOS.get(ratio, f'{ratio:.0%} as much as')} wait"]
+    said = [f"length counts {order.length / order.wait:.0%} as much as wait"]
     if order.size:
         said.append(f"16 times the processors count as much as {16 ** (order.size / order.wait) - 1:+.0%} wait")
     if order.limit is not None:
@@ -235,7 +233,7 @@ def _judged(
         held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
         held["longest wait"] = (waits.changes["wait_max"], limits.longest)
         held["promises"] = (waits.added, limits.broken)
-        over = {name: key for name, key in held.items() if exceeds(*key)}
+        over = exceeding(held)
         said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):

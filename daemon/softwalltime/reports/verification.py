@@ -17,7 +17,7 @@ from softwalltime.core.jobs import SubmissionDecisions
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import runtime_class, size_class
-from softwalltime.predict.policy.plan_file import Plan, PromisedClass
+from softwalltime.predict.policy.plan_file import Plan
 from softwalltime.predict.policy.presets import UNDO
 from softwalltime.reports.before_after import (
     LEAST_DAYS,
@@ -26,7 +26,6 @@ from softwalltime.reports.before_after import (
     Span,
     before_after,
     interruptions,
-    recorded_decisions,
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
@@ -126,15 +125,15 @@ REPORT_AGAIN = "softwalltime report store --write PLAN"
 
 def verify(
     jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0),
-    decisions: Iterable[SubmissionDecisions] | None = None,
+    decisions: Iterable[SubmissionDecisions] = (),
 ) -> VerifyDocument:  # fmt: skip
     """Compare the recorded waits with what a plan promises.
 
     :param since: when the policy was switched on, epoch seconds.
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
-    :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
+    :param decisions: on submissions since then, which say whether it was in force.
     """
-    interrupted = interruptions(plan, share, recorded_decisions(jobs, plan, since) if decisions is None else decisions)
+    interrupted = interruptions(plan, share, decisions)
     waits = before_after(jobs, plan.promised, since, share, interrupted)
     lost = sum(group.until - group.since for group in interrupted if group.since < waits.spans[1].until)
     before, after = (
@@ -178,16 +177,13 @@ def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
             continue
         before, after = (columns.wait[waits.among(span) & waits.treated & which] for span in waits.spans)
         if min(len(before), len(after)) >= MIN_CLASS_JOBS:
-            yield _class(promised, len(after), float(before.mean()), float(after.mean()), waits.effect(which))
-
-
-def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
-    mean, low = effect.mean, effect.low
-    longer = mean is not None and low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
-    return ClassDocument(
-        promised.kind, promised.name, jobs, before, after, effect,
-        None if promised.change is None else promised.change.mean, longer, promised.longer,
-    )  # fmt: skip
+            effect = waits.effect(which)
+            mean, low = effect.mean or 0.0, effect.low
+            longer = low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
+            yield ClassDocument(
+                promised.kind, promised.name, len(after), float(before.mean()), float(after.mean()), effect,
+                None if promised.change is None else promised.change.mean, longer, promised.longer,
+            )  # fmt: skip
 
 
 def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
@@ -200,7 +196,7 @@ def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
         return _unknown(f"Cannot tell yet: {few}.")
     if effect.mean is None or effect.low is None or effect.high is None:
         return _unknown("Cannot tell yet: jobs were submitted on too few days.")
-    shorter, longer, load = effect.high < 0, effect.low > 0, _load_change(of)
+    shorter, longer, load = effect.below, effect.above, _load_change(of)
     if of.method == "periods" and ((shorter and load < -MAX_LOAD_CHANGE) or (longer and load > MAX_LOAD_CHANGE)):
         waits = "shorter" if shorter else "longer"
         return _unknown(f"Cannot tell: waits are {waits}, and the load changed by {_signed(load)}, which may be why.")

@@ -19,8 +19,6 @@ MIN_CLASS_JOBS = 50
 NOTABLE_WAIT_S = 60
 """Seconds by which a mean wait must change to count as longer or shorter."""
 
-_RENAMED = ("user", "queue")
-
 Members = Mapping[str, Mapping[str, Integers]]
 """Indexes of jobs by kind of class, then by class."""
 ByClass = Mapping[str, Mapping[str, Metrics]]
@@ -55,7 +53,6 @@ class ClassWaits:
 
     name: str
     wait_mean: float | None
-    wait_p95: float | None
     change: Interval
     difference: Interval
     worse: Interval
@@ -65,12 +62,12 @@ class ClassWaits:
     @property
     def longer(self) -> bool:
         """Whether the mean wait grows notably and significantly (95%)."""
-        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.low is not None and self.change.low > 0
+        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.above
 
     @property
     def shorter(self) -> bool:
         """Whether the mean wait falls notably and significantly (95%)."""
-        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.high is not None and self.change.high < 0
+        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.below
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
@@ -109,11 +106,10 @@ def compare_classes(
 
 def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits:
     new, today = [mine for mine, _ in pairs], [other for _, other in pairs]
-    mean, relative = means(new), relative_changes(new, today)
+    relative = relative_changes(new, today)
     return ClassWaits(
         name,
-        mean.wait_mean,
-        mean.wait_p95,
+        means(new).wait_mean,
         relative["wait_mean"],
         differences(new, today)["wait_mean"],
         interval([metrics.worse_1h or 0.0 for metrics in new]),
@@ -123,7 +119,7 @@ def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits
 
 
 def _shown(kind: str, name: str, rename: Rename) -> str:
-    if kind not in _RENAMED:
+    if kind not in ("user", "queue"):
         return name
     if name == OTHERS:
         return "all others"
