@@ -56,15 +56,21 @@ def learn_history(
                 case Kind.SUBMITTED:
                     model.submitted(job.submission, time, compare=compared[number])
                 case Kind.STARTED:
-                    model.started(job.submission, time)
-                    if waits is not None:
-                        waits.started(job.submission, max(time - (job.etime or job.submission.submitted), 0))
+                    _started(model, waits, job.submission, time, job.etime)
                 case Kind.DELETED:
                     model.deleted(job.submission, time)
                 case _:
                     model.ended(job, teaches=teaches[number])
                     learnt += teaches[number]
     return learnt
+
+
+def _started(
+    model: RuntimeModel, waits: LikeWaits | None, submission: Submission, start: int, eligible: int | None
+) -> None:
+    model.started(submission, start)
+    if waits is not None:
+        waits.started(submission, max(start - (eligible or submission.submitted), 0))
 
 
 def _compared(workload: Workload, now: int) -> list[bool]:
@@ -123,9 +129,8 @@ class ForecastLearning:
         self._seen: dict[Key, _Seen] = {}
 
     def history(self, completed: Iterable[CompletedJob], now: int) -> None:
-        jobs = JobColumns.of(completed)
         learnt = self.learnt
-        self.jobs = learn_history(learnt.runtimes, jobs, now, self._teaching, learnt.waits)
+        self.jobs = learn_history(learnt.runtimes, JobColumns.of(completed), now, self._teaching, learnt.waits)
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
         """Learn the jobs that ended since the last snapshot, and update the waiting and running jobs."""
@@ -137,8 +142,7 @@ class ForecastLearning:
                 # Submitted after the last snapshot.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
             if job.start is not None and (seen is None or not seen.started):
-                runtimes.started(job.submission, job.start)
-                waits.started(job.submission, max(job.start - (job.etime or job.submission.submitted), 0))
+                _started(runtimes, waits, job.submission, job.start, job.etime)
             teaches = job.state in self._teaching
             runtimes.ended(job, teaches=teaches)
             self.jobs += teaches
@@ -148,9 +152,7 @@ class ForecastLearning:
             if seen is None:
                 runtimes.submitted(live.submission, now, compare=not live.occupies)
             if live.occupies and live.start is not None and (seen is None or not seen.started):
-                runtimes.started(live.submission, live.start)
-                since = live.etime or live.qtime or live.submission.submitted
-                waits.started(live.submission, max(live.start - since, 0))
+                _started(runtimes, waits, live.submission, live.start, live.etime or live.qtime)
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
         for key, seen in before.items():
             if seen.started and now - seen.at < END_RECORD_TIMEOUT_S:

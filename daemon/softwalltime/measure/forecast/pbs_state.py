@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from softwalltime.accounting.attributes import NAMES, submission_of
-from softwalltime.accounting.conversions import duration, size, walltime, whole
+from softwalltime.accounting.conversions import duration, walltime, whole
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_json import object_of, read_document, text_of
@@ -178,7 +178,6 @@ class SnapshotReader:
             holds=text_of(values.get("Hold_Types")).replace("n", ""),
             depends=text_of(values.get("depend")),
             priority=self._get(values, "Priority", int, name) or 0,
-            comment=text_of(values.get("comment")),
             predicted=self._get(resources, "predicted", float, name),
         )
 
@@ -196,7 +195,6 @@ class SnapshotReader:
             host=text_of(has.get("host")) or name,
             state=text_of(values.get("state")),
             ncpus=self._get(has, "ncpus", whole, name) or 0,
-            mem=self._get(has, "mem", size, name) or 0,
             ngpus=self._get(has, "ngpus", whole, name) or 0,
             queue=text_of(values.get("queue")),
             sharing=text_of(values.get("sharing")),

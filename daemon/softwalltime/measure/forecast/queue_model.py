@@ -20,7 +20,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
-from softwalltime.measure.simulation.pools import Shares
+from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 
 MAX_JOBS_OFTEN = 300
@@ -39,7 +39,7 @@ class QueueModel:
 
     The first jobs run: ``starts`` says since when, ``planned`` what the scheduler takes for the runtime of each, in
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
-    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where only processors are known.
+    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where there are only processors.
     ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
     """
 
@@ -62,7 +62,7 @@ class QueueModel:
 
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
-        plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
+        plain = self.policy.order == "fcfs" and self.pooling is None
         return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
@@ -71,9 +71,7 @@ class QueueModel:
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
-        return self._with_one_reservation(
-            MAX_JOBS_ONCE if self.pooling is None or not self.pooling.needed else MAX_JOBS_OFTEN
-        )
+        return self._with_one_reservation(MAX_JOBS_ONCE if self.pooling is None else MAX_JOBS_OFTEN)
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
@@ -84,19 +82,19 @@ class QueueModel:
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
-        engine = Engine(jobs, self._machine(), self.policy)
+        machine: Machine = Processors(self.processors, jobs.processors)
+        windows: Sequence[Window] = ()
+        if self.pooling is not None:
+            ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
+            windows = self.pooling.windows
+            # More processors may be held than vnodes are up.
+            capacities = [self.processors, *self.pooling.capacities[1:]]
+            machine = Pools(capacities, self.shares, jobs.walltime, windows, ends)
+        engine = Engine(jobs, machine, self.policy)
         if self.ordering:
             engine.system.values.ordering[:] = self.ordering
-        windows = () if self.pooling is None else self.pooling.windows
         engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))
-
-    def _machine(self) -> Machine:
-        jobs = self.jobs
-        if self.pooling is None or not self.pooling.needed:
-            return Processors(self.processors, jobs.processors)
-        ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
-        return self.pooling.machine(self.processors, self.shares, jobs.walltime, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         now,
         size,
         policy,
-        pooling,
+        pooling if pooling.needed else None,
         shares,
         tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
     )

@@ -92,19 +92,15 @@ class SelfCalibration:
         """
         last = len(judged) - 1
         # At most MAX_OF_JOB of them, evenly spaced.
-        learnt = (
-            {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)}
-            if last >= MAX_OF_JOB
-            else {*range(last + 1)}
-        )
+        many = last >= MAX_OF_JOB
+        learnt = {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)} if many else {*range(last + 1)}
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
             actual = max(forecast.started - forecast.made - forecast.raw.delay, 0.0)
             for column, end in enumerate(_ends(given, raw)):
-                if not weight or (forecast.made, column) in passed:
-                    continue
-                self._calibration.range_end(raw, column, weight, passed=actual > end)
+                if weight and (forecast.made, column) not in passed:
+                    self._calibration.range_end(raw, column, weight, passed=actual > end)
             share = 1 / len(learnt) if number in learnt else 0.0
             if later(raw):
                 share = 0.0 if (forecast.made, _OUTLASTED) in passed else _share(number)

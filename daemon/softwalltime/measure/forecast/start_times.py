@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.core.formatting import local_time, percent, plural
-from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution, samples
+from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel, limit
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
 from softwalltime.measure.simulation.engine import ScheduleOutcome
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
@@ -39,6 +39,15 @@ class StartForecast:
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
         quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
         return quantiles
+
+
+def distributions_of(queue: ModelledQueue, runtimes: RuntimeModel) -> list[RuntimeDistribution]:
+    """Return the runtime of each job of a queue, given how long it has run."""
+    model = queue.model
+    return [
+        runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
+        for index, job in enumerate(queue.live)
+    ]
 
 
 def forecast(

@@ -9,8 +9,8 @@ import numpy as np
 from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.queue_model import model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution
 from softwalltime.measure.forecast.snapshot import QUEUED, LiveJob, QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast
 
@@ -82,15 +82,6 @@ def _takes(queue: QueueSettings, walltime: int | None) -> bool:
 
 RUNS = 20
 """Runs with drawn runtimes, the same ones with both walltimes."""
-
-
-def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
-    matches = {}
-    for index, job in enumerate(queue.live):
-        submission = job.submission
-        elapsed = queue.model.elapsed(index)
-        matches[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
-    return matches
 
 
 def sooner_by(
