@@ -16,78 +16,22 @@ independent.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from softwalltime.core.formatting import DAY, day, duration
-from softwalltime.core.jobs import SubmissionDecisions
+from softwalltime.core.formatting import DAY, duration
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.predict.policy.plan_file import Plan, Promised
-from softwalltime.predict.policy.presets import PRESETS
-from softwalltime.predict.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
+from softwalltime.predict.policy.plan_file import Promised
+from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
 from softwalltime.reports.likeness import BothWaits
-
-_IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyGap:
-    """Days without the policy, from midnight to midnight UTC in epoch seconds, and the reason."""
-
-    since: int
-    until: int
-    why: str
-
-    def __str__(self) -> str:
-        first, last = day(self.since), day(self.until - 1)
-        return f"{self.why} on {first}" if first == last else f"{self.why} from {first} to {last}"
-
-
-def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisions]) -> Sequence[PolicyGap]:
-    """Return the interruptions by decisions since the switch, in order of time.
-
-    A day is classified by the majority of its submissions of users with the policy.
-    """
-    policy = _policy(plan)
-    days: dict[int, Counter[str]] = defaultdict(Counter)
-    for decision in decisions:
-        if user_rank(decision.user) < share:
-            days[decision.day][_state(decision, policy)] += decision.count
-    merged: list[PolicyGap] = []
-    before = _IN_FORCE
-    for start, states in sorted(days.items()):
-        # Rules may switch some jobs off, or give them another predictor.
-        most = max(states, key=lambda state: (states[state], state == _IN_FORCE))
-        if most != _IN_FORCE and most == before:
-            merged[-1] = replace(merged[-1], until=start + DAY)
-        elif most != _IN_FORCE:
-            merged.append(PolicyGap(start, start + DAY, most))
-        before = most
-    return merged
-
-
-def _policy(plan: Plan) -> SitePolicy:
-    policy = site_policy(plan.policy.values())
-    unguarded = PRESETS[policy.preset].needs_guard and plan.live.mode != "on"
-    return policy.model_copy(update={"waiting": WALLTIME}) if unguarded else policy
-
-
-def _state(found: SubmissionDecisions, policy: SitePolicy) -> str:
-    if found.mode != "on":
-        return _OFF
-    same = found.predictor == policy.waiting and found.ordered == (policy.ordering is not None)
-    return _IN_FORCE if same else _ANOTHER
-
 
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
@@ -140,7 +84,6 @@ class BeforeAfter:
     spans: tuple[Span, Span]
     treated: Booleans
     control: Booleans | None
-    interrupted: Booleans
 
     @property
     def method(self) -> str:
@@ -149,21 +92,25 @@ class BeforeAfter:
         return " and ".join(name for name, used in parts if used) or "periods"
 
     def among(self, span: Span) -> Booleans:
-        """Return the jobs that were submitted and ended in a span, and did not wait during an interruption."""
-        inside = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
-        among: Booleans = inside & ~self.interrupted
+        """Return the jobs that were submitted and ended in a span."""
+        among: Booleans = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
         return among
 
-    def effect(self, among: Booleans | None = None) -> Interval:
+    def effect(self, among: Booleans | Literal[True] = True) -> Interval:
         """Return the effect on the mean wait in seconds, of some jobs."""
-        mine = self._change(self.treated if among is None else self.treated & among, self.recorded.value)
-        if self.control is None or mine.mean is None:
+        mine = self._change(self.treated & among, self.recorded.value)
+        if self.control is None:
             return mine
-        others = self._change(self.control if among is None else self.control & among, self.recorded.value)
-        return _difference(mine, others)
+        others = self._change(self.control & among, self.recorded.value)
+        if mine.mean is None or others.mean is None:
+            return Interval()
+        mean = mine.mean - others.mean
+        if mine.high is None or others.high is None:
+            return Interval(mean)
+        return Interval.around(mean, float(np.hypot(mine.high - mine.mean, others.high - others.mean)))
 
     def recorded_change(self) -> Interval:
-        return self._change(np.ones(len(self.treated), np.bool_), self.recorded.columns.wait)
+        return self._change(True, self.recorded.columns.wait)  # all jobs
 
     def relative(self, effect: Interval) -> Interval:
         """Return an effect relative to the counterfactual mean wait without the policy."""
@@ -174,7 +121,7 @@ class BeforeAfter:
         ends = (effect.mean, effect.low, effect.high)
         return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
 
-    def _change(self, among: Booleans, values: Integers) -> Interval:
+    def _change(self, among: Booleans | Literal[True], values: Integers) -> Interval:
         means = []
         for span in self.spans:
             which = self.among(span) & among
@@ -186,9 +133,7 @@ class BeforeAfter:
         return change_of_mean(*means)
 
 
-def before_after(
-    jobs: JobColumns, promised: Promised, since: int, share: float, interruptions: Iterable[PolicyGap] = ()
-) -> BeforeAfter:
+def before_after(jobs: JobColumns, promised: Promised, since: int, share: float) -> BeforeAfter:
     """Return the periods before and after a switch.
 
     :param promised: names the old setting and the machine to simulate.
@@ -201,10 +146,7 @@ def before_after(
     recorded = _recorded(jobs, promised, spans[0])
     columns = recorded.columns
     inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
-    interrupted = np.zeros(len(inside), np.bool_)
-    for found in interruptions:
-        interrupted |= (columns.submitted < found.until) & (columns.submitted + columns.wait >= found.since)
-    both = BeforeAfter(recorded, spans, inside, ~inside, interrupted)
+    both = BeforeAfter(recorded, spans, inside, ~inside)
     few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
     return replace(both, control=None) if few else both
 
@@ -267,12 +209,3 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
         )
         return RecordedWaits(plain, plain.wait, simulated=False, doubt=doubt)
     return RecordedWaits(columns, columns.wait - wait, simulated=True)
-
-
-def _difference(mine: Interval, others: Interval) -> Interval:
-    if mine.mean is None or others.mean is None:
-        return Interval()
-    mean = mine.mean - others.mean
-    if mine.high is None or others.high is None:
-        return Interval(mean)
-    return Interval.around(mean, float(np.hypot(mine.high - mine.mean, others.high - others.mean)))
