@@ -57,7 +57,8 @@ def waits(
 
 
 def simulated(*settings: SettingWaits, **more: object) -> SimulationFigures:
-    found = SimulationFigures("today", 128, False, 9000, 10_000, 0, 0, 10**7, SEEDS, LIKE, TODAY, settings)
+    chance = waits(wait=1.0, worse=0.0)
+    found = SimulationFigures("today", 128, False, 9000, 10_000, 0, 0, 10**7, SEEDS, LIKE, TODAY, settings, chance)
     return replace(found, **more)  # type: ignore[arg-type]  # fields of the dataclass
 
 

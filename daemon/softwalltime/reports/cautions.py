@@ -62,9 +62,6 @@ def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
 def beyond_chance(simulated: SimulationFigures, chosen: SettingWaits) -> str:
     """Report the shares of jobs that wait at least 1 h longer or less, beyond those of the placebo walltimes x 0.98."""
     longer, less = chosen.worse.mean or 0.0, chosen.better.mean or 0.0
-    said = f"{percent(longer)} of the jobs wait at least 1 h longer than today, {percent(less)} at least 1 h less"
-    if simulated.chance is None:
-        return f"{said}."
     by_chance = (simulated.chance.worse.mean or 0.0, simulated.chance.better.mean or 0.0)
     beyond = [max(0.0, share - other) for share, other in zip((longer, less), by_chance, strict=True)]
     return (

@@ -149,11 +149,11 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     if unable is not None:
         return unable
     if last is not None and not last.exceeded:
-        name = f"the order {last.waits.setting.name}"
-        words = rule_of_thumb(last.order, last.waits.setting)
-        reasons = (*population(figures), *effects(last.waits, limits.broken), f"In words: {words}.")
-        cautions = simulation_cautions(figures, last.waits)
-        return Recommendation(Verdict.ON, switch_on(figures, last.waits, name), reasons, cautions, last.waits)
+        waits = last.waits
+        words = f"In words: {rule_of_thumb(last.order, waits.setting)}."
+        sentence = switch_on(figures, waits, f"the order {waits.setting.name}")
+        reasons = (*population(figures), *effects(waits, limits.broken), words)
+        return Recommendation(Verdict.ON, sentence, reasons, simulation_cautions(figures, waits), waits)
     best = last or _best(found.middle or found.tried)
     wait = change(best.waits.changes["wait_mean"])
     over = "; ".join(f"{name} {by}" for name, by in best.exceeded.items())
@@ -221,8 +221,10 @@ def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
 def _judged(
     orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
 ) -> list[OrderTrial]:
-    heavy = _heavy_users(recorded)
-    trials = []
+    jobs, trials = recorded.jobs, []
+    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
+    users = members_of(jobs, recorded.processors)["user"].values()
+    heavy = [sum(use[index] for index in which) >= MIN_USE_SHARE * sum(use) for which in users]
     for order, waits in zip(orders, figures.settings, strict=True):
         growths = tail_growths(waits)
         for kind, watched in (("queue", None), ("user", heavy)):
@@ -241,12 +243,3 @@ def _judged(
             excess += 1
         trials.append(OrderTrial(order, waits, growths, said, excess))
     return trials
-
-
-def _heavy_users(recorded: SimulationInput) -> list[bool]:
-    """Return for each class of users, in order, whether it has :data:`MIN_USE_SHARE` of the processor time."""
-    jobs = recorded.jobs
-    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
-    least = MIN_USE_SHARE * sum(use)
-    members = members_of(jobs, recorded.processors)["user"]
-    return [sum(use[index] for index in which) >= least for which in members.values()]

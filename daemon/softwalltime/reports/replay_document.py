@@ -57,15 +57,13 @@ class ReplayDocument:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each predictor; with --running another one for its predictions at the start."""
-        yield from _rows("submission", self.predictors, self.after_warm_up)
+        parts = [("submission", dict[str, Scores](self.predictors), self.after_warm_up)]
         if self.running is not None:
-            yield from _rows("start", self.running.predictors, self.running.after_warm_up)
-
-
-def _rows(event: str, overall: Mapping[str, Scores], warmed_up: Mapping[str, Scores]) -> Iterator[dict[str, Any]]:
-    for spec, scores in overall.items():
-        after = {f"after_warm_up_{name}": value for name, value in asdict(warmed_up[spec]).items()}
-        yield {"predictor": spec, "event": event, **asdict(scores), **after}
+            parts.append(("start", self.running.predictors, self.running.after_warm_up))
+        for event, overall, warmed_up in parts:
+            for spec, scores in overall.items():
+                after = {f"after_warm_up_{name}": value for name, value in asdict(warmed_up[spec]).items()}
+                yield {"predictor": spec, "event": event, **asdict(scores), **after}
 
 
 TARGET = 0.05

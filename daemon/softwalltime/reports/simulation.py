@@ -130,7 +130,7 @@ class SimulationFigures:
     likeness: Likeness | None
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
-    chance: SettingWaits | None = None
+    chance: SettingWaits
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
     shake: str = "week"
     unscored: int = 0
@@ -175,18 +175,14 @@ def simulate_candidates(
     :param show: shows the number of simulated jobs.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
-    policies = policies_of(candidates, options.baseline.policy)
+    site = options.baseline.policy
+    policies = [site, chance_policy(site), *(candidate.policy for candidate in candidates)]
     plan = SimulationPlan(
-        experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
+        experiment_of(recorded, site), {policy.name: policy for policy in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
     return found, compare_candidates(recorded, candidates, options, found, rename)
-
-
-def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
-    """Return the policies to simulate, each once and the baseline first."""
-    return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
 
 
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
@@ -201,7 +197,7 @@ def compare_candidates(
 ) -> SimulationFigures:  # fmt: skip
     """Compare simulated candidates with the baseline, and the baseline with the log.
 
-    :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
+    :param found: the results of the baseline, of chance and of the candidates by policy and seed, with all classes.
     """
     jobs, processors = recorded.jobs, recorded.processors
     site = options.baseline.policy

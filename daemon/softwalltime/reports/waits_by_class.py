@@ -90,13 +90,12 @@ def compare_classes(
     members: Members, setting: Sequence[ByClass], baseline: Sequence[ByClass], rename: Rename
 ) -> dict[str, tuple[ClassWaits, ...]]:
     """The waits of the same classes under a setting, compared with today's workload by workload."""
-    both = list(zip(setting, baseline, strict=True))
     return {
         kind: tuple(
             _compared(
                 _shown(kind, name, rename),
                 # Shaking by weeks may remove all jobs from the first and last month.
-                [(mine[kind][name], other[kind][name]) for mine, other in both if name in other[kind]],
+                *([run[kind][name] for run in runs if name in run[kind]] for runs in (setting, baseline)),
             )
             for name in each
         )
@@ -104,8 +103,7 @@ def compare_classes(
     }
 
 
-def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits:
-    new, today = [mine for mine, _ in pairs], [other for _, other in pairs]
+def _compared(name: str, new: Sequence[Metrics], today: Sequence[Metrics]) -> ClassWaits:
     relative = relative_changes(new, today)
     return ClassWaits(
         name,

@@ -196,15 +196,14 @@ class Calibration:
         # Cache by group until the next change: thousands of jobs are corrected with the same state.
         self._known: dict[Group, Corrections] = {}
 
-    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None) -> None:
+    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable) -> None:
         """Learn the errors of a forecast of a job that started.
 
         :param given: the corrections used for the forecast.
         :param actual: actual wait after the forecast, in seconds.
-        :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
+        :param job: forecasts of one job count as one, as their errors depend on each other.
         """
         self._known.clear()
-        job = object() if job is None else job
         self._longest = max(self._longest, actual)
         forecast = _logarithms(given, wait)
         for name in _taught(_group(wait)):

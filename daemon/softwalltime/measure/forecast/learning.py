@@ -141,7 +141,7 @@ class ForecastLearning:
             if seen is None:
                 # Submitted after the last snapshot.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
-            if job.start is not None and (seen is None or not seen.started):
+            if job.start is not None and not (seen and seen.started):
                 _started(runtimes, waits, job.submission, job.start, job.etime)
             teaches = job.state in self._teaching
             runtimes.ended(job, teaches=teaches)
@@ -151,7 +151,7 @@ class ForecastLearning:
             seen = before.pop(_key(live.submission), None)
             if seen is None:
                 runtimes.submitted(live.submission, now, compare=not live.occupies)
-            if live.occupies and live.start is not None and (seen is None or not seen.started):
+            if live.occupies and live.start is not None and not (seen and seen.started):
                 _started(runtimes, waits, live.submission, live.start, live.etime or live.qtime)
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
         for key, seen in before.items():

@@ -87,10 +87,8 @@ class PastErrors:
             least = np.log(now - np.array(begins) + WAIT_OFFSET_S)[:, None] - np.array(forecasts)
             errors, weights = np.concatenate((errors, least)), np.concatenate((weights, shares))
             ended = np.concatenate((ended, np.zeros(len(least), np.bool_)))
-        jobs = self.jobs
-        return tuple(
-            _quantile(errors[:, column], ended, weights, _of_new(level, jobs)) for column, level in enumerate(levels)
-        )
+        of_new = (_of_new(level, len(counts)) for level in levels)
+        return tuple(_quantile(column, ended, weights, level) for column, level in zip(errors.T, of_new, strict=True))
 
     def _some_waiting(self) -> list[tuple[float, Floats, float]]:
         """Return forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS`, evenly spaced."""

@@ -1,6 +1,6 @@
 """Convert a snapshot to jobs, machine and policy of the simulator."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -134,18 +134,12 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
-    possible: list[LiveJob] = []
-    impossible: list[Impossible] = []
-    for job in (*snapshot.jobs, *probes):
-        if job.occupies:
-            continue
-        reason = _why_not(job, size, snapshot, pooling)
-        if reason:
-            impossible.append(Impossible(job, reason))
-        else:
-            possible.append(job)
+    waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
+    reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
+    impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
     formula = usable_formula(snapshot.scheduler.formula)
-    waiting = _ordered(possible, snapshot, formula)
+    waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
+    waiting.sort(key=_place(snapshot, by_queue=bool(snapshot.scheduler.by_queue and not formula)))
     live = (*occupied, *waiting)
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
@@ -166,7 +160,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
     elif model.quick() is not model:
         remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
-    return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
+    return ModelledQueue(model, live, impossible, tuple(remarks))
 
 
 def limit(submission: Submission) -> int:
@@ -198,18 +192,15 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
 
 
-def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot, formula: str) -> list[LiveJob]:
-    """The jobs in the order of arrival, or queue by queue where the scheduler goes so; delayed ones last."""
-    by_queue = snapshot.scheduler.by_queue and not formula
-    place = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues)}
-    last = (0, len(place))
+def _place(snapshot: ServerSnapshot, *, by_queue: bool) -> Callable[[LiveJob], tuple[int, int, int]]:
+    """Return a sort key for jobs in order of arrival: queue by queue where the scheduler goes so; delayed ones last."""
+    places = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues) if by_queue}
 
-    def key(entry: tuple[int, LiveJob]) -> tuple[int, tuple[int, int], int]:
-        position, job = entry
+    def key(job: LiveJob) -> tuple[int, int, int]:
         later = job.execution_time if job.state == DELAYED and job.execution_time is not None else 0
-        return max(later - snapshot.taken, 0), place.get(job.submission.queue, last) if by_queue else last, position
+        return max(later - snapshot.taken, 0), *places.get(job.submission.queue, (0, len(snapshot.queues)))
 
-    return [job for _, job in sorted(enumerate(jobs), key=key)]
+    return key
 
 
 def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: ServerSnapshot) -> Jobs:

@@ -96,15 +96,15 @@ def sooner_by(
     """
     if job_id not in known:
         return None
+
+    def shorter(job: LiveJob) -> LiveJob:
+        soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
+        return replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
+
     killed = replace(known[job_id], values=np.minimum(known[job_id].values, walltime))
-    jobs = list(snapshot.jobs)
-    for index, job in enumerate(jobs):
-        if job.submission.job_id == job_id:
-            soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
-            jobs[index] = replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
+    jobs = tuple(shorter(job) if job.submission.job_id == job_id else job for job in snapshot.jobs)
     starts = []
-    shorter = replace(snapshot, jobs=tuple(jobs)), {**known, job_id: killed}
-    for state, distributions in ((snapshot, known), shorter):
+    for state, distributions in ((snapshot, known), (replace(snapshot, jobs=jobs), {**known, job_id: killed})):
         queue = model_of(state, running=running)
         ids = [job.submission.job_id for job in queue.live]
         if job_id not in ids[queue.model.running :] or not known.keys() >= set(ids):
