@@ -161,10 +161,7 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     return Recommendation(
         Verdict.OFF,
         f"None: no order of the {len(found.tried)} stays within the limits on each part of the log.",
-        (
-            *population(figures),
-            f"The best one on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}.",
-        ),
+        (*population(figures), f"The best on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}."),
         simulation_cautions(figures, None),
     )
 
