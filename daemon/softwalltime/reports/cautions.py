@@ -9,11 +9,27 @@ _NAMED = 3
 """Maximum classes of jobs named in a sentence."""
 _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user": "of user {}"}
 _IN_SENTENCE = ("runtime", "size", "queue")
+_TAILS = {
+    "wide_wait_p99": "99th percentile wait of jobs on at least half of the machine", "wait_max": "longest wait",
+}  # fmt: skip
 
 
 def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | None) -> tuple[str, ...]:
     """Return limitations of the simulation, and the classes that would wait longer under the chosen candidate."""
-    said = [] if chosen is None else _longer(simulated, chosen)
+    said = []
+    if chosen is not None:
+        if chosen.worse.mean:
+            said.append(beyond_chance(simulated, chosen))
+        classes = changed_classes(simulated, chosen, longer=True, kinds=tuple(_OF))
+        # The sentence of the recommendation names the others.
+        if classes and classes != changed_classes(simulated, chosen, longer=True):
+            said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
+        for metric, what in _TAILS.items():
+            change = chosen.changes[metric]
+            if change.mean is not None and change.mean > _MIN_GROWTH:
+                before, after = (duration(getattr(each, metric)) for each in (simulated.baseline, chosen.metrics))
+                surely = "beyond" if change.above else "not beyond"
+                said.append(f"The {what} grows from {before} to {after} ({surely} the 95% interval).")
     said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
         said.append(
@@ -39,24 +55,6 @@ def changed_classes(
     changed.sort(key=lambda entry: entry[0])
     more = len(changed) - _NAMED
     return [name for _, name in changed[:_NAMED]] + ([f"and {more} more classes"] if more > 0 else [])
-
-
-def _longer(simulated: SimulationFigures, chosen: SettingWaits) -> list[str]:
-    today, new = simulated.baseline, chosen.metrics
-    said = [beyond_chance(simulated, chosen)] if chosen.worse.mean else []
-    classes = changed_classes(simulated, chosen, longer=True, kinds=tuple(_OF))
-    # The sentence of the recommendation names the others.
-    if classes and classes != changed_classes(simulated, chosen, longer=True):
-        said.append(f"The mean wait grows beyond the 95% interval for jobs {', '.join(classes)}.")
-    for metric, what in (
-        ("wide_wait_p99", "99th percentile wait of jobs on at least half of the machine"), ("wait_max", "longest wait"),
-    ):  # fmt: skip
-        change = chosen.changes[metric]
-        if change.mean is not None and change.mean > _MIN_GROWTH:
-            surely = "beyond the 95% interval" if change.above else "not beyond the 95% interval"
-            before, after = duration(getattr(today, metric)), duration(getattr(new, metric))
-            said.append(f"The {what} grows from {before} to {after} ({surely}).")
-    return said
 
 
 def beyond_chance(simulated: SimulationFigures, chosen: SettingWaits) -> str:

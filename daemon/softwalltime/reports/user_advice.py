@@ -113,14 +113,13 @@ def measure_earlier_starts(
 
 def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
-    jobs = len(runtime)
-    used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
-    frequent = tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES]
     shorter = shorter_walltime(walltime, runtime.tolist())
-    saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
     return RequestAdvice(
-        walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved, frequent
-    )
+        walltime, len(runtime), float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE)),
+        shorter.seconds, shorter.reason, shorter.killed,
+        0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds)),
+        tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES],
+    )  # fmt: skip
 
 
 def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> tuple[int, ...]:

@@ -70,8 +70,7 @@ def expected_starts(
         starts = forecast(model, distributions, runs, seed, until, progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
-        ranges = starts.ranges()
-        rows = np.insert(ranges, POINT, starts.point, axis=0)
+        rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
         raw: dict[int, RawForecast] = {}
         if runs:
             # A run with medians frees no processor before the shortest median: too late if jobs end early.

@@ -95,8 +95,8 @@ class PastErrors:
         if self._chosen is None:
             weighted = [(begin, forecast, 1 / len(own)) for own in self._waiting.values() for begin, forecast in own]
             if (times := len(weighted) / MAX_ERRORS) > 1:
-                weighted = [weighted[int(place * times)] for place in range(MAX_ERRORS)]
-                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
+                some = (weighted[int(place * times)] for place in range(MAX_ERRORS))
+                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in some]
             self._chosen = weighted
         return self._chosen
 

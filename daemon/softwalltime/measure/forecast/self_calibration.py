@@ -81,9 +81,8 @@ class SelfCalibration:
             ordered[-MAX_JUDGED:], lambda forecast: (forecast.job_id, forecast.started)
         ):
             self.jobs += 1
-            self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
-            for known in (self._passed, self._left):
-                known.pop(job_id, None)
+            self._learn_job(list(forecasts), self._passed.pop(job_id, set()))
+            self._left.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
         """Learn from the forecasts of one job.
