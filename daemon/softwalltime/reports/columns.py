@@ -29,8 +29,7 @@ class Columns:
     """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
 
     ``wait`` begins when the job could have run (PBS's etime, else its submission) and ends at its start; -1 if unknown.
-    ``soft_walltime`` is the last one in the log, -1 for none.  ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped
-    at the walltime.
+    ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped at the walltime.
     """
 
     submitted: Integers
@@ -40,7 +39,6 @@ class Columns:
     walltime: Integers
     t: Integers
     ncpus: Integers
-    soft_walltime: Integers
     scored: NDArray[np.bool_]
     user: Names
     queue: Names
@@ -64,7 +62,6 @@ def make_columns(workload: Workload) -> Columns:
         walltime=workload.walltime,
         t=np.minimum(workload.runtime, workload.walltime),
         ncpus=jobs.numbers("ncpus", 0),
-        soft_walltime=jobs.numbers("soft_walltime"),
         scored=workload.scored,
         user=_names(jobs.values("user")),
         queue=_names(jobs.values("queue")),
