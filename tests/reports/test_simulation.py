@@ -9,6 +9,7 @@ from softwalltime.cli.sources import load_columns
 from softwalltime.core.settings import Settings
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation import runs
+from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.simulation import (
     SimulationInput,
@@ -17,7 +18,7 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.waits_by_class import KINDS, MAX_CLASSES
+from softwalltime.reports.waits_by_class import MAX_CLASSES
 from tests.reports.fixtures import steady_jobs
 from tests.samples import job, trace
 
@@ -88,7 +89,7 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
     found = simulate_candidates(recorded, SAFE, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")[1]
-    assert set(found.classes) == set(KINDS)
+    assert set(found.classes) == set(CLASSES)
     users = found.classes["user"]
     assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
     assert (len(users), users[-1].name, users[-1].jobs) == (MAX_CLASSES + 1, "all others", 4 * 28)

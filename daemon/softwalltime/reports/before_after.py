@@ -202,10 +202,10 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
         return without
     both = BothWaits.of(columns.wait[chosen], wait[chosen])
     if not both.alike:
+        means = f"mean {duration(both.recorded.mean)}, simulated {duration(both.simulated.mean)}"
         doubt = (
-            f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
-            f"not reproduce the waits before the switch (mean {duration(both.recorded.mean)}, simulated "
-            f"{duration(both.simulated.mean)}), so it cannot correct for the load."
+            f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does not "
+            f"reproduce the waits before the switch ({means}), so it cannot correct for the load."
         )
-        return RecordedWaits(plain, plain.wait, simulated=False, doubt=doubt)
+        return replace(without, doubt=doubt)
     return RecordedWaits(columns, columns.wait - wait, simulated=True)

@@ -12,6 +12,7 @@ from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
+from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import (
     Experiment,
@@ -28,7 +29,6 @@ from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, T
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
-    KINDS,
     MAX_CLASSES,
     ClassWaits,
     JobClass,
@@ -188,7 +188,7 @@ def simulate_candidates(
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
     """Return the settings of the simulations that :func:`compare_candidates` needs."""
     shake = suitable_shake(recorded.jobs)
-    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=MAX_CLASSES)
+    return Experiment("", recorded.processors, baseline, shake, CLASSES, largest=MAX_CLASSES)
 
 
 def compare_candidates(

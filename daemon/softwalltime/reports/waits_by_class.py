@@ -10,8 +10,6 @@ from softwalltime.measure.simulation.schedule_metrics import NAMELESS, OTHERS, M
 from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 
-KINDS = CLASSES
-"""Kinds of classes."""
 MAX_CLASSES = 10
 """Maximum users and queues with a class of their own; the others form one class."""
 MIN_CLASS_JOBS = 50
@@ -71,7 +69,7 @@ class ClassWaits:
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in KINDS}
+    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in CLASSES}
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:

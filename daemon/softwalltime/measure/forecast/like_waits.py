@@ -8,6 +8,7 @@ import numpy as np
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.calibration import LATER
+from softwalltime.measure.simulation.simulated_jobs import Floats
 
 MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
 """Maximum waits kept of each class of jobs, and of each class of a user's jobs."""
@@ -29,7 +30,7 @@ class LikeWaits:
         for key in own_keys:
             self._own[key].append(wait)
 
-    def remaining(self, submission: Submission, waited: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def remaining(self, submission: Submission, waited: int) -> Floats:
         """Return the remaining waits after ``waited`` of like jobs that waited longer, in seconds; may be empty."""
         return _beyond(self._waits, _keys(submission)[0], waited)
 
@@ -48,9 +49,7 @@ class LikeWaits:
         return (all_users + float(np.median(own))) / 2 if len(own) else all_users
 
 
-def _beyond(
-    waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _beyond(waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int) -> Floats:
     """Return the remaining waits of the first of these classes with enough data."""
     for key in keys:
         remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)

@@ -87,16 +87,10 @@ def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
 
 def amount(submission: Submission, resource: str) -> int:
     """How much a job counts for a limit of this resource."""
-    match resource:
-        case "ncpus":
-            return submission.ncpus or 1
-        case "nodect":
-            return submission.nodect or 1
-        case "mem":
-            return submission.mem or 0
-        case "ngpus":
-            return gpus(submission)
-    return 1
+    if resource == "ngpus":
+        return gpus(submission)
+    amounts = {"ncpus": submission.ncpus or 1, "nodect": submission.nodect or 1, "mem": submission.mem or 0}
+    return amounts.get(resource, 1)
 
 
 def gpus(submission: Submission) -> int:
