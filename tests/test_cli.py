@@ -68,7 +68,7 @@ def test_the_help_of_a_command_imports_no_large_library() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr.split()
     assert done[0] == "{0}"
     large = {
-        "numpy", "joblib", "pydantic", "pandas", "matplotlib", "jinja2", "sqlalchemy", "alembic", "psycopg",
+        "numpy", "joblib", "pydantic", "pandas", "jinja2", "sqlalchemy", "alembic", "psycopg",
         "prometheus_client",
     }  # fmt: skip
     assert not large & set(done)

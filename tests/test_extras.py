@@ -1,4 +1,4 @@
-"""The installation without extras runs the daemon; a command that needs numpy or matplotlib says what to install."""
+"""The installation without extras runs the daemon; a command that needs numpy or jinja2 says what to install."""
 
 import subprocess
 import sys

@@ -55,7 +55,7 @@ def learn(calibration: Calibration, found: WaitForecast, given: Corrections, act
 
 def add(calibration: Calibration, found: WaitForecast, given: Corrections, actual: float) -> None:
     calibration.weigh(found, actual, 1.0)
-    calibration.add(found, given, actual)
+    calibration.add(found, given, actual, object())
 
 
 def test_calibration_makes_ranges_hold_what_they_promise_and_expected_waits_unbiased() -> None:

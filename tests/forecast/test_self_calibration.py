@@ -181,13 +181,13 @@ def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_
     calibration = Calibration()
     found, other = raw(50.0).wait, raw(60.0).wait
     for number in range(2 * MIN_JUDGED_JOBS):
-        calibration.add(found, calibration.corrections_for(found), 60.0 + number)
+        calibration.add(found, calibration.corrections_for(found), 60.0 + number, number)
     first = calibration.corrections_for(found)
     assert calibration.corrections_for(other) is first
     lessons: list[Callable[[], None]] = [
         lambda: calibration.range_end(found, 3, passed=True),
         lambda: calibration.range_end(found, 3, passed=False),
-        lambda: calibration.add(found, first, 5000.0),
+        lambda: calibration.add(found, first, 5000.0, "late"),
     ]
     for lesson in lessons:
         before = calibration.corrections_for(found)

@@ -85,15 +85,15 @@ def test_predictors_and_target_follow_the_options(
 
 def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: Path, tmp_path: Path) -> None:
     plain, hidden, again = (tmp_path / f"{name}.html" for name in ("plain", "hidden", "again"))
-    assert run(["report", str(accounting), "-o", str(plain), "--no-simulation"]) == 0
+    few = ["--simulated-jobs", "300", "--seeds", "31-32"]
+    assert run(["report", str(accounting), "-o", str(plain), *few]) == 0
     for output in (hidden, again):
-        arguments = ["--pseudonyms", str(tmp_path / "key"), "--no-simulation"]
-        assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
+        assert run(["report", str(accounting), "-o", str(output), *few, "--pseudonyms", str(tmp_path / "key")]) == 0
     submissions = [job.submission for job in read_jobs(find_logs([accounting]).files, Tally())]
-    names = {name for one in submissions for name in (one.user, one.project)}
-    queues = {f"<bdi>{one.queue}</bdi>" for one in submissions}
+    names = {one.user for one in submissions}
+    queues = {f"<bdi>{one.queue}</bdi>" for one in submissions[-300:]}
     text = hidden.read_text()
-    assert len([name for name in names if name in plain.read_text()]) > 10
+    assert len([name for name in names if name in plain.read_text()]) >= 10
     assert [name for name in names if name in text] == []
     assert str(accounting) not in text
     assert [queue for queue in queues if queue not in text] == []

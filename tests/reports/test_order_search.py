@@ -17,7 +17,7 @@ from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.predict.policy.plan_file import plan_text, read_plan
 from softwalltime.predict.policy.power_order import PowerOrder
 from softwalltime.reports import recommendation
-from softwalltime.reports.candidates import STRICT_ARRIVAL, WITHOUT_LIVE, Candidate, common_candidates
+from softwalltime.reports.candidates import STRICT_ARRIVAL, WITHOUT_LIVE, Candidate, chance_policy, common_candidates
 from softwalltime.reports.order_search import (
     OrderSearch,
     order_candidate,
@@ -34,7 +34,6 @@ from softwalltime.reports.simulation import (
     SimulationOptions,
     compare_candidates,
     experiment_of,
-    policies_of,
     prepare,
 )
 from tests.samples import job
@@ -71,8 +70,9 @@ class Simulator:
         self.known: dict[int, dict[tuple[SchedulerPolicy, int], SimulationResult]] = {}
 
     def __call__(self, recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
-        policies = policies_of(candidates, OPTIONS.baseline.policy)
-        experiment = experiment_of(recorded, policies[0])
+        site = OPTIONS.baseline.policy
+        policies = list(dict.fromkeys([site, chance_policy(site), *(candidate.policy for candidate in candidates)]))
+        experiment = experiment_of(recorded, site)
         known = self.known.setdefault(recorded.jobs.submitted[0], {})
         for seed in OPTIONS.seeds:
             new = [policy for policy in policies if (policy, seed) not in known]
@@ -202,7 +202,7 @@ def test_orders_in_words() -> None:
         return rule_of_thumb(order, order_candidate(order, guard, STRICT_ARRIVAL))
 
     assert words(PowerOrder(size=0.25, predicted=0.5, days=4), HOUR) == (
-        "length counts half as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
+        "length counts 50% as much as wait; 16 times the processors count as much as +41% wait; 4 d bound the wait; "
         "the length is the walltime to 50% and the prediction to 50%; waiting jobs are planned with 0.7 of their "
         "walltimes, under the guard"
     )

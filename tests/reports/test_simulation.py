@@ -9,6 +9,7 @@ from softwalltime.cli.sources import load_columns
 from softwalltime.core.settings import Settings
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation import runs
+from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.simulation import (
     SimulationInput,
@@ -17,7 +18,7 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.waits_by_class import KINDS, MAX_CLASSES
+from softwalltime.reports.waits_by_class import MAX_CLASSES
 from tests.reports.fixtures import steady_jobs
 from tests.samples import job, trace
 
@@ -31,18 +32,6 @@ def test_the_newest_jobs_are_simulated_on_a_machine_as_large_as_all_jobs_need() 
     assert isinstance(found, SimulationInput)
     assert (len(found.jobs), found.of, found.processors, found.estimated) == (4, 10, 8, True)
     assert found.jobs.submitted == (6000, 7000, 8000, 9000)
-
-
-def test_records_that_overlap_by_mistake_exceed_the_usual_use() -> None:
-    # Four processors are in use all the time, and twelve for the second in which two records overlap.
-    jobs = [job(submitted=n * 1000, end=(n + 1) * 1000, runtime=1000, ncpus=4) for n in range(9)]
-    jobs.append(job(submitted=5000, end=5001, runtime=1, ncpus=8))
-    found = prepare(Workload(jobs), SimulationOptions())
-    assert isinstance(found, SimulationInput)
-    assert (found.processors, found.usual) == (12, 4)
-    given = prepare(Workload(jobs), SimulationOptions(processors=16))
-    assert isinstance(given, SimulationInput)
-    assert given.usual is None
 
 
 def test_workloads_of_few_users_differ() -> None:
@@ -100,7 +89,7 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
     found = simulate_candidates(recorded, SAFE, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")[1]
-    assert set(found.classes) == set(KINDS)
+    assert set(found.classes) == set(CLASSES)
     users = found.classes["user"]
     assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
     assert (len(users), users[-1].name, users[-1].jobs) == (MAX_CLASSES + 1, "all others", 4 * 28)

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Engine, text
 
 from softwalltime.core.jobs import DecisionRecord
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.reports.columns import make_columns
 from softwalltime.store.definitions import column_comments, views
 from softwalltime.store.logs import MalformedLine, record_malformed
 from softwalltime.store.predictions import add_decisions
@@ -152,7 +151,7 @@ def test_what_counts_is_what_pbs_really_had(
     p = soft_walltime or HOUR
     assert row["accuracy"] == pytest.approx(min(p, 900) / max(p, 900))
     workload = Workload([ended_job])
-    made = from_decisions(workload, decisions, recorded_predictions(make_columns(workload)))
+    made = from_decisions(workload, decisions, recorded_predictions(workload))
     assert made.soft_walltime.tolist() == [soft_walltime or -1]
 
 

@@ -8,7 +8,6 @@ from sqlalchemy import Engine
 
 from softwalltime.core.jobs import CompletedJob, DecisionRecord
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.reports.columns import make_columns
 from tests.store.monitored import HOUR, NOW, decision, ended, found, fresh, store
 from tests.store.whose_prediction import from_decisions, recorded_predictions
 
@@ -64,7 +63,7 @@ def test_the_decisions_agree_with_the_stores_views(engine: Engine) -> None:
     adjusted = 0
     for some, decisions in cases:
         workload = Workload(some)
-        predicted = from_decisions(workload, decisions, recorded_predictions(make_columns(workload)))
+        predicted = from_decisions(workload, decisions, recorded_predictions(workload))
         for job, soft, code in zip(workload.jobs, predicted.soft_walltime, predicted.predictor, strict=True):
             row = stored[job.submission.queue]
             planned = int(soft) if soft >= 0 else job.submission.walltime or 0

@@ -7,7 +7,7 @@ import numpy as np
 
 from softwalltime.core.jobs import DecisionRecord, whole_array
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.reports.columns import Booleans, Columns, Integers
+from softwalltime.reports.columns import Booleans, Integers
 
 UNRECORDED = "predictor not recorded"
 SKEW = 60
@@ -36,10 +36,10 @@ class WorkloadPredictions:
         return (self.soft_walltime >= 0) & ~self.applied
 
 
-def recorded_predictions(columns: Columns) -> WorkloadPredictions:
+def recorded_predictions(workload: Workload) -> WorkloadPredictions:
     """Return the predictions by the log: each job's last soft walltime."""
-    soft = np.where(columns.scored, columns.soft_walltime, -1)
-    raised = (soft >= 0) & (soft >= columns.walltime)
+    soft = np.where(workload.scored, workload.jobs.numbers("soft_walltime"), -1)
+    raised = (soft >= 0) & (soft >= workload.walltime)
     soft = np.where(raised | (soft <= 0), -1, soft)
     return WorkloadPredictions(soft, np.zeros(len(soft), np.int64), (UNRECORDED,), soft >= 0, int(raised.sum()))
 

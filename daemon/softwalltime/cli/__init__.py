@@ -134,7 +134,7 @@ def run(arguments: list[str] | None = None, begin: Callable[[], None] | None = N
             return _fail("softwalltime", "interrupted", 1)
         return _fail("softwalltime", str(error), error.exit_status)
     except ImportError as error:
-        # One installation for all commands, also for those that need no matplotlib.
+        # One installation for all commands, also for those that need no jinja2.
         if missing := what_to_install(error, "report"):
             return _fail("softwalltime", missing, 1)
         raise

@@ -80,7 +80,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     """Write a page that says whether to switch soft walltimes on.
 
     The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
-    are, and how accurate each predictor would have been and for whom.  Waits are simulated on
+    are, and how accurate each predictor would have been.  Waits are simulated on
     the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
     policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
     contains user names unless --pseudonyms replaces them.  With --write a recommended policy is also written as a plan
@@ -94,12 +94,10 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
       softwalltime report store --pseudonyms ~/report.key
     """
     options.check()
-    # matplotlib and jinja2 take long to import, and no other command needs them.
     from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports import page
-    from softwalltime.reports import report_figures as reports
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.report_figures import ReportDocument
+    from softwalltime.reports.report_figures import ReportDocument, make_report
 
     rename = None
     if options.pseudonyms is not None:
@@ -107,9 +105,8 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     jobs, tally = load_columns(
         options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
     )
-    workload, analysis = Workload(jobs, options.limit), _analysis(options, tally.machine)
-    with progress_bar("analyzing", reports.total_work(analysis, len(workload.jobs))) as progress:
-        report = reports.make_report(workload, analysis, rename or (lambda kind, name: name), progress)
+    analysis, named = _analysis(options, tally.machine), rename or (lambda kind, name: name)
+    report = make_report(Workload(jobs, options.limit), analysis, named, progress_bar)
     # A folder name may identify a user.
     shown = () if rename else options.sources
     selected = str(options.selection.renamed(rename) if rename else options.selection)

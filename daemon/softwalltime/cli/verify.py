@@ -15,7 +15,6 @@ from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import STORE, load_columns, problems
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, duration
-from softwalltime.core.jobs import SubmissionDecisions
 from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     sources = options.sources or (STORE,)
     if options.change_date is not None:
         since = int(options.change_date.replace(tzinfo=UTC).timestamp())
-    promises, decisions = (0, 0), None
+    promises = (0, 0)
     if STORE in sources:
-        since, promises, decisions = _stored(plan, since, options.settings)
+        since, promises = _stored(plan, since, options.settings)
     users = options.share
     if users is None:
         users = float(options.settings().policy.get("share", plan.policy.share))
@@ -92,27 +91,22 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
             f"{' '.join(sources)}: no value was set after {day(plan.promised_until)}, the last day of the plan's jobs: "
             f"switch it on with softwalltime policy set {options.file} --apply, or give the day with --change-date"
         )
-    document = verified(jobs, plan, since, users, promises, decisions)
+    document = verified(jobs, plan, since, users, promises)
     document = replace(document, command=document.command.replace("PLAN", str(options.file)))
     return Result(document, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(document)))
 
 
-def _stored(
-    plan: "Plan", since: int | None, settings: LazySettings
-) -> tuple[int | None, tuple[int, int], list[SubmissionDecisions]]:
-    """Return when the policy was switched on, and of the time since then the decisions on submissions.
-
-    In between: the number of promised starts since then and of the late ones.
-    """
+def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
+    """Return when the policy was switched on, and the number of promised starts since then and of the late ones."""
     from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import count_decisions, first_value
+    from softwalltime.store.predictions import first_value
     from softwalltime.store.promises import broken_since
 
     with open_store(settings(), create=False) as engine, engine.connect() as connection:
         since = first_value(connection, plan.promised_until) if since is None else since
         if since is None:
-            return None, (0, 0), []
-        return since, broken_since(connection, since), list(count_decisions(connection, since))
+            return None, (0, 0)
+        return since, broken_since(connection, since)
 
 
 def _rows(document: "VerifyDocument") -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ EXTRAS: Final = {
     "numpy": "measure",
     "jinja2": "report",
     "markupsafe": "report",
-    "matplotlib": "report",
 }
 """The extra of pyproject.toml that contains each package.  The extra report contains the extra measure."""
 

@@ -316,18 +316,3 @@ class DecisionRecord:
     reason: Reason = Reason.PREDICTED
     had: int | None = None
     ordering: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionDecisions:
-    """Count of equal decisions on one user's submissions of one day.
-
-    ``day`` is its midnight UTC in epoch seconds.  ``ordered``: they have a value for ``job_sort_formula``.
-    """
-
-    day: int
-    user: str
-    mode: str
-    predictor: str
-    ordered: bool
-    count: int

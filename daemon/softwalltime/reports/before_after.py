@@ -16,93 +16,22 @@ independent.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from softwalltime.core.formatting import DAY, day, duration
-from softwalltime.core.jobs import SubmissionDecisions
+from softwalltime.core.formatting import DAY, duration
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.predict.policy.plan_file import Plan, Promised
-from softwalltime.predict.policy.presets import PRESETS
-from softwalltime.predict.policy.site import WALLTIME, SitePolicy, site_policy, user_rank
+from softwalltime.predict.policy.plan_file import Promised
+from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
-from softwalltime.reports.likeness import both_waits
-
-_IN_FORCE, _OFF, _ANOTHER = "", "the policy was off", "another policy was set"
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyGap:
-    """Days without the policy, from midnight to midnight UTC in epoch seconds, and the reason."""
-
-    since: int
-    until: int
-    why: str
-
-    def __str__(self) -> str:
-        first, last = day(self.since), day(self.until - 1)
-        return f"{self.why} on {first}" if first == last else f"{self.why} from {first} to {last}"
-
-
-def interruptions(plan: Plan, share: float, decisions: Iterable[SubmissionDecisions]) -> Sequence[PolicyGap]:
-    """Return the interruptions by decisions since the switch, in order of time.
-
-    A day is classified by the majority of its submissions of users with the policy.
-    """
-    policy = _policy(plan)
-    days: dict[int, Counter[str]] = defaultdict(Counter)
-    for decision in decisions:
-        if user_rank(decision.user) < share:
-            days[decision.day][_state(decision, policy)] += decision.count
-    merged: list[PolicyGap] = []
-    before = _IN_FORCE
-    for start, states in sorted(days.items()):
-        # Rules may switch some jobs off, or give them another predictor.
-        most = max(states, key=lambda state: (states[state], state == _IN_FORCE))
-        if most != _IN_FORCE and most == before:
-            merged[-1] = replace(merged[-1], until=start + DAY)
-        elif most != _IN_FORCE:
-            merged.append(PolicyGap(start, start + DAY, most))
-        before = most
-    return merged
-
-
-def recorded_decisions(jobs: JobColumns, plan: Plan, since: int) -> Iterator[SubmissionDecisions]:
-    """Yield decisions derived from the accounting log at each submission; none if soft walltimes would not show them.
-
-    :param since: when the policy was switched on, epoch seconds.
-    """
-    policy = _policy(plan)
-    jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= since))
-    soft = jobs.numbers("soft_walltime")
-    if policy.waiting == WALLTIME or not (soft > 0).any():
-        return
-    for submitted, seconds, (user,) in zip(jobs.numbers("submitted").tolist(), soft, jobs.rows("user"), strict=True):
-        mode = "on" if seconds > 0 else "off"
-        ordered = policy.ordering is not None
-        yield SubmissionDecisions(submitted - submitted % DAY, user, mode, policy.waiting, ordered=ordered, count=1)
-
-
-def _policy(plan: Plan) -> SitePolicy:
-    policy = site_policy(plan.policy.values())
-    unguarded = PRESETS[policy.preset].needs_guard and plan.live.mode != "on"
-    return policy.model_copy(update={"waiting": WALLTIME}) if unguarded else policy
-
-
-def _state(found: SubmissionDecisions, policy: SitePolicy) -> str:
-    if found.mode != "on":
-        return _OFF
-    same = found.predictor == policy.waiting and found.ordered == (policy.ordering is not None)
-    return _IN_FORCE if same else _ANOTHER
-
+from softwalltime.reports.likeness import BothWaits
 
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
@@ -117,8 +46,7 @@ WARM_UP_S = 30 * DAY
 """Warm-up simulated before the first period, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMean:
+class BlockMean(NamedTuple):
     """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``MIN_BLOCKS``."""
 
     mean: float
@@ -126,13 +54,9 @@ class BlockMean:
     error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     since: int
     until: int
-
-    def __str__(self) -> str:
-        return f"{day(self.since)} to {day(self.until - 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +84,6 @@ class BeforeAfter:
     spans: tuple[Span, Span]
     treated: Booleans
     control: Booleans | None
-    interrupted: Booleans
 
     @property
     def method(self) -> str:
@@ -169,46 +92,48 @@ class BeforeAfter:
         return " and ".join(name for name, used in parts if used) or "periods"
 
     def among(self, span: Span) -> Booleans:
-        """Return the jobs that were submitted and ended in a span, and did not wait during an interruption."""
-        inside = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
-        found: Booleans = inside & ~self.interrupted
-        return found
+        """Return the jobs that were submitted and ended in a span."""
+        among: Booleans = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        return among
 
-    def effect(self, among: Booleans | None = None) -> Interval:
+    def effect(self, among: Booleans | Literal[True] = True) -> Interval:
         """Return the effect on the mean wait in seconds, of some jobs."""
-        mine = self._change(self.treated if among is None else self.treated & among, self.recorded.value)
-        if self.control is None or mine.mean is None:
+        mine = self._change(self.treated & among, self.recorded.value)
+        if self.control is None:
             return mine
-        others = self._change(self.control if among is None else self.control & among, self.recorded.value)
-        return _difference(mine, others)
+        others = self._change(self.control & among, self.recorded.value)
+        if mine.mean is None or others.mean is None:
+            return Interval()
+        mean = mine.mean - others.mean
+        if mine.high is None or others.high is None:
+            return Interval(mean)
+        return Interval.around(mean, float(np.hypot(mine.high - mine.mean, others.high - others.mean)))
 
     def recorded_change(self) -> Interval:
-        return self._change(np.ones(len(self.treated), np.bool_), self.recorded.columns.wait)
+        return self._change(True, self.recorded.columns.wait)  # all jobs
 
     def relative(self, effect: Interval) -> Interval:
         """Return an effect relative to the counterfactual mean wait without the policy."""
         after = self.among(self.spans[1]) & self.treated
-        if not after.any() or effect.mean is None:
-            return Interval(None, None, None)
-        reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
+        reference = 0.0
+        if after.any() and effect.mean is not None:
+            reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
         ends = (effect.mean, effect.low, effect.high)
         return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
 
-    def _change(self, among: Booleans, values: Integers) -> Interval:
-        means = [self._mean(self.among(span) & among, span, values) for span in self.spans]
-        before, after = means
-        return Interval(None, None, None) if before is None or after is None else change_of_mean(before, after)
+    def _change(self, among: Booleans | Literal[True], values: Integers) -> Interval:
+        means = []
+        for span in self.spans:
+            which = self.among(span) & among
+            if not which.any():
+                return Interval()
+            length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
+            block = (self.recorded.columns.submitted[which] - span.since) // length
+            means.append(mean_over_blocks(values[which], block))
+        return change_of_mean(*means)
 
-    def _mean(self, among: Booleans, span: Span, values: Integers) -> BlockMean | None:
-        if not among.any():
-            return None
-        length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
-        return mean_over_blocks(values[among], (self.recorded.columns.submitted[among] - span.since) // length)
 
-
-def before_after(
-    jobs: JobColumns, promised: Promised, since: int, share: float, interruptions: Iterable[PolicyGap] = ()
-) -> BeforeAfter:
+def before_after(jobs: JobColumns, promised: Promised, since: int, share: float) -> BeforeAfter:
     """Return the periods before and after a switch.
 
     :param promised: names the old setting and the machine to simulate.
@@ -221,10 +146,7 @@ def before_after(
     recorded = _recorded(jobs, promised, spans[0])
     columns = recorded.columns
     inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
-    interrupted = np.zeros(len(inside), np.bool_)
-    for found in interruptions:
-        interrupted |= (columns.submitted < found.until) & (columns.submitted + columns.wait >= found.since)
-    both = BeforeAfter(recorded, spans, inside, ~inside, interrupted)
+    both = BeforeAfter(recorded, spans, inside, ~inside)
     few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
     return replace(both, control=None) if few else both
 
@@ -240,9 +162,10 @@ def change_of_mean(before: BlockMean, after: BlockMean) -> Interval:
     """Return the change of the mean in seconds with its 95% interval over blocks, where there are enough blocks."""
     change = after.mean - before.mean
     if before.error is None or after.error is None:
-        return Interval(change, None, None)
-    half = student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
-    return Interval(change, change - half, change + half)
+        return Interval(change)
+    return Interval.around(
+        change, student(min(before.blocks, after.blocks) - 1) * math.hypot(before.error, after.error)
+    )
 
 
 def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
@@ -277,22 +200,12 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     chosen = jobs_in(columns, before) & (columns.end <= before.until)
     if not chosen.any():
         return without
-    both = both_waits(columns.wait[chosen], wait[chosen])
+    both = BothWaits.of(columns.wait[chosen], wait[chosen])
     if not both.alike:
+        means = f"mean {duration(both.recorded.mean)}, simulated {duration(both.simulated.mean)}"
         doubt = (
-            f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does "
-            f"not reproduce the waits before the switch (mean {duration(both.recorded.mean)}, simulated "
-            f"{duration(both.simulated.mean)}), so it cannot correct for the load."
+            f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does not "
+            f"reproduce the waits before the switch ({means}), so it cannot correct for the load."
         )
-        return RecordedWaits(plain, plain.wait, simulated=False, doubt=doubt)
+        return replace(without, doubt=doubt)
     return RecordedWaits(columns, columns.wait - wait, simulated=True)
-
-
-def _difference(mine: Interval, others: Interval) -> Interval:
-    if mine.mean is None or others.mean is None:
-        return Interval(None, None, None)
-    mean = mine.mean - others.mean
-    if mine.high is None or others.high is None:
-        return Interval(mean, None, None)
-    half = float(np.hypot(mine.high - mine.mean, others.high - others.mean))
-    return Interval(mean, mean - half, mean + half)

@@ -1,7 +1,4 @@
-"""A workload as arrays with one entry per job, and the names that appear in it.
-
-All figures are computed from these arrays, so one place replaces names by pseudonyms.
-"""
+"""A workload as arrays with one entry per job, and the names that appear in it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.core.formatting import printable
-from softwalltime.core.jobs import DEFAULT_PROJECT
 from softwalltime.measure.replay.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -33,9 +29,7 @@ class Columns:
     """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
 
     ``wait`` begins when the job could have run (PBS's etime, else its submission) and ends at its start; -1 if unknown.
-    ``soft_walltime`` is the last one in the log, -1 for none.  ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped
-    at the walltime.  ``project_field`` is the field in ``project``: the first of project, account and group in which
-    jobs differ.
+    ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped at the walltime.
     """
 
     submitted: Integers
@@ -45,12 +39,9 @@ class Columns:
     walltime: Integers
     t: Integers
     ncpus: Integers
-    soft_walltime: Integers
     scored: NDArray[np.bool_]
     user: Names
-    project: Names
     queue: Names
-    project_field: str
 
     @property
     def cpu_seconds(self) -> Integers:
@@ -58,42 +49,27 @@ class Columns:
         return np.maximum(self.ncpus, 1) * self.runtime
 
 
-def make_columns(workload: Workload, rename: Rename = lambda kind, name: name) -> Columns:
-    submitted = workload.submitted
-    start = workload.jobs.numbers("start")
-    etime = workload.jobs.numbers("etime", 0)
+def make_columns(workload: Workload) -> Columns:
+    jobs, submitted = workload.jobs, workload.submitted
+    start, etime = jobs.numbers("start"), jobs.numbers("etime", 0)
     # Held and dependent jobs were not eligible.
     eligible = np.where((etime >= submitted) & (etime <= start), etime, submitted)
-    wait = np.where(start >= 0, np.maximum(start - eligible, 0), -1)
-    fields = ("project", "account", "group")
-    project_field = next((name for name in fields if len(set(workload.jobs.values(name))) > 1), "project")
-
-    def named(kind: str, values: Iterable[str]) -> Names:
-        codes, names = encode(values)
-        shown = (printable(rename(kind, name), UNPRINTABLE) if name else UNNAMED for name in names)
-        return Names(codes, tuple(shown))
-
     return Columns(
         submitted=submitted,
-        end=workload.jobs.numbers("end"),
-        wait=wait,
+        end=jobs.numbers("end"),
+        wait=np.where(start >= 0, np.maximum(start - eligible, 0), -1),
         runtime=workload.runtime,
         walltime=workload.walltime,
         t=np.minimum(workload.runtime, workload.walltime),
-        ncpus=workload.jobs.numbers("ncpus", 0),
-        soft_walltime=workload.jobs.numbers("soft_walltime"),
+        ncpus=jobs.numbers("ncpus", 0),
         scored=workload.scored,
-        user=named("user", workload.jobs.values("user")),
-        project=named(
-            project_field, ("" if name == DEFAULT_PROJECT else name for name in workload.jobs.values(project_field))
-        ),
-        queue=named("queue", workload.jobs.values("queue")),
-        project_field=project_field,
-    )  # fmt: skip
+        user=_names(jobs.values("user")),
+        queue=_names(jobs.values("queue")),
+    )
 
 
-def encode(values: Iterable[str]) -> tuple[Integers, list[str]]:
+def _names(values: Iterable[str]) -> Names:
     """Return each value as index into the distinct values, which are ordered by first appearance."""
     index: dict[str, int] = {}
     codes = [index.setdefault(value, len(index)) for value in values]
-    return np.array(codes, np.int64), list(index)
+    return Names(np.array(codes, np.int64), tuple(printable(name, UNPRINTABLE) or UNNAMED for name in index))

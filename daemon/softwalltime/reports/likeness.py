@@ -1,85 +1,17 @@
-"""Validate a simulation: compare simulated with recorded waits, and detect changes of the machine.
+"""Validate a simulation: compare simulated with recorded waits.
 
 Starts correlate whatever the scheduler does, because jobs are submitted over months: the rank correlation of the waits
 says more.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from softwalltime.core.formatting import DAY, day, duration, percent, plural
+from softwalltime.core.formatting import DAY, day, duration, percent
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
-
-WEEK_S = 7 * DAY
-MIN_WEEKS = 4
-"""Least number of weeks on each side."""
-BUSY = 0.95
-"""Quantile of a week's use that is its level, to ignore short overlaps of records."""
-NEAR, SHARE, FACTOR = 0.05, 0.7, 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class MachineStep:
-    """A change of the machine: processors in use in busy weeks before and after it."""
-
-    since: int
-    """Begin of the first week after the change, epoch seconds."""
-    before: int
-    """Processors in use before it."""
-    after: int
-    """Processors in use since."""
-
-    def __str__(self) -> str:
-        return (
-            f"A busy week had {plural(self.before, 'processor')} in use until {day(self.since)}, and {self.after:,} "
-            f"since: the machine changed. --since {day(self.since)} selects the time since then."
-        )
-
-
-def machine_step(jobs: Jobs) -> MachineStep | None:
-    """Return the change of the machine in a log, by the processors in use week by week; ``None`` if there is none.
-
-    The use of a full machine varies little between weeks.  A change has different levels on both sides: on each side
-    ``SHARE`` of the weeks are within ``NEAR`` of their median, and the medians differ by ``FACTOR``.  Of several such
-    weeks the one with most weeks at their level is returned.
-    """
-    begin, levels = _weekly_levels(jobs)
-    best: tuple[int, MachineStep] | None = None
-    for split in range(MIN_WEEKS, len(levels) - MIN_WEEKS + 1):
-        sides = levels[:split], levels[split:]
-        before, after = (max(1.0, float(np.median(side))) for side in sides)
-        near = [np.abs(side / middle - 1) <= NEAR for side, middle in zip(sides, (before, after), strict=True)]
-        if min(float(side.mean()) for side in near) < SHARE or max(before, after) < FACTOR * min(before, after):
-            continue
-        # The later of two: the first week after the change is at its level.
-        if best is None or sum(int(side.sum()) for side in near) >= best[0]:
-            step = MachineStep(begin + split * WEEK_S, round(before), round(after))
-            best = sum(int(side.sum()) for side in near), step
-    return None if best is None else best[1]
-
-
-def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
-    """Return the first start, and for each whole week since then the processors in use when busy."""
-    times, used = jobs.use()
-    weeks = int(times[-1] - times[0]) // WEEK_S
-    edges = times[0] + WEEK_S * np.arange(weeks + 1)
-    at_edges = used[np.searchsorted(times, edges, side="right") - 1]
-    times, used = np.concatenate([times, edges]), np.concatenate([used, at_edges])
-    order = np.argsort(times, kind="stable")
-    times, used = times[order], used[order]
-    bounds = np.searchsorted(times, edges)
-    levels = np.zeros(weeks, np.int64)
-    for week, (first, last) in enumerate(pairwise(bounds)):
-        lengths, level = np.diff(times[first : last + 1]), used[first:last]
-        order = np.argsort(level, kind="stable")
-        passed = np.cumsum(lengths[order])
-        levels[week] = level[order][np.searchsorted(passed, BUSY * passed[-1])]
-    return int(times[0]), levels
-
 
 MAX_FACTOR = 1.5
 """Maximum factor between recorded and simulated waits, in mean and in median."""
@@ -119,11 +51,16 @@ class BothWaits:
     simulated: Level
     """Simulated with the site's current policy."""
 
+    @classmethod
+    def of(cls, recorded: Integers, simulated: Integers) -> "BothWaits":
+        """Return the levels of these waits in seconds."""
+        return cls(*(Level(float(waits.mean()), float(np.median(waits))) for waits in (recorded, simulated)))
+
     @property
     def alike(self) -> bool:
         """Return whether they differ by at most :data:`MAX_FACTOR` in mean and median."""
         pairs = ((self.recorded.mean, self.simulated.mean), (self.recorded.median, self.simulated.median))
-        return all(_factor(*pair) <= MAX_FACTOR for pair in pairs)
+        return all(max(*pair, FLOOR_S) <= MAX_FACTOR * max(min(pair), FLOOR_S) for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +77,6 @@ class Likeness:
     """Rank correlation of simulated and recorded waits; null: all are equal."""
     pause: tuple[int, int] | None
     """Period, in epoch seconds, in which jobs waited a week or more and none started; null: none."""
-    step: MachineStep | None = None
-    """Change of the machine within the log; null: none detected."""
 
 
 def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
@@ -162,12 +97,11 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
     last = submitted > submitted[-1] - MONTH_S
     long = submitted[-1] - submitted[0] >= LONG_S and int(last.sum()) >= MIN_MONTH_JOBS
     return Likeness(
-        both_waits(*waits),
-        both_waits(waits[0][last], waits[1][last]) if long else None,
+        BothWaits.of(*waits),
+        BothWaits.of(waits[0][last], waits[1][last]) if long else None,
         _rank_correlation(recorded, start),
         _rank_correlation(*waits),
         pause,
-        machine_step(jobs),
     )
 
 
@@ -201,8 +135,6 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
             f"No job started from {day(first)} to {day(last)} although jobs waited, so the machine was down. --since "
             "and --until select the time before or after."
         )
-    if likeness.step is not None:
-        said.insert(0, str(likeness.step))
     return tuple(said)
 
 
@@ -221,19 +153,6 @@ def likeness_line(likeness: Likeness | None) -> str:
         f"{duration(whole.simulated.mean)} ({duration(whole.simulated.median)})"
     )
     return f"{said}; rank correlation {', '.join(ranks)}." if ranks else f"{said}."
-
-
-def _factor(one: float, other: float) -> float:
-    low, high = sorted((max(one, FLOOR_S), max(other, FLOOR_S)))
-    return high / low
-
-
-def both_waits(recorded: Integers, simulated: Integers) -> BothWaits:
-    return BothWaits(_level(recorded), _level(simulated))
-
-
-def _level(waits: Integers) -> Level:
-    return Level(float(waits.mean()), float(np.median(waits)))
 
 
 def _pause(submitted: Integers, start: Integers) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from softwalltime.reports.recommendation import (
     WaitLimits,
     change,
     effects,
-    exceeds,
+    exceeding,
     population,
     shortens,
     switch_on,
@@ -43,7 +43,6 @@ MIN_USE_SHARE = 0.01
 _LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
 """The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
 site's waits."""
-_RATIOS = {0.25: "a quarter as much as", 0.5: "half as much as", 0.75: "three quarters as much as", 1: "as much as"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class OrderTrial:
     @property
     def worst(self) -> tuple[str, Interval]:
         """The class whose 99th percentile grows most, and its change."""
-        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval(None, None, None)))
+        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +149,11 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     if unable is not None:
         return unable
     if last is not None and not last.exceeded:
-        name = f"the order {last.waits.setting.name}"
-        words = rule_of_thumb(last.order, last.waits.setting)
-        reasons = (*population(figures), *effects(last.waits, limits.broken), f"In words: {words}.")
-        cautions = simulation_cautions(figures, last.waits)
-        return Recommendation(Verdict.ON, switch_on(figures, last.waits, name), reasons, cautions, last.waits)
+        waits = last.waits
+        words = f"In words: {rule_of_thumb(last.order, waits.setting)}."
+        sentence = switch_on(figures, waits, f"the order {waits.setting.name}")
+        reasons = (*population(figures), *effects(waits, limits.broken), words)
+        return Recommendation(Verdict.ON, sentence, reasons, simulation_cautions(figures, waits), waits)
     best = last or _best(found.middle or found.tried)
     wait = change(best.waits.changes["wait_mean"])
     over = "; ".join(f"{name} {by}" for name, by in best.exceeded.items())
@@ -162,10 +161,7 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     return Recommendation(
         Verdict.OFF,
         f"None: no order of the {len(found.tried)} stays within the limits on each part of the log.",
-        (
-            *population(figures),
-            f"The best one on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}.",
-        ),
+        (*population(figures), f"The best on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}."),
         simulation_cautions(figures, None),
     )
 
@@ -180,12 +176,11 @@ def order_candidate(order: PowerOrder, guard: int | None, baseline: Baseline) ->
 
 
 def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
-    """Return an order in words: "length counts half as much as wait; 4 d bound the wait; ...".
+    """Return an order in words: "length counts 50% as much as wait; 4 d bound the wait; ...".
 
     A job that has waited for that long comes before all younger ones.
     """
-    ratio = order.length / order.wait
-    said = [f"length counts {_RATIOS.get(ratio, f'{ratio:.0%} as much as')} wait"]
+    said = [f"length counts {order.length / order.wait:.0%} as much as wait"]
     if order.size:
         said.append(f"16 times the processors count as much as {16 ** (order.size / order.wait) - 1:+.0%} wait")
     if order.limit is not None:
@@ -223,8 +218,10 @@ def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
 def _judged(
     orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
 ) -> list[OrderTrial]:
-    heavy = _heavy_users(recorded)
-    trials = []
+    jobs, trials = recorded.jobs, []
+    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
+    users = members_of(jobs, recorded.processors)["user"].values()
+    heavy = [sum(use[index] for index in which) >= MIN_USE_SHARE * sum(use) for which in users]
     for order, waits in zip(orders, figures.settings, strict=True):
         growths = tail_growths(waits)
         for kind, watched in (("queue", None), ("user", heavy)):
@@ -235,7 +232,7 @@ def _judged(
         held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
         held["longest wait"] = (waits.changes["wait_max"], limits.longest)
         held["promises"] = (waits.added, limits.broken)
-        over = {name: key for name, key in held.items() if exceeds(*key)}
+        over = exceeding(held)
         said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):
@@ -243,12 +240,3 @@ def _judged(
             excess += 1
         trials.append(OrderTrial(order, waits, growths, said, excess))
     return trials
-
-
-def _heavy_users(recorded: SimulationInput) -> list[bool]:
-    """Return for each class of users, in order, whether it has :data:`MIN_USE_SHARE` of the processor time."""
-    jobs = recorded.jobs
-    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
-    least = MIN_USE_SHARE * sum(use)
-    members = members_of(jobs, recorded.processors)["user"]
-    return [sum(use[index] for index in which) >= least for which in members.values()]

@@ -1,7 +1,6 @@
 """Create the plan file of a recommendation: values for settings and PBS, and the simulated effect."""
 
 from datetime import datetime
-from typing import Any
 
 from softwalltime import __version__
 from softwalltime.measure.simulation.differences import Interval
@@ -15,7 +14,6 @@ from softwalltime.predict.policy.plan_file import (
     PromisedClass,
     moment_of,
 )
-from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.recommendation import Recommendation, policy_values
 from softwalltime.reports.simulation import SimulationFigures
 
@@ -42,21 +40,23 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
         for kind in _KINDS
         for today, then in zip(simulated.classes.get(kind, ()), waits.classes.get(kind, ()), strict=True)
     )
-    change = waits.changes["wait_mean"]
+    guard = candidate.policy.guard
+    policy = {"preset": candidate.preset} if candidate.preset != "custom" else policy_values(candidate, "on")
     return Plan(
         written=now,
         version=__version__,
         setting=candidate.name,
         recommendation=recommended.sentence,
-        policy=PlannedPolicy(**planned_policy(candidate)),
-        live=PlannedLive(**planned_live(candidate)),
+        policy=PlannedPolicy.model_validate(policy),
+        # Without a guard, the settings say so.
+        live=PlannedLive(mode="off", guard="off") if guard is None else PlannedLive(mode="on", guard=guard),
         pbs=PlannedPbs(job_sort_formula=candidate.policy.formula) if not candidate.keeps_order else None,
         promised=Promised(
             baseline=simulated.order,
             scheduler=simulated.scheduler.given,
             wait_before=round(before.wait_mean or 0.0),
             wait_after=round(after.wait_mean or 0.0),
-            change=_change(change) or PromisedChange(mean=0.0, low=0.0, high=0.0),
+            change=_change(waits.changes["wait_mean"]) or PromisedChange(mean=0.0, low=0.0, high=0.0),
             broken_before=round(before.broken or 0.0, _DIGITS),
             broken_after=round(after.broken or 0.0, _DIGITS),
             jobs=simulated.jobs,
@@ -66,18 +66,6 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
             classes=classes,
         ),
     )
-
-
-def planned_policy(candidate: Candidate) -> dict[str, Any]:
-    if candidate.preset != "custom":
-        return {"preset": candidate.preset}
-    return policy_values(candidate, "on")
-
-
-def planned_live(candidate: Candidate) -> dict[str, Any]:
-    """Return the values of ``[live]`` that a candidate needs: without a guard, the settings say so."""
-    guard = candidate.policy.guard
-    return {"mode": "off", "guard": "off"} if guard is None else {"mode": "on", "guard": guard}
 
 
 def _change(relative: Interval) -> PromisedChange | None:

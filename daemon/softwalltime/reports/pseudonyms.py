@@ -40,30 +40,29 @@ def read_key(file: Path) -> bytes:
 
     :raises SourceError: if the file can be neither read nor created, or does not hold a secret key.
     """
+    key = b""
     try:
         if not file.exists():
-            _create(file)
-        status = file.stat()
-        problem = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
-        key = b"" if problem else file.read_bytes()[: LONGEST_KEY + 2].strip()
+            with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.") as unfinished:
+                unfinished.write(secrets.token_hex(32) + "\n")
+                unfinished.flush()
+                # os.link is atomic and never replaces a file that another process creates first.
+                with suppress(FileExistsError):
+                    os.link(unfinished.name, file)
+        mode = file.stat().st_mode
+        if stat.S_ISREG(mode):
+            key = file.read_bytes()[: LONGEST_KEY + 2].strip()
     except OSError as error:
         raise SourceError(f"{file}: the key for pseudonyms cannot be read or created: {error.strerror}") from error
-    if not problem and len(key.split()) > 1:
+    problem = ""
+    if not stat.S_ISREG(mode):
+        problem = "not a regular file"
+    elif len(key.split()) > 1:
         problem = "more than one word"
-    elif not problem and not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
+    elif not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
         problem = f"not {SHORTEST_KEY} to {LONGEST_KEY} bytes long"
-    elif not problem and status.st_mode & 0o077:
-        problem = f"readable by other users (mode {status.st_mode & 0o777:04o}): chmod 600 it if it is your key"
+    elif mode & 0o077:
+        problem = f"readable by other users (mode {mode & 0o777:04o}): chmod 600 it if it is your key"
     if problem:
         raise SourceError(f"{file}: no key for pseudonyms: {problem}; name a new file, which will be created")
     return key
-
-
-def _create(file: Path) -> None:
-    """Write a random key to a file, readable by its owner only; a file that another process creates first stays."""
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", encoding="ascii") as unfinished:
-        unfinished.write(secrets.token_hex(32) + "\n")
-        unfinished.flush()
-        # os.link is atomic and never replaces a file.
-        with suppress(FileExistsError):
-            os.link(unfinished.name, file)

@@ -15,7 +15,8 @@
 5. A candidate of the site's own log replaces the chosen one by the same rules, and so decides about no verdict.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from softwalltime.core.formatting import DAY, duration, exact_percent, percent, plural
@@ -23,7 +24,7 @@ from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.shaking import FEW_USERS
 from softwalltime.predict.policy.presets import HALF, UNDO
 from softwalltime.reports.candidates import Candidate
-from softwalltime.reports.cautions import longer_classes, simulation_cautions
+from softwalltime.reports.cautions import changed_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
 
@@ -47,16 +48,20 @@ def tail_growths(waits: SettingWaits) -> dict[str, Interval]:
     return {f"of {name}": waits.changes[tail] for tail, name in _NAMES.items()}
 
 
-def exceeds(growth: Interval, limit: float) -> bool:
-    """Return whether a growth is above its limit in the mean, and above none beyond the 95% interval."""
-    return growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
+def exceeding(held: dict[str, tuple[Interval, float]]) -> dict[str, tuple[Interval, float]]:
+    """Return the growths above their limits in the mean, and above none beyond the 95% interval."""
+    return {
+        name: (growth, limit)
+        for name, (growth, limit) in held.items()
+        if growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
+    }
 
 
 def longer_tails(waits: SettingWaits, limits: WaitLimits) -> dict[str, tuple[Interval, float]]:
     """Return the growths of tails that exceed their limits, with these, by what they are of."""
     held = {f"99th percentile wait {name}": (growth, limits.tail) for name, growth in tail_growths(waits).items()}
     held["longest wait"] = (waits.changes["wait_max"], limits.longest)
-    return {name: each for name, each in held.items() if exceeds(*each)}
+    return exceeding(held)
 
 
 MIN_JOBS = 1000
@@ -123,9 +128,7 @@ def too_early(jobs: int, days: float) -> Recommendation | None:
 
 
 def unsimulated(skipped: SimulationSkipped) -> Recommendation:
-    return cannot_tell(
-        "waits were not simulated", f"The effect on waits is not known: {skipped.reason}.", f"{skipped.reason}"
-    )
+    return cannot_tell("waits were not simulated", f"The effect on waits is not known: {skipped.reason}.")
 
 
 def cannot_tell(why: str, *reasons: str) -> Recommendation:
@@ -152,15 +155,24 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
         return unable
     reasons = population(simulated)
     common = [candidate for candidate in simulated.settings if not candidate.setting.own]
-    chosen = _choose(_qualifying(common, target))
-    if chosen is None:
-        return _against(simulated, reasons, target)
-    everything = _qualifying(list(simulated.settings), target)
-    chosen = _choose(everything) or chosen
+    qualifying = _qualifying(simulated.settings, target)
+    if all(candidate.setting.own for candidate in qualifying):
+        return Recommendation(
+            Verdict.OFF,
+            f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
+            f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
+            (*reasons, *(_fails(candidate, target) for candidate in common)),
+            simulation_cautions(simulated, None),
+        )
+    chosen = _choose(qualifying)
     reasons += effects(chosen, target)
-    would = _shortest([candidate for candidate in everything if not candidate.setting.keeps_order])
-    if would is not None and _mean(would) < _mean(chosen):
-        reasons.append(_would(would))
+    would = min((each for each in qualifying if not each.setting.keeps_order), key=_mean, default=chosen)
+    if _mean(would) < _mean(chosen):
+        stated = change(would.changes["wait_mean"]).replace(" (", " (95% interval ")
+        reasons.append(
+            f"With {would.setting.name} the mean wait would change by {stated}, and {percent(would.broken.mean)} of "
+            "the promised starts would come later. Whether to change the order of the queue is for the site to decide."
+        )
     cautions = simulation_cautions(simulated, chosen)
     return Recommendation(Verdict.ON, switch_on(simulated, chosen), tuple(reasons), cautions, chosen)
 
@@ -171,15 +183,10 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
     The simulation is not like this machine, there are too few users, or there is nothing to gain.
     """
     reasons = population(simulated)
-    doubtful = [*doubts(simulated.likeness, simulated.scored_share)]
-    if doubtful:
-        why = "the simulation is not like this machine, or the log says too little"
-        return Recommendation(
-            Verdict.UNKNOWN,
-            f"Cannot tell whether soft walltimes would help: {why}. {doubtful[0]}",
-            (*doubtful[1:], *reasons),
-            simulation_cautions(simulated, None),
-        )
+    cautions = simulation_cautions(simulated, None)
+    if doubtful := doubts(simulated.likeness, simulated.scored_share):
+        why = f"the simulation is not like this machine, or the log says too little. {doubtful[0].removesuffix('.')}"
+        return replace(cannot_tell(why, *doubtful[1:], *reasons), cautions=cautions)
     if simulated.shake != "week":
         return cannot_tell("the log has too few users", FEW_USERS, *reasons)
     today = simulated.baseline.wait_mean or 0.0
@@ -188,7 +195,7 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
             Verdict.OFF,
             f"Do not switch soft walltimes on: jobs wait {duration(today)} on average, so there is nothing to shorten.",
             tuple(reasons),
-            simulation_cautions(simulated, None),
+            cautions,
         )
     return None
 
@@ -196,7 +203,7 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
 def shortens(waits: SettingWaits) -> bool:
     """Return whether waits get significantly shorter, and no metric of all jobs gets significantly worse."""
     changes = waits.changes
-    return _below(changes["wait_mean"]) and not any(_above(changes[name]) for name in ("wait_p95", "bsld10_mean"))
+    return changes["wait_mean"].below and not any(changes[name].above for name in ("wait_p95", "bsld10_mean"))
 
 
 def keeps_promises(waits: SettingWaits, target: float) -> bool:
@@ -204,7 +211,7 @@ def keeps_promises(waits: SettingWaits, target: float) -> bool:
     return _upper(waits.added) <= target
 
 
-def _qualifying(settings: list[SettingWaits], target: float) -> list[SettingWaits]:
+def _qualifying(settings: Sequence[SettingWaits], target: float) -> list[SettingWaits]:
     shorter = [candidate for candidate in settings if shortens(candidate) and keeps_promises(candidate, target)]
     return [candidate for candidate in shorter if not longer_tails(candidate, WaitLimits())]
 
@@ -215,7 +222,7 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
     :param what: what is switched on, if it is no preset.
     """
     before, after = simulated.baseline.wait_mean or 0.0, chosen.metrics.wait_mean or 0.0
-    losers = longer_classes(simulated, chosen)
+    losers = changed_classes(simulated, chosen, longer=True)
     paid = f"longer waits for jobs {', '.join(losers)}" if losers else "no group of jobs waits longer"
     preset = chosen.setting.preset
     what = what if preset == "custom" else f"the preset {preset}"
@@ -225,42 +232,16 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
     )
 
 
-def _against(simulated: SimulationFigures, reasons: list[str], target: float) -> Recommendation:
-    common = [candidate for candidate in simulated.settings if not candidate.setting.own]
-    return Recommendation(
-        Verdict.OFF,
-        f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
-        f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
-        (*reasons, *(_fails(candidate, target) for candidate in common)),
-        simulation_cautions(simulated, None),
-    )
-
-
-def _choose(qualifying: list[SettingWaits]) -> SettingWaits | None:
+def _choose(qualifying: list[SettingWaits]) -> SettingWaits:
     keeping = [candidate for candidate in qualifying if candidate.setting.keeps_order]
-    best = _shortest(keeping) or _shortest(qualifying)
-    half = next((candidate for candidate in keeping if candidate.setting.policy.waiting == HALF), None)
-    if best is None or half is None:
-        return best
+    best = min(keeping or qualifying, key=_mean)
+    half = next((candidate for candidate in keeping if candidate.setting.policy.waiting == HALF), best)
     learnt = interval([mine - other for mine, other in zip(best.waits, half.waits, strict=True)])
-    return best if _below(learnt) else half
-
-
-def _shortest(settings: list[SettingWaits]) -> SettingWaits | None:
-    return min(settings, key=_mean, default=None)
+    return best if learnt.below else half
 
 
 def _mean(waits: SettingWaits) -> float:
-    change = waits.changes["wait_mean"].mean
-    return 0.0 if change is None else change
-
-
-def _below(change: Interval) -> bool:
-    return change.high is not None and change.high < 0
-
-
-def _above(change: Interval) -> bool:
-    return change.low is not None and change.low > 0
+    return waits.changes["wait_mean"].mean or 0.0
 
 
 def _upper(level: Interval) -> float:
@@ -314,7 +295,7 @@ def _fails(waits: SettingWaits, target: float) -> str:
     if not shortens(waits):
         said = f"waits do not get shorter beyond the interval: {said}"
         for name, words in (("wait_p95", "95th percentile wait"), ("bsld10_mean", "mean bounded slowdown")):
-            if _above(waits.changes[name]):
+            if waits.changes[name].above:
                 said += f", {words} {change(waits.changes[name])}"
     if not keeps_promises(waits, target):
         said += (
@@ -324,12 +305,3 @@ def _fails(waits: SettingWaits, target: float) -> str:
     for name, (growth, limit) in longer_tails(waits, WaitLimits()).items():
         said += f"; {name} {change(growth)}, and the limit is {exact_percent(limit)}"
     return f"{waits.setting.name}: {said}."
-
-
-def _would(would: SettingWaits) -> str:
-    stated = change(would.changes["wait_mean"]).replace(" (", " (95% interval ")
-    return (
-        f"With {would.setting.name} the mean wait would change by {stated}, and "
-        f"{percent(would.broken.mean)} of the promised starts would come later. Whether to change the order of the "
-        "queue is for the site to decide."
-    )

@@ -57,20 +57,18 @@ class ReplayDocument:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each predictor; with --running another one for its predictions at the start."""
-        yield from _rows("submission", self.predictors, self.after_warm_up)
+        parts = [("submission", dict[str, Scores](self.predictors), self.after_warm_up)]
         if self.running is not None:
-            yield from _rows("start", self.running.predictors, self.running.after_warm_up)
-
-
-def _rows(event: str, overall: Mapping[str, Scores], warmed_up: Mapping[str, Scores]) -> Iterator[dict[str, Any]]:
-    for spec, scores in overall.items():
-        after = {f"after_warm_up_{name}": value for name, value in asdict(warmed_up[spec]).items()}
-        yield {"predictor": spec, "event": event, **asdict(scores), **after}
+            parts.append(("start", self.running.predictors, self.running.after_warm_up))
+        for event, overall, warmed_up in parts:
+            for spec, scores in overall.items():
+                after = {f"after_warm_up_{name}": value for name, value in asdict(warmed_up[spec]).items()}
+                yield {"predictor": spec, "event": event, **asdict(scores), **after}
 
 
 TARGET = 0.05
 """Share of underestimated jobs above which a terminal marks it: the report's default target."""
-_RANKS = {
+_COLUMNS = {
     "accuracy": 0, "median": 4, "after warm-up": 3, "under": 0, "badly": 2, "over": 5, "not adjusted": 1,
     "mean abs. error": 0, "extensions": 6,
 }  # fmt: skip
@@ -79,8 +77,21 @@ _RANKS = {
 
 def scores_table(scores: Mapping[str, tuple[Scores, Scores]]) -> TextTable:
     best = max((overall.accuracy_mean or 0.0 for overall, _ in scores.values()), default=0.0)
-    columns = (sentence_column("predictor"), *(TextColumn(name, rank) for name, rank in _RANKS.items()))
-    return TextTable.of(columns, [_row(name, *both, best) for name, both in scores.items()])
+    columns = (sentence_column("predictor"), *(TextColumn(name, rank) for name, rank in _COLUMNS.items()))
+    rows: list[list[Cell | str]] = [
+        [
+            Cell(name, "strong"),
+            accuracy_cell(overall.accuracy_mean, best),
+            _number(overall.accuracy_median, "{:.3f}"),
+            _number(warmed_up.accuracy_mean, "{:.3f}"),
+            underestimated_cell(overall.underestimated),
+            *(_number(share, "{:.1%}") for share in (overall.badly_underestimated, overall.over, overall.not_adjusted)),
+            _number(overall.mean_absolute_error, "{:.0f} s"),
+            _number(overall.extensions_mean, "{:.2f}"),
+        ]
+        for name, (overall, warmed_up) in scores.items()
+    ]
+    return TextTable.of(columns, rows)
 
 
 def underestimated_cell(share: float | None) -> Cell:
@@ -92,19 +103,6 @@ def underestimated_cell(share: float | None) -> Cell:
 def accuracy_cell(accuracy: float | None, best: float) -> Cell:
     """Return a mean accuracy, the best one marked."""
     return Cell(_number(accuracy, "{:.3f}"), "good" if accuracy is not None and accuracy >= best > 0 else "")
-
-
-def _row(name: str, scores: Scores, warmed_up: Scores, best: float) -> list[Cell | str]:
-    return [
-        Cell(name, "strong"),
-        accuracy_cell(scores.accuracy_mean, best),
-        _number(scores.accuracy_median, "{:.3f}"),
-        _number(warmed_up.accuracy_mean, "{:.3f}"),
-        underestimated_cell(scores.underestimated),
-        *(_number(share, "{:.1%}") for share in (scores.badly_underestimated, scores.over, scores.not_adjusted)),
-        _number(scores.mean_absolute_error, "{:.0f} s"),
-        _number(scores.extensions_mean, "{:.2f}"),
-    ]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,38 +1,23 @@
 """Compute all figures of a report: replay each predictor once."""
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
-import numpy as np
-
 from softwalltime.core.formatting import DAY
-from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Errors, Scores, score
+from softwalltime.core.progress import ShowProgress, no_progress
+from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Scores, score
 from softwalltime.measure.replay.fast_replay import drive, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
-from softwalltime.predict.predictors.registry import BASELINE, make
+from softwalltime.predict.predictors.registry import make
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Rename, make_columns
-from softwalltime.reports.groups import (
-    Group,
-    Shares,
-    Walltimes,
-    WeekRate,
-    analyze_walltimes,
-    group_jobs,
-    rates_by_week,
-    summarize_users,
-    underestimation_limit,
-)
 from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
-    MAX_POLICIES,
-    SettingWaits,
     SimulationFigures,
     SimulationInput,
     SimulationOptions,
@@ -41,9 +26,7 @@ from softwalltime.reports.simulation import (
     simulate_candidates,
 )
 from softwalltime.reports.simulation_document import Advice
-
-MIN_COMPARED_JOBS = 2
-"""Minimum scored jobs after the warm-up for a predictor to represent the others."""
+from softwalltime.reports.walltime_use import Walltimes, analyze_walltimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +44,10 @@ class ReportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFigures:
-    """One predictor's figures by user, project and queue, over all scored jobs.
-
-    A group does not benefit if more than the share ``most_underestimated`` of its jobs is underestimated.
-    """
-
-    spec: str
-    most_underestimated: float
-    users: list[Group]
-    projects: list[Group]
-    queues: list[Group]
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The figures of a report, in the order of its sections; missing figures are ``None`` or empty.
 
-    By predictor: ``scores`` of all jobs and after the warm-up, ``accuracy_by_cpu_hours``: the mean weighted by
-    processors x runtime, ``rates``: of underestimation by week, ``shares`` of the users that improve.
+    ``scores`` by predictor: of all jobs, and after the warm-up.
     """
 
     options: ReportOptions
@@ -89,122 +57,61 @@ class Report:
     users: int
     since: int
     until: int
-    project_field: str
     walltimes: Walltimes | None
     scores: dict[str, tuple[Scores, Scores]]
-    accuracy_by_cpu_hours: dict[str, float]
-    rates: dict[str, tuple[WeekRate, ...]]
-    shares: dict[str, Shares]
-    groups: GroupFigures | None
     simulation: SimulationFigures | SimulationSkipped
     recommendation: Recommendation
 
 
-def total_work(options: ReportOptions, jobs: int) -> int:
-    return jobs * (len(options.specs) + 1) + _simulation_work(options, jobs)
-
-
 def make_report(
     workload: Workload, options: ReportOptions, rename: Rename = lambda kind, name: name,
-    progress: Callable[[int], None] = lambda _: None,
+    show: ShowProgress = no_progress,
 ) -> Report:  # fmt: skip
     """Compute all figures.
 
-    :param progress: called with each amount of work done, in total :func:`total_work`.
+    :param show: shows the progress of the replay, and of the simulation.
     """
-    table = make_columns(workload, rename)
-    replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
-    soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
-    warmed_up = {spec: score(workload, values, WARM_UP_SHARE) for spec, values in soft.items() if spec != BASELINE}
-    tried = {spec: scores for spec, scores in warmed_up.items() if scores.jobs >= MIN_COMPARED_JOBS}
+    table = make_columns(workload)
+    with show("analyzing", len(options.specs) * len(workload.jobs)) as progress:
+        replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
     submitted = table.submitted[table.scored]
     days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-
-    def distance(spec: str) -> tuple[float, float]:
-        """Return the distance to the target: first in underestimation, then in accuracy."""
-        scores = tried[spec]
-        return max(0.0, (scores.underestimated or 0.0) - options.target), -(scores.accuracy_mean or 0.0)
-
-    def most_underestimated(errors: Errors) -> float:
-        return underestimation_limit(float(errors.under.mean()), options.target)
-
-    focus = min(tried, key=distance, default="")
     advice = too_early(len(submitted), days)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None:
-        advice, simulation = _advise(workload, options, progress, rename)
-        focus = advice.predictor or focus
-    else:
-        progress(_simulation_work(options, len(workload.jobs)))
-    if focus and focus not in soft:
-        soft[focus] = drive(workload, make(focus), options.minimum).soft_walltimes
-    scored = table.scored
-    errors = {spec: Errors.of(values[scored], table.walltime[scored], table.t[scored]) for spec, values in soft.items()}
-    judged = {spec: of_spec for spec, of_spec in errors.items() if len(of_spec)}
-    progress(len(workload.jobs))
+        advice, simulation = _advise(workload, options, rename, show)
+    if advice.predictor and advice.predictor not in replayed:
+        replayed[advice.predictor] = drive(workload, make(advice.predictor), options.minimum)
+    soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
     return Report(
         options=options,
         jobs=len(workload.jobs),
-        scored=int(table.scored.sum()),
+        scored=len(submitted),
         skipped=workload.skipped(),
         users=len(table.user.names),
         since=int(table.submitted.min()),
         until=int(table.submitted.max()),
-        project_field=table.project_field,
         walltimes=analyze_walltimes(table),
         scores={
             spec: (score(workload, values), score(workload, values, WARM_UP_SHARE)) for spec, values in soft.items()
         },
-        accuracy_by_cpu_hours={
-            spec: float(np.average(of_spec.accuracy, weights=table.cpu_seconds[scored]))
-            for spec, of_spec in judged.items()
-        },
-        rates={spec: rates_by_week(submitted, of_spec.under) for spec, of_spec in judged.items() if spec != BASELINE},
-        shares={
-            spec: summarize_users(group_jobs(table, of_spec, table.user), most_underestimated(of_spec))
-            for spec, of_spec in judged.items()
-            if spec != BASELINE
-        },
-        groups=GroupFigures(
-            focus,
-            most_underestimated(judged[focus]),
-            *(group_jobs(table, judged[focus], names) for names in (table.user, table.project, table.queue)),
-        )
-        if focus in judged
-        else None,
         simulation=simulation,
         recommendation=advice,
     )
 
 
 def _advise(
-    workload: Workload, options: ReportOptions, progress: Callable[[int], None], rename: Rename
+    workload: Workload, options: ReportOptions, rename: Rename, show: ShowProgress
 ) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
-    work = _simulation_work(options, len(workload.jobs))
     simulation = options.simulation or SimulationOptions()
     prepared: SimulationInput | SimulationSkipped = SimulationSkipped("--no-simulation was given")
     if options.simulation is not None:
         prepared = prepare(workload, simulation)
     if isinstance(prepared, SimulationSkipped):
-        progress(work)
         return unsimulated(prepared), prepared
     candidates = common_candidates(simulation.baseline)
-    done = 0
-
-    def advance(amount: int) -> None:
-        nonlocal done
-        done += amount
-        progress(amount)
-
-    _, simulated = simulate_candidates(prepared, candidates, simulation, lambda *_: nullcontext(advance), rename)
-    progress(work - done)
+    _, simulated = simulate_candidates(prepared, candidates, simulation, show, rename)
     return recommend(simulated, options.target), simulated
-
-
-def _simulation_work(options: ReportOptions, jobs: int) -> int:
-    if options.simulation is None:
-        return 0
-    return min(jobs, options.simulation.jobs) * len(options.simulation.seeds) * MAX_POLICIES
 
 
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
@@ -236,7 +143,7 @@ class ReportDocument:
         "setting",
         "recommended",
         "keeps_order",
-        *(field.name for field in fields(Metrics)),
+        *(metric.name for metric in fields(Metrics)),
         *(f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")),
         *(f"change_{name}{end}" for name in ("wait_mean", "wait_p95", "bsld10_mean") for end in ("", "_low", "_high")),
     )
@@ -267,69 +174,67 @@ class ReportDocument:
     """The same without the first 1% of the jobs."""
     not_simulated: str | None
     """Why waits were not simulated; null: they were."""
-    processors: int | None
+    processors: int | None = None
     """Size of the simulated machine."""
-    processors_estimated: bool
+    processors_estimated: bool = False
     """Whether the size is estimated as the maximum in use at one time."""
-    simulated_jobs: int
+    simulated_jobs: int = 0
     """Number of simulated jobs."""
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] = ()
     """Seeds of the shaken workloads."""
-    likeness: Likeness | None
+    likeness: Likeness | None = None
     """Recorded waits beside simulated ones; null: not simulated, or starts are not recorded."""
-    today: Metrics | None
+    today: Metrics | None = None
     """Means over the workloads with the site's current policy."""
-    settings: dict[str, SettingDocument]
+    settings: dict[str, SettingDocument] = field(default_factory=dict)
     """Each simulated setting, by name."""
 
     @classmethod
-    def of(cls, found: Report, page: str, selection: str) -> "ReportDocument":
+    def of(cls, report: Report, page: str, selection: str) -> "ReportDocument":
         """Return the document about a report.
 
         :param selection: which jobs were selected; empty: all.
         """
-        simulated = found.simulation if isinstance(found.simulation, SimulationFigures) else None
+        simulated = report.simulation
+        figures: dict[str, Any] = {}
+        if isinstance(simulated, SimulationFigures):
+            figures = {
+                "processors": simulated.processors, "processors_estimated": simulated.estimated,
+                "simulated_jobs": simulated.jobs, "seeds": simulated.seeds, "likeness": simulated.likeness,
+                "today": simulated.baseline,
+                "settings": {
+                    tried.setting.name: SettingDocument(
+                        tried.setting.keeps_order, tried.metrics, tried.changes, tried.broken, tried.worse, tried.better
+                    )
+                    for tried in simulated.settings
+                },
+            }  # fmt: skip
         return cls(
             page=page,
-            advice=Advice.of(found.recommendation),
-            policy=found.recommendation.policy,
-            target=found.options.target,
-            jobs=found.jobs,
-            scored=found.scored,
-            users=found.users,
-            since=found.since,
-            until=found.until,
+            advice=Advice.of(report.recommendation),
+            policy=report.recommendation.policy,
+            target=report.options.target,
+            jobs=report.jobs,
+            scored=report.scored,
+            users=report.users,
+            since=report.since,
+            until=report.until,
             selection=selection or None,
-            predictors={spec: scores for spec, (scores, _) in found.scores.items()},
-            after_warm_up={spec: scores for spec, (_, scores) in found.scores.items()},
-            not_simulated=found.simulation.reason if isinstance(found.simulation, SimulationSkipped) else None,
-            processors=simulated.processors if simulated else None,
-            processors_estimated=simulated.estimated if simulated else False,
-            simulated_jobs=simulated.jobs if simulated else 0,
-            seeds=simulated.seeds if simulated else (),
-            likeness=simulated.likeness if simulated else None,
-            today=simulated.baseline if simulated else None,
-            settings={one.setting.name: _setting(one) for one in (simulated.settings if simulated else ())},
+            predictors={spec: scores for spec, (scores, _) in report.scores.items()},
+            after_warm_up={spec: scores for spec, (_, scores) in report.scores.items()},
+            not_simulated=simulated.reason if isinstance(simulated, SimulationSkipped) else None,
+            **figures,
         )
 
     def rows(self) -> Iterator[dict[str, Any]]:
         if self.today is not None:
             yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
         for name, setting in self.settings.items():
-            row: dict[str, Any] = {
-                "setting": name,
-                "recommended": name == self.advice.name,
-                "keeps_order": setting.keeps_order,
-            }
+            recommended = name == self.advice.name
+            row = {"setting": name, "recommended": recommended, "keeps_order": setting.keeps_order}
             row |= asdict(setting.metrics)
             for key in _SHARES:
                 row |= getattr(setting, key).columns(key)
             for metric, change in setting.relative_changes.items():
                 row |= change.columns(f"change_{metric}")
             yield row
-
-
-def _setting(waits: SettingWaits) -> SettingDocument:
-    return SettingDocument(
-        waits.setting.keeps_order, waits.metrics, waits.changes, waits.broken, waits.worse, waits.better
-    )

@@ -12,6 +12,7 @@ from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
+from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import (
     Experiment,
@@ -27,7 +28,6 @@ from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, T
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.waits_by_class import (
-    KINDS,
     MAX_CLASSES,
     ClassWaits,
     JobClass,
@@ -39,10 +39,6 @@ from softwalltime.reports.waits_by_class import (
 SEEDS = tuple(range(31, 41))
 JOBS = 50_000
 """Default number of jobs to simulate, the newest ones."""
-MAX_POLICIES = 12
-"""Maximum number of policies to simulate for a report: the candidates, a plan's too, the baseline and chance."""
-USUAL = 0.99
-"""Share of the time that determines the usual use: wrong overlapping records exceed it only briefly."""
 TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
 """99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
@@ -75,10 +71,9 @@ class SimulationSkipped:
 class SimulationInput:
     """The jobs to simulate and the machine.
 
-    ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.  ``usual``: the
-    most processors in use during ``USUAL`` of the time, where the size is estimated.  ``scored_share``: share of the
-    processor time of all jobs, refused ones included, that jobs with a walltime used.  ``teaching``: end states of the
-    jobs to learn.
+    ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.
+    ``scored_share``: share of the processor time of all jobs, refused ones included, that jobs with a walltime used.
+    ``teaching``: end states of the jobs to learn.
     """
 
     jobs: Jobs
@@ -86,7 +81,6 @@ class SimulationInput:
     refused: int
     processors: int
     estimated: bool
-    usual: int | None = None
     scored_share: float = 1.0
     teaching: Collection[State] = TEACHING
 
@@ -118,7 +112,7 @@ class SimulationFigures:
 
     ``since`` and ``until`` are the first and last submission simulated, in epoch seconds.  ``classes``: the classes of
     jobs and their waits in the baseline, by what makes the class.  ``shake``: how the workloads differ
-    (:mod:`softwalltime.measure.simulation.shaking`).  ``usual`` and ``scored_share``: as in :class:`SimulationInput`.
+    (:mod:`softwalltime.measure.simulation.shaking`).  ``scored_share``: as in :class:`SimulationInput`.
     ``unscored`` jobs have no walltime and only hold processors.  ``chance``: result of the placebo policy.
     ``scheduler``: the site's current policy; ``remarks``: its features that are not simulated.
     """
@@ -135,10 +129,9 @@ class SimulationFigures:
     likeness: Likeness | None
     baseline: Metrics
     settings: tuple[SettingWaits, ...]
-    chance: SettingWaits | None = None
+    chance: SettingWaits
     classes: dict[str, tuple[JobClass, ...]] = field(default_factory=dict)
     shake: str = "week"
-    usual: int | None = None
     unscored: int = 0
     scored_share: float = 1.0
     remarks: tuple[str, ...] = ()
@@ -169,8 +162,7 @@ def prepare(
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
     estimated = options.processors is None
-    usual = jobs.peak_during(USUAL) if estimated else None
-    return SimulationInput(newest, len(fitting), refused, size, estimated, usual, jobs.scored_share(size), teaching)
+    return SimulationInput(newest, len(fitting), refused, size, estimated, jobs.scored_share(size), teaching)
 
 
 def simulate_candidates(
@@ -179,27 +171,23 @@ def simulate_candidates(
 ) -> tuple[Results, SimulationFigures]:  # fmt: skip
     """Simulate candidates and the baseline; return all results, and the comparison.
 
-    :param show: shows the number of simulated jobs, at most ``MAX_POLICIES`` times jobs times seeds.
+    :param show: shows the number of simulated jobs.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
-    policies = policies_of(candidates, options.baseline.policy)
+    site = options.baseline.policy
+    policies = [site, chance_policy(site), *(candidate.policy for candidate in candidates)]
     plan = SimulationPlan(
-        experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
+        experiment_of(recorded, site), {policy.name: policy for policy in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, show, options.keep, options.processes)
     return found, compare_candidates(recorded, candidates, options, found, rename)
 
 
-def policies_of(candidates: Sequence[Candidate], baseline: SchedulerPolicy) -> list[SchedulerPolicy]:
-    """Return the policies to simulate, each once and the baseline first."""
-    return list(dict.fromkeys([baseline, chance_policy(baseline), *(candidate.policy for candidate in candidates)]))
-
-
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:
     """Return the settings of the simulations that :func:`compare_candidates` needs."""
     shake = suitable_shake(recorded.jobs)
-    return Experiment("", recorded.processors, baseline, shake, KINDS, largest=MAX_CLASSES)
+    return Experiment("", recorded.processors, baseline, shake, CLASSES, largest=MAX_CLASSES)
 
 
 def compare_candidates(
@@ -208,7 +196,7 @@ def compare_candidates(
 ) -> SimulationFigures:  # fmt: skip
     """Compare simulated candidates with the baseline, and the baseline with the log.
 
-    :param found: the results of all policies of :func:`policies_of` by policy and seed, with all classes.
+    :param found: the results of the baseline, of chance and of the candidates by policy and seed, with all classes.
     """
     jobs, processors = recorded.jobs, recorded.processors
     site = options.baseline.policy
@@ -227,7 +215,7 @@ def compare_candidates(
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
         _means([run.metrics for run in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
-        suitable_shake(jobs), recorded.usual, len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
+        suitable_shake(jobs), len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
         options.baseline.remarks, site,
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Simulated schedules as a document: the output of ``softwalltime simulate`` and ``policy compare``."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 from softwalltime.core.formatting import MISSING, duration, number, percent, printable
@@ -150,11 +151,14 @@ all jobs that equal its smallest one."""
 BOUNDS_LEGEND = """\
 bound: the start that first come, first served would have given a job when it was submitted, plus the slack; past: jobs
 that started later; at most: by how much."""
-_RANKS = {
-    "wait": 0, "median": 4, "p95": 0, "longest": 3, "slowdown": 0, "weighted": 5, "wide p99": 2, "backfilled": 7,
-    "broken": 0, "worse": 1, "better": 1, "utilisation": 6,
+_SCHEDULE: dict[str, tuple[int, str, Callable[[float | None], str]]] = {
+    "wait": (0, "wait_mean", duration), "median": (4, "wait_p50", duration), "p95": (0, "wait_p95", duration),
+    "longest": (3, "wait_max", duration), "slowdown": (0, "bsld10_mean", partial(number, digits=2)),
+    "weighted": (5, "weighted_wait", duration), "wide p99": (2, "wide_wait_p99", duration),
+    "backfilled": (7, "backfilled", percent), "broken": (0, "broken", percent), "worse": (1, "worse_1h", percent),
+    "better": (1, "better_1h", percent), "utilisation": (6, "utilisation", percent),
 }  # fmt: skip
-"""Columns of schedules, and which of them a narrow terminal leaves out first."""
+"""Columns of schedules: which of them a narrow terminal omits first, the metric and its format."""
 _TAILS = {
     "wait_p99": ("p99", 5), "widest_wait_p99": ("widest tenth", 3), "wide_wait_p99": ("half machine", 4),
     "longest_wait_p99": ("longest tenth", 2), "wait_max": ("longest wait", 1),
@@ -175,21 +179,37 @@ def unscored_line(jobs: Jobs) -> str:
 
 
 def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:
-    columns = (sentence_column(title), *(TextColumn(name, rank) for name, rank in _RANKS.items()))
-    return TextTable.of(columns, [_row(printable(name), one) for name, one in metrics.items()])
+    columns = (sentence_column(title), *(TextColumn(name, rank) for name, (rank, *_) in _SCHEDULE.items()))
+    rows = [
+        _row(name, *(shown(getattr(figures, metric)) for _, metric, shown in _SCHEDULE.values()))
+        for name, figures in metrics.items()
+    ]
+    return TextTable.of(columns, rows)
 
 
 def changes_table(relative: Changes, differences: Changes) -> TextTable:
     """Return a row for each policy but the first: differences of its metrics from the first one's."""
-    rows: list[list[Cell | str]] = [
-        [
-            Cell(printable(name), "strong"),
-            *(change_cell(changes[metric]) for metric in _CHANGES),
-            change_cell(differences[name]["broken"], " pp"),
-        ]
-        for name, changes in relative.items()
+    rows = [
+        _row(name, *(change_cell(changes[metric]) for metric in _CHANGES), change_cell(broken["broken"], " pp"))
+        for (name, changes), broken in zip(relative.items(), differences.values(), strict=True)
     ]
     return _changes((*_CHANGES.values(), ("broken", 3)), rows)
+
+
+def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
+    """Return a row for each policy: tails of the waits by class; the first policy's in absolute values."""
+    first = _row(baseline, *(duration(getattr(today, metric)) for metric in _TAILS))
+    others = [_row(name, *(change_cell(changes[metric]) for metric in _TAILS)) for name, changes in relative.items()]
+    return _changes(_TAILS.values(), [first, *others])
+
+
+def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
+    rows = [
+        _row(name, percent(figures.past_bound, 2), duration(figures.past_bound_max))
+        for name, figures in metrics.items()
+        if figures.past_bound is not None
+    ]
+    return TextTable.of((sentence_column("policy"), TextColumn("past bound"), TextColumn("at most")), rows)
 
 
 def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]]) -> TextTable:
@@ -197,36 +217,8 @@ def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]
     return TextTable.of((sentence_column("policy"), *changed), rows)
 
 
-def tails_table(baseline: str, today: Metrics, relative: Changes) -> TextTable:
-    """Return a row for each policy: tails of the waits by class; the first policy's in absolute values."""
-    first: list[Cell | str] = [Cell(printable(baseline), "strong")]
-    first += [duration(getattr(today, metric)) for metric in _TAILS]
-    rows: list[list[Cell | str]] = [
-        [Cell(printable(name), "strong"), *(change_cell(changes[metric]) for metric in _TAILS)]
-        for name, changes in relative.items()
-    ]
-    return _changes(_TAILS.values(), [first, *rows])
-
-
-def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
-    rows: list[list[Cell | str]] = [
-        [Cell(printable(name), "strong"), percent(one.past_bound, 2), duration(one.past_bound_max)]
-        for name, one in metrics.items()
-        if one.past_bound is not None
-    ]
-    return TextTable.of((sentence_column("policy"), TextColumn("past bound"), TextColumn("at most")), rows)
-
-
-def _row(name: str, metrics: Metrics) -> list[Cell | str]:
-    return [
-        Cell(name, "strong"),
-        *(duration(value) for value in (metrics.wait_mean, metrics.wait_p50, metrics.wait_p95, metrics.wait_max)),
-        number(metrics.bsld10_mean, 2),
-        duration(metrics.weighted_wait),
-        duration(metrics.wide_wait_p99),
-        *(percent(share) for share in (metrics.backfilled, metrics.broken, metrics.worse_1h, metrics.better_1h)),
-        percent(metrics.utilisation),
-    ]
+def _row(name: str, *cells: Cell | str) -> list[Cell | str]:
+    return [Cell(printable(name), "strong"), *cells]
 
 
 def change_cell(change: Interval, unit: str = "%") -> Cell | str:
@@ -235,7 +227,7 @@ def change_cell(change: Interval, unit: str = "%") -> Cell | str:
         return MISSING
     if change.low is None or change.high is None:
         return f"{100 * change.mean:+.1f}{unit}"
-    meaning: Meaning = "good" if change.high < 0 else "bad" if change.low > 0 else "faint"
+    meaning: Meaning = "good" if change.below else "bad" if change.above else "faint"
     # An interval that reaches beyond 100% says nothing about tenths, and would not fit its width.
     digits = 1 if max(-change.low, change.high) < 1 else 0
     mean, low, high = (f"{100 * share:+.{digits}f}" for share in (change.mean, change.low, change.high))

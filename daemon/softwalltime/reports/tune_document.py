@@ -11,16 +11,14 @@ from softwalltime.measure.tuning.choice import Chosen, Split
 from softwalltime.measure.tuning.site_weights import SiteWeights
 from softwalltime.reports.simulation_document import Advice
 
-PARTS = ("before", "after")
-"""Parts of the log in the columns of CSV."""
-
 
 @dataclass(frozen=True, slots=True)
 class TuneDocument:
     """Predictors on the earlier and on the later part of a log."""
 
     COLUMNS: ClassVar = (
-        "predictor", "seconds", "failure", *(f"{part}_{field.name}" for part in PARTS for field in fields(Scores)),
+        "predictor", "seconds", "failure",
+        *(f"{part}_{field.name}" for part in ("before", "after") for field in fields(Scores)),
     )  # fmt: skip
 
     source: str
@@ -47,6 +45,6 @@ class TuneDocument:
     def rows(self) -> Iterator[dict[str, Any]]:
         for spec, trial in self.trials.items():
             row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
-            for name, part in zip(PARTS, trial.parts, strict=False):
+            for name, part in zip(("before", "after"), trial.parts, strict=False):
                 row |= {f"{name}_{figure}": value for figure, value in asdict(part).items()}
             yield row

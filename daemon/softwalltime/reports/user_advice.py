@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -96,18 +96,16 @@ def measure_earlier_starts(
 
     :param order: the site's queue order; backfilling is EASY, with walltimes.
     """
-    changed = replace(jobs, walltime=tuple(_followed(jobs, advice).tolist()))
+    changed = replace(jobs, walltime=_followed(jobs, advice))
     policy, shake = SchedulerPolicy(order=order), suitable_shake(jobs)
     medians: dict[str, list[float]] = {entry.user: [] for entry in advice}
     for seed in seeds:
         before, after = shaken(jobs, shake, seed), shaken(changed, shake, seed)
-        gain = (
-            simulate(before, processors, policy, progress).start - simulate(after, processors, policy, progress).start
-        )
+        starts, sooner = (simulate(workload, processors, policy, progress).start for workload in (before, after))
         shorter = np.array(after.walltime) < np.array(before.walltime)
         users = np.array([user for (user,) in before.completed.rows("user")])
         for user, advice_by_user in medians.items():
-            mine = gain[shorter & (users == user)]
+            mine = (starts - sooner)[shorter & (users == user)]
             if len(mine):
                 advice_by_user.append(float(np.median(mine)))
     return {user: interval(advice_by_user) for user, advice_by_user in medians.items()}
@@ -115,29 +113,24 @@ def measure_earlier_starts(
 
 def _advise(walltime: int, runtime: Integers, size: np.ndarray, names: Counter[str]) -> RequestAdvice:
     """:param runtime: of the jobs with this walltime, in order of submission, at most the walltime."""
-    jobs = len(runtime)
-    used, longest = float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE))
-    frequent = tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES]
     shorter = shorter_walltime(walltime, runtime.tolist())
-    saved = 0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds))
     return RequestAdvice(
-        walltime, jobs, used, longest, shorter.seconds, shorter.reason, shorter.killed, saved, frequent
-    )
+        walltime, len(runtime), float(runtime.mean() / walltime), float(np.quantile(runtime, QUANTILE)),
+        shorter.seconds, shorter.reason, shorter.killed,
+        0.0 if shorter.seconds is None else float(size.sum() * (walltime - shorter.seconds)),
+        tuple(name for name, _ in names.most_common(MAX_NAMES + 1) if name)[:MAX_NAMES],
+    )  # fmt: skip
 
 
-def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> Integers:
-    suggested: Mapping[tuple[str, int], int] = {
-        (entry.user, request.walltime): request.suggested
-        for entry in advice
-        for request in entry.suggestions
-        if request.suggested is not None
-    }
-    walltimes = np.array(jobs.walltime, np.int64)
+def _followed(jobs: Jobs, advice: Sequence[UserAdvice]) -> tuple[int, ...]:
+    """Return the jobs' walltimes if these users follow their advice."""
+    suggested = {(entry.user, request.walltime): request.suggested for entry in advice for request in entry.requests}
+    walltimes = list(jobs.walltime)
     for index, (user,) in enumerate(jobs.completed.rows("user")):
-        new = suggested.get((user, jobs.walltime[index]))
+        new = suggested.get((user, walltimes[index]))
         if new is not None and jobs.runtime[index] <= new:
             walltimes[index] = new
-    return walltimes
+    return tuple(walltimes)
 
 
 MERGED = (
@@ -206,9 +199,8 @@ def _message(advice: UserAdvice, followers: int = 1) -> str:
     if earlier is not None and earlier.mean is not None:
         if (earlier.mean if earlier.low is None else earlier.low) > 0:
             condition = f" if all {followers:,} users with such advice had followed it" if followers > 1 else ""
-            between = "" if earlier.low is None or earlier.high is None else (
-                f" (95% interval {duration(earlier.low)} to {duration(earlier.high)})"
-            )  # fmt: skip
+            ends = f"{duration(earlier.low)} to {duration(earlier.high)}"
+            between = "" if earlier.low is None else f" (95% interval {ends})"
             lines.append(
                 f"These jobs would have started {duration(earlier.mean)} earlier in the median{between}{condition}."
             )

@@ -7,17 +7,16 @@
 4. Neither: adjust if the whole interval is above the promised change, otherwise it cannot be told yet.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softwalltime.core.formatting import DAY, day, duration, percent, plural
-from softwalltime.core.jobs import SubmissionDecisions
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import runtime_class, size_class
-from softwalltime.predict.policy.plan_file import Plan, PromisedClass
+from softwalltime.predict.policy.plan_file import Plan
 from softwalltime.predict.policy.presets import UNDO
 from softwalltime.reports.before_after import (
     LEAST_DAYS,
@@ -25,8 +24,6 @@ from softwalltime.reports.before_after import (
     BeforeAfter,
     Span,
     before_after,
-    interruptions,
-    recorded_decisions,
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
@@ -113,8 +110,6 @@ class VerifyDocument:
     """Share of these that were late; null: none is recorded."""
     promised_broken: float
     """Share of late promised starts in the plan's simulation."""
-    interruptions: tuple[str, ...] = ()
-    """Days since the switch with the policy off or another policy, one sentence for each."""
 
 
 MAX_LOAD_CHANGE = 0.1
@@ -125,22 +120,15 @@ REPORT_AGAIN = "softwalltime report store --write PLAN"
 
 
 def verify(
-    jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0),
-    decisions: Iterable[SubmissionDecisions] | None = None,
-) -> VerifyDocument:  # fmt: skip
+    jobs: JobColumns, plan: Plan, since: int, share: float = 1.0, promises: tuple[int, int] = (0, 0)
+) -> VerifyDocument:
     """Compare the recorded waits with what a plan promises.
 
     :param since: when the policy was switched on, epoch seconds.
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
-    :param decisions: on submissions since then; ``None``: the jobs' soft walltimes say whether it was in force.
     """
-    interrupted = interruptions(plan, share, recorded_decisions(jobs, plan, since) if decisions is None else decisions)
-    waits = before_after(jobs, plan.promised, since, share, interrupted)
-    lost = sum(group.until - group.since for group in interrupted if group.since < waits.spans[1].until)
-    before, after = (
-        _period(waits.recorded.columns, span, waits.among(span), without)
-        for span, without in zip(waits.spans, (0, lost), strict=True)
-    )
+    waits = before_after(jobs, plan.promised, since, share)
+    before, after = (_period(waits.recorded.columns, span, waits.among(span)) for span in waits.spans)
     effect, promised = waits.effect(), plan.promised.change
     figures = VerifyDocument(
         verdict="unknown", sentence="", reasons=(), command="", since=since, method=waits.method,
@@ -148,18 +136,17 @@ def verify(
         promised=Interval(promised.mean, promised.low, promised.high), share=share,
         classes=tuple(_classes(waits, plan)), promised_starts=promises[0],
         broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
-        interruptions=tuple(map(str, interrupted)),
     )  # fmt: skip
-    verdict, sentence, command = _verdict(figures, lost)
+    verdict, sentence, command = _verdict(figures)
     reasons = (*_reasons(figures), *filter(None, [waits.recorded.doubt]))
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
-def _period(columns: Columns, span: Span, among: Booleans, lost: int) -> PeriodDocument | None:
+def _period(columns: Columns, span: Span, among: Booleans) -> PeriodDocument | None:
     jobs = int(among.sum())
     if not jobs:
         return None
-    days = max(DAY, span.until - span.since - lost) / DAY
+    days = max(DAY, span.until - span.since) / DAY
     hours = float(columns.cpu_seconds[among].sum() / 3600)
     return PeriodDocument(span.since, span.until, jobs, jobs / days, hours / days, float(columns.wait[among].mean()))
 
@@ -178,29 +165,23 @@ def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
             continue
         before, after = (columns.wait[waits.among(span) & waits.treated & which] for span in waits.spans)
         if min(len(before), len(after)) >= MIN_CLASS_JOBS:
-            yield _class(promised, len(after), float(before.mean()), float(after.mean()), waits.effect(which))
+            effect = waits.effect(which)
+            mean, low = effect.mean or 0.0, effect.low
+            longer = low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
+            yield ClassDocument(
+                promised.kind, promised.name, len(after), float(before.mean()), float(after.mean()), effect,
+                None if promised.change is None else promised.change.mean, longer, promised.longer,
+            )  # fmt: skip
 
 
-def _class(promised: PromisedClass, jobs: int, before: float, after: float, effect: Interval) -> ClassDocument:
-    mean, low = effect.mean, effect.low
-    longer = mean is not None and low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
-    return ClassDocument(
-        promised.kind, promised.name, jobs, before, after, effect,
-        None if promised.change is None else promised.change.mean, longer, promised.longer,
-    )  # fmt: skip
-
-
-def _verdict(of: VerifyDocument, lost: int) -> tuple[str, str, str]:
-    """Return verdict, sentence and next command.
-
-    :param lost: seconds since the switch without the policy.
-    """
+def _verdict(of: VerifyDocument) -> tuple[str, str, str]:
+    """Return verdict, sentence and next command."""
     effect, relative, promised = of.effect, change(of.relative), change(of.promised)
-    if few := _too_few(of.before, of.after, lost):
+    if few := _too_few(of.before, of.after):
         return _unknown(f"Cannot tell yet: {few}.")
     if effect.mean is None or effect.low is None or effect.high is None:
         return _unknown("Cannot tell yet: jobs were submitted on too few days.")
-    shorter, longer, load = effect.high < 0, effect.low > 0, _load_change(of)
+    shorter, longer, load = effect.below, effect.above, _load_change(of)
     if of.method == "periods" and ((shorter and load < -MAX_LOAD_CHANGE) or (longer and load > MAX_LOAD_CHANGE)):
         waits = "shorter" if shorter else "longer"
         return _unknown(f"Cannot tell: waits are {waits}, and the load changed by {_signed(load)}, which may be why.")
@@ -224,12 +205,10 @@ def _unknown(sentence: str) -> tuple[str, str, str]:
     return "unknown", f"{sentence} Wait another week and verify again.", "softwalltime verify PLAN"
 
 
-def _too_few(before: PeriodDocument | None, after: PeriodDocument | None, lost: int) -> str:
+def _too_few(before: PeriodDocument | None, after: PeriodDocument | None) -> str:
     """Return which period is too short, and the required length; empty: none."""
-    under = "since the switch under the policy" if lost else "since the switch"
-    for name, period, without in ((under, after, lost), ("before the switch", before, 0)):
-        jobs = 0 if period is None else period.jobs
-        days = 0.0 if period is None else max(0, period.until - period.since - without) / DAY
+    for name, period in (("since the switch", after), ("before the switch", before)):
+        jobs, days = (0, 0.0) if period is None else (period.jobs, (period.until - period.since) / DAY)
         if jobs < LEAST_JOBS or days < LEAST_DAYS:
             needed = f"{LEAST_JOBS} jobs in {LEAST_DAYS} days are needed before and after it"
             return f"there are {plural(jobs, 'job')} in {days:.1f} days {name}; {needed}"
@@ -258,8 +237,6 @@ def _reasons(of: VerifyDocument) -> Sequence[str]:
         f"{after.jobs_per_day:,.0f} jobs per day."
     )
     said = [waits, load]
-    if of.interruptions:
-        said.append(f"Jobs of these days are left out: {'; '.join(of.interruptions)}.")
     if "simulation" in of.method:
         said.append(
             "The effect is the change of recorded waits less those of a simulation of the old setting on the same "

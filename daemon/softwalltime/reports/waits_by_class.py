@@ -10,16 +10,12 @@ from softwalltime.measure.simulation.schedule_metrics import NAMELESS, OTHERS, M
 from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
 
-KINDS = CLASSES
-"""Kinds of classes."""
 MAX_CLASSES = 10
 """Maximum users and queues with a class of their own; the others form one class."""
 MIN_CLASS_JOBS = 50
 """Minimum jobs of a class; in smaller ones a few jobs determine the mean wait."""
 NOTABLE_WAIT_S = 60
 """Seconds by which a mean wait must change to count as longer or shorter."""
-
-_RENAMED = ("user", "queue")
 
 Members = Mapping[str, Mapping[str, Integers]]
 """Indexes of jobs by kind of class, then by class."""
@@ -55,7 +51,6 @@ class ClassWaits:
 
     name: str
     wait_mean: float | None
-    wait_p95: float | None
     change: Interval
     difference: Interval
     worse: Interval
@@ -65,16 +60,16 @@ class ClassWaits:
     @property
     def longer(self) -> bool:
         """Whether the mean wait grows notably and significantly (95%)."""
-        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.low is not None and self.change.low > 0
+        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.above
 
     @property
     def shorter(self) -> bool:
         """Whether the mean wait falls notably and significantly (95%)."""
-        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.high is not None and self.change.high < 0
+        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.below
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
-    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in KINDS}
+    return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in CLASSES}
 
 
 def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
@@ -93,13 +88,12 @@ def compare_classes(
     members: Members, setting: Sequence[ByClass], baseline: Sequence[ByClass], rename: Rename
 ) -> dict[str, tuple[ClassWaits, ...]]:
     """The waits of the same classes under a setting, compared with today's workload by workload."""
-    both = list(zip(setting, baseline, strict=True))
     return {
         kind: tuple(
             _compared(
                 _shown(kind, name, rename),
                 # Shaking by weeks may remove all jobs from the first and last month.
-                [(mine[kind][name], other[kind][name]) for mine, other in both if name in other[kind]],
+                *([run[kind][name] for run in runs if name in run[kind]] for runs in (setting, baseline)),
             )
             for name in each
         )
@@ -107,13 +101,11 @@ def compare_classes(
     }
 
 
-def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits:
-    new, today = [mine for mine, _ in pairs], [other for _, other in pairs]
-    mean, relative = means(new), relative_changes(new, today)
+def _compared(name: str, new: Sequence[Metrics], today: Sequence[Metrics]) -> ClassWaits:
+    relative = relative_changes(new, today)
     return ClassWaits(
         name,
-        mean.wait_mean,
-        mean.wait_p95,
+        means(new).wait_mean,
         relative["wait_mean"],
         differences(new, today)["wait_mean"],
         interval([metrics.worse_1h or 0.0 for metrics in new]),
@@ -123,7 +115,7 @@ def _compared(name: str, pairs: Sequence[tuple[Metrics, Metrics]]) -> ClassWaits
 
 
 def _shown(kind: str, name: str, rename: Rename) -> str:
-    if kind not in _RENAMED:
+    if kind not in ("user", "queue"):
         return name
     if name == OTHERS:
         return "all others"

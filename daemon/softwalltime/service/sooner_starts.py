@@ -10,7 +10,8 @@ from softwalltime.core.shorter_walltimes import MIN_JOBS, shorter_walltime
 from softwalltime.measure.forecast.queue_model import ModelledQueue
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
-from softwalltime.measure.forecast.what_if import distributions_of, sooner_by
+from softwalltime.measure.forecast.start_times import distributions_of
+from softwalltime.measure.forecast.what_if import sooner_by
 from softwalltime.store.own_jobs_rows import read_requests
 
 MAX_TIME_SHARE = 0.1
@@ -65,7 +66,9 @@ class SoonerStarts:
                 continue
             if time.monotonic() - begin > MAX_TIME_SHARE * self.every:
                 break
-            distributions = distributions or distributions_of(queue, model)
+            distributions = distributions or dict(
+                zip((job.submission.job_id for job in queue.live), distributions_of(queue, model), strict=True)
+            )
             sooner = sooner_by(snapshot, job_id, walltime, self.running, distributions)
             self._known[job_id] = now, None if sooner is None else (walltime, sooner)
         return {job_id: found for job_id, (_, found) in self._known.items() if found is not None}

@@ -1,12 +1,11 @@
 """Write decisions about jobs to the store, and read them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import Connection, and_, func, or_, select
 
-from softwalltime.core.formatting import DAY
-from softwalltime.core.jobs import DecisionRecord, SubmissionDecisions
-from softwalltime.store.completed_jobs import add_scripts, copy_lines, stream
+from softwalltime.core.jobs import DecisionRecord
+from softwalltime.store.completed_jobs import add_scripts, copy_lines
 from softwalltime.store.encoding import CopyTexts
 from softwalltime.store.tables import predictions
 
@@ -39,18 +38,6 @@ def first_value(connection: Connection, since: int) -> int | None:
     wanted = select(func.min(_of.predicted_at)).where(_of.predicted_at >= since, _of.mode == "on", given)
     found: int | None = connection.execute(wanted).scalar_one()
     return found
-
-
-def count_decisions(connection: Connection, since: int) -> Iterator[SubmissionDecisions]:
-    """Yield the decisions on submissions from ``since`` (epoch seconds) on, counted by day, user and policy.
-
-    :raises StoreError: if PostgreSQL fails.
-    """
-    day = _of.predicted_at - _of.predicted_at % DAY
-    alike = (day, _of.user_name, _of.mode, _of.predictor, _of.ordering.is_not(None))
-    wanted = select(*alike, func.count()).where(_of.predicted_at >= since, _of.event == "queuejob").group_by(*alike)
-    for row in stream(connection, wanted):
-        yield SubmissionDecisions(*row)
 
 
 def _line(decision: DecisionRecord, texts: CopyTexts) -> str:

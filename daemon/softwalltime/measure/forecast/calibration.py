@@ -22,6 +22,7 @@ conformal inference, Gibbs & Candes 2021).  A start is known to be above as soon
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -79,43 +80,30 @@ class OnlineWeights:
 
 
 class Mixtures:
-    """Weights of several forecasts by class; the first forecast is used alone until others are known to be better.
+    """Weights of the parts of a forecast by class; the first part is used alone until others are known to be better.
 
-    Of each class the forecasts are mixed by the slope of the error, so that the mixture may be better than each of
-    them.  Of each phase that mixture is weighed against the first forecast by their errors.
-
-    :param least: minimum number of forecasts of a phase for others than the first one to have weight.
+    Of each class the parts are mixed by the slope of the error, so that the mixture may be better than each of them.
+    Of each phase that mixture is weighed against the first part by their errors.
     """
 
-    def __init__(self, count: int, least: int) -> None:
-        self._count = count
-        self._least = least
-        self._mixed: dict[Hashable, OnlineWeights] = {}
-        self._trusted: dict[Hashable, OnlineWeights] = {}
+    def __init__(self) -> None:
+        self._mixed: defaultdict[Hashable, OnlineWeights] = defaultdict(lambda: OnlineWeights(3))
+        self._trusted: defaultdict[Hashable, OnlineWeights] = defaultdict(lambda: OnlineWeights(2))
 
     def weights(self, group: Hashable, phase: Hashable) -> Floats:
-        """Return the weights of the forecasts; while there is too little data, only the first one has weight."""
-        trusted = self._of(self._trusted, phase, 2)
-        weights = np.zeros(self._count)
-        weights[0] = 1.0
-        if trusted.known < self._least:
-            return weights
-        alone, mixed = trusted.values
-        weights *= alone
-        weights += mixed * self._of(self._mixed, group, self._count).values
+        """Return the weights of the parts; while there is too little data, only the first one has weight."""
+        weights, trusted = np.array((1.0, 0.0, 0.0)), self._trusted[phase]
+        if trusted.known >= MIN_MIXED_JOBS:
+            alone, mixed = trusted.values
+            weights = alone * weights + mixed * self._mixed[group].values
         return weights
 
-    def learn(self, group: Hashable, phase: Hashable, forecasts: Sequence[float], actual: float, weight: float) -> None:
-        values = np.array(forecasts)
-        mixed, trusted = self._of(self._mixed, group, self._count), self._of(self._trusted, phase, 2)
+    def learn(self, group: Hashable, phase: Hashable, parts: Sequence[float], actual: float, weight: float) -> None:
+        values, mixed, trusted = np.array(parts), self._mixed[group], self._trusted[phase]
         mixture = float(mixed.values @ values)
         errors = np.abs(np.array((values[0], mixture)) - actual)
         trusted.learn(float(trusted.values @ errors) - errors, weight)
         mixed.learn(np.sign(mixture - actual) * (mixture - values), weight)
-
-    @staticmethod
-    def _of(known: dict[Hashable, OnlineWeights], name: Hashable, count: int) -> OnlineWeights:
-        return known.setdefault(name, OnlineWeights(count))
 
 
 POINT = 2
@@ -129,11 +117,10 @@ LATER, SHORTLY = 1800.0, 30.0
 
 In between the limit is the expected remaining wait, which is some seconds on a server with short waits.
 """
-AT_ONCE = 0
-"""First group of each phase: jobs expected to start at once."""
-OF_PHASE = len(CLASSES) + 2
-GROUPS = 2 * OF_PHASE
-"""Number of groups: at once and each class, for forecasts at submission and for those of jobs that have waited."""
+AT_ONCE = -1
+"""Class of jobs expected to start at once."""
+Group = tuple[str, int]
+"""Phase (submission, or later of jobs that have waited) and class of a forecast."""
 LEVEL_STEP = 0.01
 """Step of a quantile's level per start, multiplied by the nominal share on the other side."""
 _MAX_LEVEL_SHIFT = 0.2
@@ -200,25 +187,23 @@ class Calibration:
     """Calibration state, learnt from past forecasts."""
 
     def __init__(self) -> None:
-        # By group, by phase (at submission, later), and for all.
-        names = [*range(GROUPS), "submission", "later", "all"]
-        self._mixtures = Mixtures(3, MIN_MIXED_JOBS)
-        self._errors = {name: PastErrors() for name in names}
-        self._moved = {name: [0.0] * len(LEVELS) for name in names}
+        self._mixtures = Mixtures()
+        # By group, by phase, and for all.
+        self._errors: defaultdict[Hashable, PastErrors] = defaultdict(PastErrors)
+        self._moved: defaultdict[Hashable, list[float]] = defaultdict(lambda: [0.0] * len(LEVELS))
         self._longest = 0.0
         self._now = 0.0
         # Cache by group until the next change: thousands of jobs are corrected with the same state.
-        self._known: dict[int, Corrections] = {}
+        self._known: dict[Group, Corrections] = {}
 
-    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable = None) -> None:
+    def add(self, wait: WaitForecast, given: Corrections, actual: float, job: Hashable) -> None:
         """Learn the errors of a forecast of a job that started.
 
         :param given: the corrections used for the forecast.
         :param actual: actual wait after the forecast, in seconds.
-        :param job: forecasts of one job count as one, as their errors depend on each other; ``None``: of another job.
+        :param job: forecasts of one job count as one, as their errors depend on each other.
         """
         self._known.clear()
-        job = object() if job is None else job
         self._longest = max(self._longest, actual)
         forecast = _logarithms(given, wait)
         for name in _taught(_group(wait)):
@@ -276,14 +261,14 @@ class Calibration:
             self._known[group] = Corrections((walltimes, like), self._shifts(group), 2 * self._longest or math.inf)
         return self._known[group]
 
-    def _shifts(self, group: int) -> tuple[float, ...]:
+    def _shifts(self, group: Group) -> tuple[float, ...]:
         """Return the correction of each quantile from its past errors; empty while there are few."""
-        name = next((name for name in _chain(group) if self._errors[name].jobs >= MIN_JUDGED_JOBS), None)
-        if name is None:
-            return ()
-        own, phase = self._moved[group], self._moved[_phase(group)]
+        errors = next(
+            (self._errors[name] for name in _chain(group) if self._errors[name].jobs >= MIN_JUDGED_JOBS), None
+        )
+        own, phase = self._moved[group], self._moved[group[0]]
         levels = [level + sum(moved) for level, *moved in zip(LEVELS, own, phase, strict=True)]
-        return self._errors[name].quantiles(levels, self._now)
+        return () if errors is None else errors.quantiles(levels, self._now)
 
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
@@ -292,30 +277,26 @@ def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
     return logarithms
 
 
-def _chain(group: int) -> tuple[int | str, ...]:
+def _chain(group: Group) -> tuple[Hashable, ...]:
     """Return the sets of errors for a group, in order of preference."""
-    return group, _phase(group), "all"
+    return group, group[0], "all"
 
 
-def _taught(group: int) -> tuple[int | str, ...]:
+def _taught(group: Group) -> tuple[Hashable, ...]:
     """Return the sets that learn from a group; the small errors of jobs that start at once stay separate."""
-    return (group,) if group % OF_PHASE == AT_ONCE else _chain(group)
+    return (group,) if group[1] == AT_ONCE else _chain(group)
 
 
-def _trusted(group: int) -> int | str:
+def _trusted(group: Group) -> Hashable:
     """Return the phase whose errors decide between the group's mixture and the drawn runtimes alone."""
-    return group if group % OF_PHASE == AT_ONCE else _phase(group)
+    return group if group[1] == AT_ONCE else group[0]
 
 
 def later(wait: WaitForecast) -> bool:
     """Return whether the job has waited, that is, the forecast was not made at submission."""
-    return _group(wait) >= OF_PHASE
+    return wait.waited >= min(LATER, max(wait.median, SHORTLY))
 
 
-def _phase(group: int) -> str:
-    return "later" if group >= OF_PHASE else "submission"
-
-
-def _group(wait: WaitForecast) -> int:
-    own = AT_ONCE if wait.median <= 0 else 1 + bisect_right(CLASSES, wait.median)
-    return own + (OF_PHASE if wait.waited >= min(LATER, max(wait.median, SHORTLY)) else 0)
+def _group(wait: WaitForecast) -> Group:
+    phase = "later" if later(wait) else "submission"
+    return phase, AT_ONCE if wait.median <= 0 else bisect_right(CLASSES, wait.median)

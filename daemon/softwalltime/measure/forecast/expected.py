@@ -9,11 +9,11 @@ import numpy as np
 from softwalltime.core.formatting import plural
 from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
-from softwalltime.measure.forecast.queue_model import ModelledQueue, limit
+from softwalltime.measure.forecast.queue_model import ModelledQueue
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.measure.forecast.snapshot import LiveJob
-from softwalltime.measure.forecast.start_times import StartForecast, forecast, waits_for
+from softwalltime.measure.forecast.start_times import StartForecast, distributions_of, forecast, waits_for
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
 
 
@@ -62,21 +62,15 @@ def expected_starts(
     first = model.running
     until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
     if until:
-        distributions = [
-            learnt.runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
-            for index, job in enumerate(queue.live)
-        ]
-        if learnt.correct is None and all(
-            distribution.values.min() == distribution.values.max() for distribution in distributions
-        ):
+        distributions = distributions_of(queue, learnt.runtimes)
+        if learnt.correct is None and all(known.values.min() == known.values.max() for known in distributions):
             # All runs would be equal, so the ranges would have no width.
             progress(runs)
             runs = 0
         starts = forecast(model, distributions, runs, seed, until, progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
-        ranges = starts.ranges()
-        rows = np.insert(ranges, POINT, starts.point, axis=0)
+        rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
         raw: dict[int, RawForecast] = {}
         if runs:
             # A run with medians frees no processor before the shortest median: too late if jobs end early.
@@ -108,16 +102,9 @@ def _depending(
     queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
 ) -> list[int]:
     """Return the jobs whose starts change if jobs of unknown runtime end at once."""
-    shortest = [
-        distribution if distribution.known else replace(distribution, values=np.ones(1))
-        for distribution in distributions
-    ]
-    other = forecast(queue.model, shortest, 0, until=until)
-    return [
-        index
-        for index in until
-        if other.point[index - queue.model.running] != starts.point[index - queue.model.running]
-    ]
+    shortest = [given if given.known else replace(given, values=np.ones(1)) for given in distributions]
+    changed = forecast(queue.model, shortest, 0, until=until).point != starts.point
+    return [index for index in until if changed[index - queue.model.running]]
 
 
 def _corrected(

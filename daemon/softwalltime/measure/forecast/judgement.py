@@ -84,9 +84,10 @@ def judge(
     waiting: dict[str, list[JudgedForecast]] = {}
     moments = _moments(schedule, runtimes, like, sample, every, progress)
     for number, (now, job, members, running) in enumerate(moments):
-        name = str(job)
-        calibration.learn(_started(waiting, now))
+        started = [name for name, (first, *_) in waiting.items() if first.started <= now]
+        calibration.learn(judged for name in started for judged in waiting.pop(name))
         calibration.still_waiting(waiting.keys(), now)
+        name = str(job)
         jobs, submission = schedule.jobs.chosen(members), schedule.jobs.completed[job].submission
         waited, actual = now - schedule.jobs.submitted[job], int(schedule.start[job]) - now
         beyond, expected = like.remaining(submission, waited), like.expected(submission, waited)
@@ -105,8 +106,7 @@ def judge(
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
-        corrections = calibration.corrections_for(raw)
-        kept = RawForecast(0.0, raw)
+        corrections, kept = calibration.corrections_for(raw), RawForecast(0.0, raw)
         calibration.watch(name, now, kept)
         waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, kept))
         alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
@@ -119,11 +119,6 @@ def judge(
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
         }, now, jobs.processors[position] <= model.processors - sum(jobs.processors[:running]))  # fmt: skip
-
-
-def _started(waiting: dict[str, list[JudgedForecast]], now: int) -> list[JudgedForecast]:
-    started = [job for job, (first, *_) in waiting.items() if first.started <= now]
-    return [moment for job in started for moment in waiting.pop(job)]
 
 
 def sampled(schedule: GivenSchedule, count: int) -> list[int]:
@@ -230,11 +225,11 @@ class ReplayStartsDocument:
 
 
 def scores(judged: Sequence[Judged], method: str) -> StartScores:
-    """Return the scores of a method over one or more forecasts."""
-    values = np.array([forecast.predicted[method] for forecast in judged])
+    """Return the scores of a method over one or more forecasts, its gain with the 95% interval of a bootstrap."""
+    values, combined = (np.array([forecast.predicted[name] for forecast in judged]) for name in (method, COMBINED))
     actual = np.array([forecast.actual for forecast in judged], np.float64)
     difference = values[:, POINT] - actual
-    mean = float(actual.mean())
+    mean, errors = float(actual.mean()), np.abs(difference)
     covered: tuple[float | None, float | None, float | None] = (None, None, None)
     if method not in (WALLTIMES, SIMULATED, BOUND):
         # Starts are whole seconds.
@@ -244,22 +239,13 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
             float(((low <= actual) & (actual <= high)).mean()),
             float((high - low).mean()),
         )
-    error = float(np.abs(difference).mean())
-    return StartScores(
-        len(judged), mean, error, error / mean, float(difference.mean()), *covered, *_gain(judged, method),
-        float(np.mean([forecast.free for forecast in judged])),
-    )  # fmt: skip
-
-
-def _gain(judged: Sequence[Judged], method: str) -> tuple[float, float, float]:
-    """Return the gain of the combined forecast, and its 95% interval by a bootstrap over weeks."""
-    actual = np.array([forecast.actual for forecast in judged], np.float64)
-    errors, combined = (
-        np.abs(np.array([forecast.predicted[name][POINT] for forecast in judged]) - actual)
-        for name in (method, COMBINED)
-    )
     _, week = np.unique([forecast.made // WEEK for forecast in judged], return_inverse=True)
-    gains, waits = np.bincount(week, errors - combined), np.bincount(week, actual)
+    gains = np.bincount(week, errors - np.abs(combined[:, POINT] - actual))
+    waits = np.bincount(week, actual)
     drawn = np.random.default_rng(0).integers(0, len(gains), (BOOTSTRAP_SAMPLES, len(gains)))
-    low, high = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
-    return float(gains.sum() / waits.sum()), low, high
+    low_gain, high_gain = np.quantile(gains[drawn].sum(axis=1) / waits[drawn].sum(axis=1), (0.025, 0.975)).tolist()
+    error = float(errors.mean())
+    return StartScores(
+        len(judged), mean, error, error / mean, float(difference.mean()), *covered,
+        float(gains.sum() / waits.sum()), low_gain, high_gain, float(np.mean([forecast.free for forecast in judged])),
+    )  # fmt: skip

@@ -43,15 +43,21 @@ def learn_history(
                 case Kind.SUBMITTED:
                     model.submitted(job.submission, time, compare=compared[number])
                 case Kind.STARTED:
-                    model.started(job.submission, time)
-                    if waits is not None:
-                        waits.started(job.submission, max(time - (job.etime or job.submission.submitted), 0))
+                    _started(model, waits, job.submission, time, job.etime)
                 case Kind.DELETED:
                     model.deleted(job.submission, time)
                 case _:
                     model.ended(job, teaches=teaches[number])
                     learnt += teaches[number]
     return learnt
+
+
+def _started(
+    model: RuntimeModel, waits: LikeWaits | None, submission: Submission, start: int, eligible: int | None
+) -> None:
+    model.started(submission, start)
+    if waits is not None:
+        waits.started(submission, max(start - (eligible or submission.submitted), 0))
 
 
 def _compared(workload: Workload, now: int) -> list[bool]:
@@ -110,9 +116,8 @@ class ForecastLearning:
         self._seen: dict[Key, _Seen] = {}
 
     def history(self, completed: Iterable[CompletedJob], now: int) -> None:
-        jobs = JobColumns.of(completed)
         learnt = self.learnt
-        self.jobs = learn_history(learnt.runtimes, jobs, now, self._teaching, learnt.waits)
+        self.jobs = learn_history(learnt.runtimes, JobColumns.of(completed), now, self._teaching, learnt.waits)
 
     def look(self, snapshot: ServerSnapshot, ended: Iterable[CompletedJob]) -> None:
         """Learn the jobs that ended since the last snapshot, and update the waiting and running jobs."""
@@ -123,9 +128,8 @@ class ForecastLearning:
             if seen is None:
                 # Submitted after the last snapshot.
                 runtimes.submitted(job.submission, job.submission.submitted, compare=False)
-            if job.start is not None and (seen is None or not seen.started):
-                runtimes.started(job.submission, job.start)
-                waits.started(job.submission, max(job.start - (job.etime or job.submission.submitted), 0))
+            if job.start is not None and not (seen and seen.started):
+                _started(runtimes, waits, job.submission, job.start, job.etime)
             teaches = job.state in self._teaching
             runtimes.ended(job, teaches=teaches)
             self.jobs += teaches
@@ -134,10 +138,8 @@ class ForecastLearning:
             seen = before.pop(_key(live.submission), None)
             if seen is None:
                 runtimes.submitted(live.submission, now, compare=not live.occupies)
-            if live.occupies and live.start is not None and (seen is None or not seen.started):
-                runtimes.started(live.submission, live.start)
-                since = live.etime or live.qtime or live.submission.submitted
-                waits.started(live.submission, max(live.start - since, 0))
+            if live.occupies and live.start is not None and not (seen and seen.started):
+                _started(runtimes, waits, live.submission, live.start, live.etime or live.qtime)
             self._seen[_key(live.submission)] = _Seen(live.submission, live.occupies, now)
         for key, seen in before.items():
             if seen.started and now - seen.at < END_RECORD_TIMEOUT_S:

@@ -2,12 +2,13 @@
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.calibration import LATER
+from softwalltime.measure.simulation.simulated_jobs import Floats
 
 MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
 """Maximum waits kept of each class of jobs, and of each class of a user's jobs."""
@@ -23,14 +24,15 @@ class LikeWaits:
         self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
 
     def started(self, submission: Submission, wait: int) -> None:
-        for key in _keys(submission):
+        keys, own_keys = _keys(submission)
+        for key in keys:
             self._waits[key].append(wait)
-        for key in _own_keys(submission):
+        for key in own_keys:
             self._own[key].append(wait)
 
-    def remaining(self, submission: Submission, waited: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def remaining(self, submission: Submission, waited: int) -> Floats:
         """Return the remaining waits after ``waited`` of like jobs that waited longer, in seconds; may be empty."""
-        return _beyond(self._waits, _keys(submission), waited)
+        return _beyond(self._waits, _keys(submission)[0], waited)
 
     def expected(self, submission: Submission, waited: int) -> float | None:
         """The remaining wait of a job in seconds; ``None`` if no like job is known.
@@ -43,13 +45,11 @@ class LikeWaits:
         if not len(beyond):
             return None
         all_users = float(np.median(beyond))
-        own = _beyond(self._own, _own_keys(submission), waited) if waited < LATER else beyond[:0]
+        own = _beyond(self._own, _keys(submission)[1], waited) if waited < LATER else beyond[:0]
         return (all_users + float(np.median(own))) / 2 if len(own) else all_users
 
 
-def _beyond(
-    waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _beyond(waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int) -> Floats:
     """Return the remaining waits of the first of these classes with enough data."""
     for key in keys:
         remaining = np.array([wait - waited for wait in waits.get(key, ()) if wait > waited], np.float64)
@@ -58,21 +58,9 @@ def _beyond(
     return np.zeros(0)
 
 
-def _keys(submission: Submission) -> Iterator[Hashable]:
-    size, limit = _sizes(submission)
-    yield submission.queue, size, limit
-    yield size, limit
-    yield size
-    yield None
-
-
-def _own_keys(submission: Submission) -> Iterator[Hashable]:
-    size, limit = _sizes(submission)
-    yield submission.user, submission.queue, size, limit
-    yield submission.user, size
-
-
-def _sizes(submission: Submission) -> tuple[int, int]:
+def _keys(submission: Submission) -> tuple[list[Hashable], list[Hashable]]:
+    """Return the classes of a job among all jobs, and among its user's, the narrowest first."""
     size = int(math.log2(max(submission.ncpus or 1, 1)))
     limit = int(math.log2(max(submission.walltime or 1, 1)) / 2)
-    return size, limit
+    own: list[Hashable] = [(submission.user, submission.queue, size, limit), (submission.user, size)]
+    return [(submission.queue, size, limit), (size, limit), size, None], own

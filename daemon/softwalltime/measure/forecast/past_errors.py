@@ -87,18 +87,16 @@ class PastErrors:
             least = np.log(now - np.array(begins) + WAIT_OFFSET_S)[:, None] - np.array(forecasts)
             errors, weights = np.concatenate((errors, least)), np.concatenate((weights, shares))
             ended = np.concatenate((ended, np.zeros(len(least), np.bool_)))
-        jobs = self.jobs
-        return tuple(
-            _quantile(errors[:, column], ended, weights, _of_new(level, jobs)) for column, level in enumerate(levels)
-        )
+        of_new = (_of_new(level, len(counts)) for level in levels)
+        return tuple(_quantile(column, ended, weights, level) for column, level in zip(errors.T, of_new, strict=True))
 
     def _some_waiting(self) -> list[tuple[float, Floats, float]]:
         """Return forecasts of the waiting jobs with their weights: at most :data:`MAX_ERRORS`, evenly spaced."""
         if self._chosen is None:
             weighted = [(begin, forecast, 1 / len(own)) for own in self._waiting.values() for begin, forecast in own]
             if (times := len(weighted) / MAX_ERRORS) > 1:
-                weighted = [weighted[int(place * times)] for place in range(MAX_ERRORS)]
-                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in weighted]
+                some = (weighted[int(place * times)] for place in range(MAX_ERRORS))
+                weighted = [(begin, forecast, times * weight) for begin, forecast, weight in some]
             self._chosen = weighted
         return self._chosen
 

@@ -39,9 +39,8 @@ def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
         document, dropped, whole = _by_lines(text)
         remarks = []
         if dropped:
-            named = ", ".join(dropped[:MAX_NAMED]) + (
-                f" and {len(dropped) - MAX_NAMED:,} more" if len(dropped) > MAX_NAMED else ""
-            )
+            more = f" and {len(dropped) - MAX_NAMED:,} more" if len(dropped) > MAX_NAMED else ""
+            named = ", ".join(dropped[:MAX_NAMED]) + more
             remarks.append(f"{source}: invalid JSON, {len(dropped):,} of its lines dropped: {named}")
         if not whole:
             remarks.append(f"{source}: the output ends early, its last object was dropped")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from softwalltime.accounting.attributes import NAMES, submission_of
-from softwalltime.accounting.conversions import duration, size, walltime, whole
+from softwalltime.accounting.conversions import duration, walltime, whole
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_json import object_of, read_document, text_of
@@ -126,6 +126,9 @@ class SnapshotReader:
     def _convert(self, where: str, name: str, text: str | None, convert: Callable[[str], T]) -> T | None:
         return None if text is None else self.optional(lambda: convert(text), f"{where} {name}")
 
+    def _walltime(self, values: Mapping[str, Any], name: str, where: str) -> int | None:
+        return self._get(object_of(values.get(name)), "walltime", duration, where)
+
     def time(self, text: str) -> int:
         """Epoch seconds of a time as ctime prints it, or of epoch seconds."""
         if text.isdecimal():
@@ -178,7 +181,6 @@ class SnapshotReader:
             holds=text_of(values.get("Hold_Types")).replace("n", ""),
             depends=text_of(values.get("depend")),
             priority=self._get(values, "Priority", int, name) or 0,
-            comment=text_of(values.get("comment")),
             predicted=self._get(resources, "predicted", float, name),
         )
 
@@ -196,24 +198,22 @@ class SnapshotReader:
             host=text_of(has.get("host")) or name,
             state=text_of(values.get("state")),
             ncpus=self._get(has, "ncpus", whole, name) or 0,
-            mem=self._get(has, "mem", size, name) or 0,
             ngpus=self._get(has, "ngpus", whole, name) or 0,
             queue=text_of(values.get("queue")),
             sharing=text_of(values.get("sharing")),
         )
 
     def queue(self, name: str, values: Mapping[str, Any]) -> QueueSettings:
-        destinations = text_of(values.get("route_destinations"))
         return QueueSettings(
             name=name,
             execution=text_of(values.get("queue_type")).lower().startswith("e"),
             enabled=_true(values.get("enabled")),
             started=_true(values.get("started")),
             priority=self._get(values, "Priority", int, name) or 0,
-            default_walltime=self._get(object_of(values.get("resources_default")), "walltime", duration, name),
-            min_walltime=self._get(object_of(values.get("resources_min")), "walltime", duration, name),
-            max_walltime=self._get(object_of(values.get("resources_max")), "walltime", duration, name),
-            destinations=tuple(part.strip() for part in destinations.split(",") if part.strip()),
+            default_walltime=self._walltime(values, "resources_default", name),
+            min_walltime=self._walltime(values, "resources_min", name),
+            max_walltime=self._walltime(values, "resources_max", name),
+            destinations=_listed(text_of(values.get("route_destinations"))),
             limits=_limits(values),
             backfill_depth=self._get(values, "backfill_depth", whole, name),
         )
@@ -234,23 +234,20 @@ class SnapshotReader:
             round_robin=said("round_robin"),
             fair_share=said("fair_share"),
             preemption=said("preemptive_sched"),
-            resources=tuple(part.strip() for part in config.get("resources", "").split(",") if part.strip()),
+            resources=_listed(config.get("resources", "")),
             default_queue=text_of(server.get("default_queue")),
-            default_walltime=self._get(object_of(server.get("resources_default")), "walltime", duration, "server"),
+            default_walltime=self._walltime(server, "resources_default", "server"),
             limits=_limits(server),
         )
 
     def reservations(self, text: str) -> Iterator[AdvanceReservation]:
         values: dict[str, str] = {}
         for line in [*text.splitlines(), "Resv ID: "]:
-            match = _RESERVATION.match(line)
-            if match is None and not line.startswith("Resv ID"):
-                continue
             if line.startswith("Resv ID"):
                 if (reservation := self.reservation(values)) is not None:
                     yield reservation
                 values = {"id": line.partition(":")[2].strip()}
-            elif match is not None:
+            elif (match := _RESERVATION.match(line)) is not None:
                 values[match[1]] = match[2].strip()
 
     def reservation(self, values: Mapping[str, str]) -> AdvanceReservation | None:
@@ -258,13 +255,16 @@ class SnapshotReader:
         name = values.get("id", "")
         if not name:
             return None
-        start = self._get(values, "reserve_start", self.time, name)
-        end = self._get(values, "reserve_end", self.time, name)
+        start, end = (self._get(values, f"reserve_{end}", self.time, name) for end in ("start", "end"))
         if start is None or end is None:
             self._remarks.append(f"{name}: dropped: its start or end cannot be read")
             return None
         ncpus = self._get(values, "Resource_List.ncpus", whole, name) or 0
         return AdvanceReservation(name, start, end, ncpus, values.get("reserve_state", ""))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _true(value: object) -> bool:
@@ -275,10 +275,7 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The attributes that limit how many jobs run, with their resources."""
     limits: list[tuple[str, str]] = []
     for name, value in values.items():
-        if not _LIMIT.match(name):
-            continue
-        if isinstance(value, dict):
-            limits += [(f"{name}.{resource}", text_of(limit)) for resource, limit in value.items()]
-        else:
-            limits.append((name, text_of(value)))
+        if _LIMIT.match(name):
+            by_resource = {f"{name}.{resource}": limit for resource, limit in object_of(value).items()}
+            limits += [(key, text_of(limit)) for key, limit in (by_resource or {name: value}).items()]
     return tuple(limits)

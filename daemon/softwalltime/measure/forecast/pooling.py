@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
-from softwalltime.measure.simulation.pools import Pools, Shares, Window
+from softwalltime.measure.simulation.pools import Shares, Window
 from softwalltime.measure.simulation.vnodes import request_of
 
 JOBS = ""
@@ -34,17 +34,6 @@ class RunLimit:
     name: str
     resource: str
     most: int
-    attribute: str
-
-    def who(self, submission: Submission) -> str:
-        match self.kind:
-            case "u":
-                return submission.user
-            case "g":
-                return submission.group
-            case "p":
-                return submission.project or DEFAULT_PROJECT
-        return _ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +49,14 @@ class Limits:
 
     def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
         """Yield the limits that hold for a job, each with the entity that shares it."""
-        named = {(limit.queue, limit.kind, limit.resource, limit.name): limit for limit in self.run_limits}
+        project = submission.project or DEFAULT_PROJECT
+        entities = {"u": submission.user, "g": submission.group, "p": project, "o": _ALL}
+        named = {(limit.queue, limit.kind, limit.resource, limit.name) for limit in self.run_limits}
         for limit in self.run_limits:
-            who = limit.who(submission)
-            if limit.queue not in ("", submission.queue):
-                continue
+            who = entities[limit.kind]
             own = (limit.queue, limit.kind, limit.resource, who)
-            if limit.name == who or (limit.name == _GENERIC and own not in named):
+            holds = limit.name == who or (limit.name == _GENERIC and own not in named)
+            if holds and limit.queue in ("", submission.queue):
                 yield limit, who
 
 
@@ -86,32 +76,21 @@ def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
     name, _, resource = attribute.partition(".")
     if "soft" in name or resource not in COUNTED:
         return
-    entries: Iterable[tuple[str, str, str]]
-    if name in _OLD_LIMITS:
-        kind = _OLD_LIMITS[name]
-        entries = [(kind, _ALL if kind == "o" else _GENERIC, value)]
-    else:
-        entries = _ENTRY.findall(value)
-    for kind, who, most in entries:
+    old = _OLD_LIMITS.get(name)
+    for kind, who, most in [(old, _ALL if old == "o" else _GENERIC, value)] if old else _ENTRY.findall(value):
         try:
             number = size(most) if resource == "mem" else whole(most)
         except ValueError:
             continue
-        yield RunLimit(queue, kind, who.strip("\"'"), resource, number, attribute)
+        yield RunLimit(queue, kind, who.strip("\"'"), resource, number)
 
 
 def amount(submission: Submission, resource: str) -> int:
     """How much a job counts for a limit of this resource."""
-    match resource:
-        case "ncpus":
-            return submission.ncpus or 1
-        case "nodect":
-            return submission.nodect or 1
-        case "mem":
-            return submission.mem or 0
-        case "ngpus":
-            return gpus(submission)
-    return 1
+    if resource == "ngpus":
+        return gpus(submission)
+    amounts = {"ncpus": submission.ncpus or 1, "nodect": submission.nodect or 1, "mem": submission.mem or 0}
+    return amounts.get(resource, 1)
 
 
 def gpus(submission: Submission) -> int:
@@ -127,8 +106,8 @@ _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELE
 class Pooling:
     """The resource pools of a server, and each job's share of them.
 
-    ``limits`` are those of the server.  ``windows`` are the processors of reservations.  A limit becomes a pool for
-    each user, group or project when a job of theirs is met.
+    ``limits`` are those of the server.  ``windows`` are the processors of reservations.  ``capacities`` are those of
+    the pools, the processors first: a limit becomes a pool for each user, group or project when a job of theirs is met.
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
@@ -147,7 +126,7 @@ class Pooling:
             for reservation in self.reservations
             if reservation.ncpus
         ]
-        self._capacities = [self.processors]
+        self.capacities = [self.processors]
         self._index: dict[tuple[object, ...], int] = {}
         self._queues = Counter[str]()
         for vnode in up:
@@ -162,14 +141,13 @@ class Pooling:
     @property
     def needed(self) -> bool:
         """Return whether there are pools besides processors."""
-        return bool(len(self._capacities) > 1 or self.limits.run_limits or self.windows)
+        return bool(len(self.capacities) > 1 or self.limits.run_limits or self.windows)
 
     def _pool(self, key: tuple[object, ...], capacity: int) -> int:
-        index = self._index.get(key)
-        if index is None:
-            index = self._index[key] = len(self._capacities)
-            self._capacities.append(capacity)
-        return index
+        if key not in self._index:
+            self._index[key] = len(self.capacities)
+            self.capacities.append(capacity)
+        return self._index[key]
 
     def shares(self, submission: Submission, processors: int) -> Shares:
         """Return a job's shares of the pools.
@@ -220,10 +198,9 @@ class Pooling:
 
     def _exclusive(self, submission: Submission, vnodes: Sequence[VnodeState]) -> bool:
         """Whether a job gets whole vnodes: by its placement, or by the vnodes' attribute ``sharing``."""
-        kinds = {vnode.sharing for vnode in vnodes}
-        if kinds and all(kind.startswith("force_excl") for kind in kinds):
+        if all(vnode.sharing.startswith("force_excl") for vnode in vnodes):
             return True
-        if kinds and all(kind.startswith("default_excl") for kind in kinds):
+        if all(vnode.sharing.startswith("default_excl") for vnode in vnodes):
             return "shared" not in submission.place
         return request_of(submission).exclusive
 
@@ -233,7 +210,7 @@ class Pooling:
             return f"it is in the queue of reservation {submission.queue}, whose jobs are not forecast"
         names = {index: key for key, index in self._index.items()}
         for pool, need in shares[1:]:
-            have = self._capacities[pool]
+            have = self.capacities[pool]
             if need <= have:
                 continue
             match names[pool]:
@@ -250,16 +227,6 @@ class Pooling:
     def inside_queue(self, queue: str) -> bool:
         """Whether a queue is that of a reservation: PBS names it as the reservation, without the server."""
         return any(reservation.name.partition(".")[0] == queue for reservation in self.reservations)
-
-    def machine(
-        self, processors: int, shares: Sequence[Shares], walltimes: Sequence[int], running_ends: Sequence[int]
-    ) -> Pools:  # fmt: skip
-        """The empty machine for some jobs.
-
-        :param processors: of the machine, which may be more than are up.
-        :param running_ends: start + walltime of the running jobs, which are the first ones.
-        """
-        return Pools([processors, *self._capacities[1:]], shares, walltimes, self.windows, running_ends)
 
 
 def _placed(exec_vnode: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Convert a snapshot to jobs, machine and policy of the simulator."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +20,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
-from softwalltime.measure.simulation.pools import Shares
+from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 
 MAX_JOBS_OFTEN = 300
@@ -39,7 +39,7 @@ class QueueModel:
 
     The first jobs run: ``starts`` says since when, ``planned`` what the scheduler takes for the runtime of each, in
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
-    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where only processors are known.
+    ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where there are only processors.
     ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
     """
 
@@ -62,7 +62,7 @@ class QueueModel:
 
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
-        plain = self.policy.order == "fcfs" and (self.pooling is None or not self.pooling.needed)
+        plain = self.policy.order == "fcfs" and self.pooling is None
         return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
     def quick(self) -> "QueueModel":
@@ -71,9 +71,7 @@ class QueueModel:
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
-        return self._with_one_reservation(
-            MAX_JOBS_ONCE if self.pooling is None or not self.pooling.needed else MAX_JOBS_OFTEN
-        )
+        return self._with_one_reservation(MAX_JOBS_ONCE if self.pooling is None else MAX_JOBS_OFTEN)
 
     def _with_one_reservation(self, least: int) -> "QueueModel":
         policy = self.policy
@@ -84,19 +82,19 @@ class QueueModel:
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
         jobs = replace(self.jobs, runtime=tuple(runtimes))
-        engine = Engine(jobs, self._machine(), self.policy)
+        machine: Machine = Processors(self.processors, jobs.processors)
+        windows: Sequence[Window] = ()
+        if self.pooling is not None:
+            ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
+            windows = self.pooling.windows
+            # More processors may be held than vnodes are up.
+            capacities = [self.processors, *self.pooling.capacities[1:]]
+            machine = Pools(capacities, self.shares, jobs.walltime, windows, ends)
+        engine = Engine(jobs, machine, self.policy)
         if self.ordering:
             engine.system.values.ordering[:] = self.ordering
-        windows = () if self.pooling is None else self.pooling.windows
         engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
         return engine.run(until=until or range(len(self.starts), len(jobs)))
-
-    def _machine(self) -> Machine:
-        jobs = self.jobs
-        if self.pooling is None or not self.pooling.needed:
-            return Processors(self.processors, jobs.processors)
-        ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
-        return self.pooling.machine(self.processors, self.shares, jobs.walltime, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +134,12 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
-    possible: list[LiveJob] = []
-    impossible: list[Impossible] = []
-    for job in (*snapshot.jobs, *probes):
-        if job.occupies:
-            continue
-        reason = _why_not(job, size, snapshot, pooling)
-        if reason:
-            impossible.append(Impossible(job, reason))
-        else:
-            possible.append(job)
+    waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
+    reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
+    impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
     formula = usable_formula(snapshot.scheduler.formula)
-    waiting = _ordered(possible, snapshot, formula)
+    waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
+    waiting.sort(key=_place(snapshot, by_queue=bool(snapshot.scheduler.by_queue and not formula)))
     live = (*occupied, *waiting)
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
@@ -160,7 +152,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         now,
         size,
         policy,
-        pooling,
+        pooling if pooling.needed else None,
         shares,
         tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
     )
@@ -168,7 +160,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
     elif model.quick() is not model:
         remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
-    return ModelledQueue(model, live, tuple(impossible), tuple(remarks))
+    return ModelledQueue(model, live, impossible, tuple(remarks))
 
 
 def limit(submission: Submission) -> int:
@@ -200,18 +192,15 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
 
 
-def _ordered(jobs: Sequence[LiveJob], snapshot: ServerSnapshot, formula: str) -> list[LiveJob]:
-    """The jobs in the order of arrival, or queue by queue where the scheduler goes so; delayed ones last."""
-    by_queue = snapshot.scheduler.by_queue and not formula
-    place = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues)}
-    last = (0, len(place))
+def _place(snapshot: ServerSnapshot, *, by_queue: bool) -> Callable[[LiveJob], tuple[int, int, int]]:
+    """Return a sort key for jobs in order of arrival: queue by queue where the scheduler goes so; delayed ones last."""
+    places = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues) if by_queue}
 
-    def key(entry: tuple[int, LiveJob]) -> tuple[int, tuple[int, int], int]:
-        position, job = entry
+    def key(job: LiveJob) -> tuple[int, int, int]:
         later = job.execution_time if job.state == DELAYED and job.execution_time is not None else 0
-        return max(later - snapshot.taken, 0), place.get(job.submission.queue, last) if by_queue else last, position
+        return max(later - snapshot.taken, 0), *places.get(job.submission.queue, (0, len(snapshot.queues)))
 
-    return [job for _, job in sorted(enumerate(jobs), key=key)]
+    return key
 
 
 def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: ServerSnapshot) -> Jobs:

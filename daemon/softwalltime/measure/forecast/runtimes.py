@@ -69,19 +69,15 @@ class RuntimeModel:
 
         A predictor that returned only distributions :data:`MIN_ANSWERS` times is not compared any more.
         """
-        ask = (
-            self._compare
-            if compare and self._predictor is not None and self._only_distributions < MIN_ANSWERS
-            else None
-        )
-        self._driver.step(now, ask, Submitted(now, submission), None, submission, now)
+        compare = compare and self._predictor is not None and self._only_distributions < MIN_ANSWERS
+        self._driver.step(now, self._compare if compare else None, Submitted(now, submission), None, submission, now)
 
     def _compare(self, submission: Submission, now: int) -> None:
         """Record a single predicted number, to compare it with the runtime."""
         answer = self._driver.predict("", submission, now)
         if isinstance(answer, NoPrediction):
-            pass
-        elif not answer.is_distribution:
+            return
+        if not answer.is_distribution:
             # The predictor gives numbers too, such as memorizer:fallback=median.
             self._only_distributions = -1
             if answer.seconds > 0:
@@ -138,31 +134,22 @@ class RuntimeModel:
         if self._predictor is not None:
             answer = self._predictor.predict(submission, now)
             if not isinstance(answer, NoPrediction):
+                values, basis = np.array([answer.seconds]), answer.basis
+                own = self._own.get(submission.user, ())
+                whose, ratios = ("the user's", own) if len(own) >= MIN_PAST_JOBS else ("all users'", self._ratios)
                 if answer.is_distribution:
-                    yield np.maximum(np.array(answer.sample, np.float64) * answer.scale, 1), answer.basis
-                else:
-                    own = self._own.get(submission.user, ())
-                    whose, ratios = ("the user's", own) if len(own) >= MIN_PAST_JOBS else ("all users'", self._ratios)
-                    if len(ratios) >= MIN_PAST_JOBS:
-                        values = np.sort(np.array(ratios)) * answer.seconds
-                        yield (
-                            np.maximum(values, 1),
-                            f"{answer.basis}, with the errors of {whose} last {len(ratios)} jobs",
-                        )
-                    else:
-                        yield np.array([max(answer.seconds, 1.0)]), answer.basis
+                    values = np.array(answer.sample, np.float64) * answer.scale
+                elif len(ratios) >= MIN_PAST_JOBS:
+                    values = np.sort(np.array(ratios)) * answer.seconds
+                    basis = f"{basis}, with the errors of {whose} last {len(ratios)} jobs"
+                yield np.maximum(values, 1.0), basis
         if not _has_walltime(submission):
-            if self._without_walltime:
-                yield (
-                    np.sort(np.array(self._without_walltime, np.float64)),
-                    f"runtimes of the last {plural(len(self._without_walltime), 'job')} without a walltime",
-                )
+            if past := self._without_walltime:
+                basis = f"runtimes of the last {plural(len(past), 'job')} without a walltime"
+                yield np.sort(np.array(past, np.float64)), basis
         elif len(self._shares) >= MIN_PAST_JOBS:
-            shares = np.sort(np.array(self._shares)) * limit
-            yield (
-                np.maximum(shares, 1),
-                f"shares of the walltime used by the last {len(self._shares)} jobs of all users",
-            )
+            basis = f"shares of the walltime used by the last {len(self._shares)} jobs of all users"
+            yield np.maximum(np.sort(np.array(self._shares)) * limit, 1), basis
 
 
 def _has_walltime(submission: Submission) -> bool:
@@ -186,8 +173,6 @@ def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], 
     mixed = np.sqrt(USER_CORRELATION) * common[:, [index[user] for user in users]] + np.sqrt(1 - USER_CORRELATION) * own
     share = np.interp(mixed, _GRID, _NORMAL)
     drawn = np.empty((count, len(users)))
-    for column, distribution in enumerate(distributions):
-        drawn[:, column] = np.interp(
-            share[:, column] * (len(distribution.values) - 1), np.arange(len(distribution.values)), distribution.values
-        )
+    for column, values in enumerate(distribution.values for distribution in distributions):
+        drawn[:, column] = np.interp(share[:, column] * (len(values) - 1), np.arange(len(values)), values)
     return drawn

@@ -81,9 +81,8 @@ class SelfCalibration:
             ordered[-MAX_JUDGED:], lambda forecast: (forecast.job_id, forecast.started)
         ):
             self.jobs += 1
-            self._learn_job(list(forecasts), self._passed.get(job_id, frozenset()))
-            for known in (self._passed, self._left):
-                known.pop(job_id, None)
+            self._learn_job(list(forecasts), self._passed.pop(job_id, set()))
+            self._left.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
         """Learn from the forecasts of one job.
@@ -92,19 +91,15 @@ class SelfCalibration:
         """
         last = len(judged) - 1
         # At most MAX_OF_JOB of them, evenly spaced.
-        learnt = (
-            {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)}
-            if last >= MAX_OF_JOB
-            else {*range(last + 1)}
-        )
+        many = last >= MAX_OF_JOB
+        learnt = {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)} if many else {*range(last + 1)}
         for number, forecast in enumerate(judged):
             raw, weight = forecast.raw.wait, _step(number)
             given = self._calibration.corrections_for(raw)
             actual = max(forecast.started - forecast.made - forecast.raw.delay, 0.0)
             for column, end in enumerate(_ends(given, raw)):
-                if not weight or (forecast.made, column) in passed:
-                    continue
-                self._calibration.range_end(raw, column, weight, passed=actual > end)
+                if weight and (forecast.made, column) not in passed:
+                    self._calibration.range_end(raw, column, weight, passed=actual > end)
             share = 1 / len(learnt) if number in learnt else 0.0
             if later(raw):
                 share = 0.0 if (forecast.made, _OUTLASTED) in passed else _share(number)

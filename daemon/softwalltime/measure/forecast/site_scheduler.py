@@ -42,26 +42,23 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
     scheduler = snapshot.scheduler
     fault = _fault(scheduler.formula)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
-    queues = {job.submission.queue for job in snapshot.jobs}
-    if every_queue:
-        queues = {queue.name for queue in snapshot.queues}
+    used = {job.submission.queue for job in snapshot.jobs}
+    queues = [queue for queue in snapshot.queues if every_queue or queue.name in used]
     remarks = []
     if fault:
         remarks.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
-    if scheduler.fair_share:
-        remarks.append(f"fair share is on: the order is approximated by {order}")
-    if scheduler.round_robin:
-        remarks.append(f"round_robin is on: the order is approximated by {order}")
-    express = [queue.name for queue in snapshot.queues if queue.priority >= EXPRESS and queue.name in queues]
+    for feature, on in (("fair share", scheduler.fair_share), ("round_robin", scheduler.round_robin)):
+        if on:
+            remarks.append(f"{feature} is on: the order is approximated by {order}")
+    express = [queue.name for queue in queues if queue.priority >= EXPRESS]
     if scheduler.preemption and express:
         remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
-    for queue in snapshot.queues:
-        if queue.name in queues:
-            times = next((what for prefix, what in _PREFIXES.items() if queue.name.startswith(prefix)), None)
-            if times is not None:
+    for queue in queues:
+        for prefix, times in _PREFIXES.items():
+            if queue.name.startswith(prefix):
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
-            if queue.backfill_depth is not None:
-                remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
+        if queue.backfill_depth is not None:
+            remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
     if pooling.limits.unread:
         remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
     standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
@@ -114,13 +111,8 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
         policy = replace(policy, queue_priorities=priorities)
     if pooling.limits.run_limits:
         remarks.append("limits on running jobs are not simulated")
-    return SiteScheduler(
-        _name(policy),
-        policy,
-        sum(vnode.ncpus for vnode in snapshot.vnodes),
-        default_walltimes(snapshot),
-        tuple(remarks),
-    )
+    processors = sum(vnode.ncpus for vnode in snapshot.vnodes)
+    return SiteScheduler(_name(policy), policy, processors, default_walltimes(snapshot), tuple(remarks))
 
 
 def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:

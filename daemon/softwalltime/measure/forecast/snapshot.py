@@ -44,7 +44,6 @@ class LiveJob:
     holds: str = ""
     depends: str = ""
     priority: int = 0
-    comment: str = ""
     predicted: float | None = None
 
     @property
@@ -64,7 +63,7 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True)
 class VnodeState:
-    """A vnode: what it has (bytes of memory, 0 where unknown), and its state as PBS writes it (``free,offline``).
+    """A vnode: what it has (0 where unknown), and its state as PBS writes it (``free,offline``).
 
     ``sharing`` says whether jobs get it as a whole.
     """
@@ -73,7 +72,6 @@ class VnodeState:
     host: str
     state: str
     ncpus: int
-    mem: int = 0
     ngpus: int = 0
     queue: str = ""
     sharing: str = ""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.core.formatting import local_time, percent, plural
-from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution, samples
+from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel, limit
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
 from softwalltime.measure.simulation.engine import ScheduleOutcome
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
@@ -39,6 +39,15 @@ class StartForecast:
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
         quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
         return quantiles
+
+
+def distributions_of(queue: ModelledQueue, runtimes: RuntimeModel) -> list[RuntimeDistribution]:
+    """Return the runtime of each job of a queue, given how long it has run."""
+    model = queue.model
+    return [
+        runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
+        for index, job in enumerate(queue.live)
+    ]
 
 
 def forecast(
@@ -89,20 +98,17 @@ def waits_for(queue: ModelledQueue, starts: StartForecast, position: int) -> str
     if start == submitted:
         return f"delayed until {local_time(submitted, model.now)} (qsub -a)"
     behind = _behind(queue, starts, position)
-    reserved = [] if model.pooling is None else model.pooling.reservations
-    ended_reservation = next((reservation for reservation in reserved if reservation.end == start), None)
-    if ended_reservation is not None:
-        moment = local_time(start, model.now)
-        return f"{behind}; reservation {ended_reservation.name} ends at {moment}"
-    ended = np.flatnonzero(starts.ends[: len(model.jobs)] == start)
-    ended = ended[ended != position]
-    if not len(ended):
+    moment = local_time(start, model.now)
+    for reservation in [] if model.pooling is None else model.pooling.reservations:
+        if reservation.end == start:
+            return f"{behind}; reservation {reservation.name} ends at {moment}"
+    ended = [job for job in np.flatnonzero(starts.ends == start).tolist() if job != position]
+    if not ended:
         return f"{behind}; starts when its walltime fits before the jobs ahead"
-    freed = sum(model.jobs.processors[job] for job in ended.tolist())
-    last = max(ended.tolist(), key=lambda job: model.jobs.processors[job])
+    freed = sum(model.jobs.processors[job] for job in ended)
+    last = max(ended, key=lambda job: model.jobs.processors[job])
     name = queue.live[last].submission.job_id
     others = f" and {plural(len(ended) - 1, 'other')}" if len(ended) > 1 else ""
-    moment = local_time(start, model.now)
     come, end = "comes" if freed == 1 else "come", "end" if others else "ends"
     sentence = f"{behind}; {plural(freed, 'processor')} {come} free at {moment} when {name}{others} {end}"
     if last < first and len(starts.sampled_ends):

@@ -9,8 +9,8 @@ import numpy as np
 from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.queue_model import model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution
 from softwalltime.measure.forecast.snapshot import QUEUED, LiveJob, QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast
 
@@ -84,15 +84,6 @@ RUNS = 20
 """Runs with drawn runtimes, the same ones with both walltimes."""
 
 
-def distributions_of(queue: ModelledQueue, model: RuntimeModel) -> dict[str, RuntimeDistribution]:
-    matches = {}
-    for index, job in enumerate(queue.live):
-        submission = job.submission
-        elapsed = queue.model.elapsed(index)
-        matches[submission.job_id] = model.distribution(submission, limit(submission), queue.model.now, elapsed)
-    return matches
-
-
 def sooner_by(
     snapshot: ServerSnapshot, job_id: str, walltime: int, running: str, known: Mapping[str, RuntimeDistribution]
 ) -> int | None:
@@ -105,15 +96,15 @@ def sooner_by(
     """
     if job_id not in known:
         return None
+
+    def shorter(job: LiveJob) -> LiveJob:
+        soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
+        return replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
+
     killed = replace(known[job_id], values=np.minimum(known[job_id].values, walltime))
-    jobs = list(snapshot.jobs)
-    for index, job in enumerate(jobs):
-        if job.submission.job_id == job_id:
-            soft = None if job.soft_walltime is None else min(job.soft_walltime, walltime)
-            jobs[index] = replace(job, submission=replace(job.submission, walltime=walltime), soft_walltime=soft)
+    jobs = tuple(shorter(job) if job.submission.job_id == job_id else job for job in snapshot.jobs)
     starts = []
-    shorter = replace(snapshot, jobs=tuple(jobs)), {**known, job_id: killed}
-    for state, distributions in ((snapshot, known), shorter):
+    for state, distributions in ((snapshot, known), (replace(snapshot, jobs=jobs), {**known, job_id: killed})):
         queue = model_of(state, running=running)
         ids = [job.submission.job_id for job in queue.live]
         if job_id not in ids[queue.model.running :] or not known.keys() >= set(ids):

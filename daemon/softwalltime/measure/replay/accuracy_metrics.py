@@ -106,12 +106,6 @@ class Errors:
         return (self.t - 1) // self.p
 
 
-def means_by_code(codes: Integers, values: NDArray[np.generic], size: int) -> list[float]:
-    """Return the mean of the values with each code from 0 to ``size`` - 1; 0 for a code without values."""
-    means: list[float] = (np.bincount(codes, values, size) / np.maximum(np.bincount(codes, minlength=size), 1)).tolist()
-    return means
-
-
 def score(
     workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0, since: int | None = None,
     until: int | None = None,

@@ -24,12 +24,27 @@ COMPARED = tuple(field.name for field in fields(Metrics) if field.name not in _W
 class Interval:
     """A mean over pairs and its 95% confidence interval; no interval for fewer than two pairs."""
 
-    mean: float | None
+    mean: float | None = None
     """The mean; null without pairs."""
-    low: float | None
+    low: float | None = None
     """Lower end of the 95% confidence interval."""
-    high: float | None
+    high: float | None = None
     """Upper end of the 95% confidence interval."""
+
+    @classmethod
+    def around(cls, mean: float, half: float) -> "Interval":
+        """Return the interval of this half width."""
+        return cls(mean, mean - half, mean + half)
+
+    @property
+    def above(self) -> bool:
+        """Whether the whole interval is above 0."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def below(self) -> bool:
+        """Whether the whole interval is below 0."""
+        return self.high is not None and self.high < 0
 
     def columns(self, name: str) -> dict[str, float | None]:
         return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
@@ -39,13 +54,12 @@ def interval(values: Sequence[float]) -> Interval:
     """The mean of the values and its 95% interval by Student's t."""
     count = len(values)
     if not count:
-        return Interval(None, None, None)
+        return Interval()
     mean = math.fsum(values) / count
     if count == 1:
-        return Interval(mean, None, None)
+        return Interval(mean)
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    half = student(count - 1) * math.sqrt(variance / count)
-    return Interval(mean, mean - half, mean + half)
+    return Interval.around(mean, student(count - 1) * math.sqrt(variance / count))
 
 
 def student(degrees: int) -> float:

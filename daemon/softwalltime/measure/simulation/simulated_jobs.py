@@ -71,16 +71,6 @@ class Jobs:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
         return max(self.largest(), int(self.use()[1].max(initial=0)))
 
-    def peak_during(self, share: float) -> int:
-        """The most processors in use during this share of the recorded time, the busiest time left out."""
-        times, used = self.use()
-        during = np.diff(times)
-        if not during.sum():
-            return self.peak()
-        order = np.argsort(used[:-1], kind="stable")
-        passed = np.cumsum(during[order])
-        return int(used[order][np.searchsorted(passed, share * passed[-1])])
-
     def use(self) -> tuple[Integers, Integers]:
         """The instants at which the number of processors in use changes, and that number from each of them on."""
         starts = _starts(self.completed)
