@@ -13,14 +13,7 @@ from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.runs import (
-    Experiment,
-    Results,
-    RunOptions,
-    SimulationPlan,
-    SimulationResult,
-    run_simulations,
-)
+from softwalltime.measure.simulation.runs import Experiment, Results, SimulationPlan, SimulationResult, run_simulations
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.shaking import suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
@@ -188,7 +181,7 @@ def simulate_candidates(
         experiment_of(recorded, policies[0]), {item.name: item for item in policies}, options.seeds, recorded.jobs,
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
-    found = run_simulations(plan, RunOptions(options.keep, options.processes), show)
+    found = run_simulations(plan, show, options.keep, options.processes)
     return found, compare_candidates(recorded, candidates, options, found, rename)
 
 

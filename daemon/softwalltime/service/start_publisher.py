@@ -287,7 +287,7 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
 
 
 def main() -> None:
-    set_up_logging("text")
+    set_up_logging()
     with suppress(OSError):
         os.nice(NICENESS)
     settings: dict[str, Any] = json.loads(sys.stdin.readline())

@@ -1,6 +1,5 @@
-"""Simulate policies on one workload or several shaken ones, locally or on a cluster."""
+"""Simulate policies on one workload or several shaken ones."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -16,9 +15,10 @@ from softwalltime import __version__
 from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.progress import ShowProgress
 from softwalltime.core.states import State
+from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
+from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.machine import Machine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -102,13 +102,8 @@ def tasks(
 def evaluate(task: SimulationTask) -> list[SimulationResult]:
     """Run a task.
 
-    :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
-    :raises SourceError: if the jobs cannot be read.
+    :raises SoftwalltimeError: if a predictor raises.
     """
-    if task.experiment.version != __version__:
-        raise SoftwalltimeError(
-            f"a worker has softwalltime {__version__}, this command {task.experiment.version}: install the same version"
-        )
     jobs = _jobs(task.path, task.teaching)
     workload = shaken(jobs, task.experiment.shake, task.seed) if task.experiment.shake else jobs
     return list(results(workload, task.experiment, task.policies, task.seed))
@@ -117,7 +112,6 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
 def results(
     workload: Jobs, experiment: Experiment, policies: Sequence[SchedulerPolicy], seed: int,
     progress: Progress = lambda _: None,
-    outcomes: Callable[[SchedulerPolicy, ScheduleOutcome], None] = lambda *_: None,
 ) -> Iterator[SimulationResult]:  # fmt: skip
     """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
     first = experiment.baseline
@@ -127,7 +121,6 @@ def results(
     for policy in policies:
         own = policy == first
         outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
-        outcomes(policy, outcome)
         # The baseline is not compared with itself.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
@@ -159,11 +152,9 @@ def _jobs(path: Path, teaching: Sequence[State]) -> Jobs:
     global _last
     with _turn:
         if _last is None or _last[0] != path:
+            # Free the old jobs before the new ones are read.
             _last = None
-            try:
-                _last = path, jobs_of(load(path).jobs, teaching)
-            except OSError as error:
-                raise SourceError(f"{path}: {error.strerror}: all workers must be able to read it") from error
+            _last = path, jobs_of(load(path).jobs, teaching)
         return _last[1]
 
 
@@ -224,8 +215,6 @@ MAX_JOBS_IN_PROCESS = 150_000
 """Jobs up to which no further processes are started, because starting them takes longer."""
 Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
 """By policy and seed."""
-Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
-"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,41 +234,29 @@ class SimulationPlan:
         return {name: [results[policy, seed].metrics for seed in self.seeds] for name, policy in self.policies.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Where simulations run.
-
-    ``keep``: the file that saves results, and from which an interrupted run continues.  ``processes``: ``None`` for one
-    a core.  ``scheduler``: address of a Dask scheduler.
-    """
-
-    keep: Path | None = None
-    processes: int | None = None
-    scheduler: str | None = None
-
-
 def run_simulations(
-    plan: SimulationPlan, options: RunOptions, show: ShowProgress, outcomes: Outcomes | None = None
+    plan: SimulationPlan, show: ShowProgress, keep: Path | None = None, processes: int | None = None
 ) -> Results:
     """Return all results.
 
-    :param outcomes: wants all schedules, which are then simulated in this process.
+    :param keep: the file that saves results, and from which an interrupted run continues.
+    :param processes: ``None`` for one a core.
     :raises SourceError: if a file cannot be written.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
     with ExitStack() as stack:
-        scheduler = options.scheduler
-        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(options.processes)
+        workers = local_workers(processes)
         few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
-        here = not scheduler and (outcomes is not None or workers.processes == 1 or few)
+        here = workers.processes == 1 or few
         path, experiment = Path(), plan.experiment
-        if options.keep is not None or not here:
-            path = Path(stack.enter_context(_folder(options))) / "jobs.json"
+        if keep is not None or not here:
+            folder = temporary_folder(keep.parent.absolute() if keep else None, ".simulate-")
+            path = Path(stack.enter_context(folder)) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
-        kept = stack.enter_context(ResultCache(options.keep, experiment)) if options.keep is not None else None
+        kept = stack.enter_context(ResultCache(keep, experiment)) if keep is not None else None
         known: Results = {}
-        if kept is not None and outcomes is None:
+        if kept is not None:
             cached = ((key, kept.find(*key)) for key in wanted)
             known = {key: result for key, result in cached if result is not None}
         todo = [key for key in wanted if key not in known]
@@ -294,7 +271,7 @@ def run_simulations(
             for seed in dict.fromkeys(seed for _, seed in todo):
                 workload = shaken(plan.jobs, experiment.shake, seed) if experiment.shake else plan.jobs
                 policies = [policy for policy, its_seed in todo if its_seed == seed]
-                for result in results(workload, experiment, policies, seed, progress, outcomes or (lambda *_: None)):
+                for result in results(workload, experiment, policies, seed, progress):
                     add(result)
             return known
         work = tasks(experiment, path, plan.teaching, todo, workers.processes)
@@ -304,12 +281,3 @@ def run_simulations(
                     add(result)
                 progress(len(some) * len(plan.jobs))
     return known
-
-
-def _folder(options: RunOptions) -> tempfile.TemporaryDirectory[str]:
-    """Return a folder for the jobs; for a cluster it is beside the results, where all workers can read."""
-    parent = options.keep.parent.absolute() if options.keep else Path.cwd() if options.scheduler else None
-    try:
-        return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
-    except OSError as error:
-        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
