@@ -86,9 +86,8 @@ def test_each_row_equals_the_figures_of_replay(
         f"{path}: {2 * SIZE} of {2 * SIZE} rows to do, by 2 processes",
         f"{path}: {2 * SIZE} rows, {2 * SIZE} of them new",
     ]
-    assert [line for line in printed if line.endswith("the walltimes (request)")] == [
-        f"{source}: the most accurate predictors, and the walltimes (request)" for source in sources
-    ]
+    assert [line.partition(": ")[0] for line in printed[2:]] == sources
+    assert all(" is the most accurate: 0." in line for line in printed[2:])
     assert {row["option_keys"] for row in rows(path) if row["name"] == "percentile"} == {"user", "user+project"}
     assert agree(path, sources, capsys) == 2 * SIZE
     assert files(tmp_path) == ["results.csv"], "the jobs' copies are gone"
@@ -309,3 +308,12 @@ def test_the_scheduler_option_uses_a_dask_cluster(
         assert f"by the cluster at {scheduler}, which has 2 workers" in capsys.readouterr().out
     assert run([*command, "-o", str(here)]) == 0
     assert without_seconds(there) == without_seconds(here)
+
+
+def test_a_dask_scheduler_without_workers_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(workers=0) as address:
+        command = ["sweep", str(RECORDED_LOG), "-o", str(tmp_path / "x.csv"), "--predictor", "v1"]
+        assert run([*command, "--scheduler", address]) == 1
+    assert capsys.readouterr().err == (
+        f"softwalltime: the Dask scheduler at {address} has no workers: start some with dask worker {address}\n"
+    )

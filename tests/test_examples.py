@@ -182,4 +182,4 @@ def completed(*words: str) -> Iterator[str]:
 def test_bash_completes_commands_and_values() -> None:
     assert {"replay", "explain", "config"} <= set(completed("swt"))
     assert set(completed("swt", "config")) == {"check", "show"}
-    assert list(completed("swt", "predictors", "--format")) == ["table", "json", "csv"]
+    assert list(completed("swt", "starts", "--format")) == ["table", "json", "csv"]

@@ -68,7 +68,7 @@ def test_a_table_in_a_terminal_needs_no_extra() -> None:
     done = without_extras("""
         from softwalltime.cli.output import Output
         from softwalltime.core.text_table import TextColumn, TextTable
-        Output.given(color=True).table(TextTable.of([TextColumn("accuracy")], [["0.5"]]))
+        Output(terminal=True, color=True).table(TextTable.of([TextColumn("accuracy")], [["0.5"]]))
     """)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "\x1b[1maccuracy\x1b[0m\n────────\n     0.5\n"

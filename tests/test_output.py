@@ -12,9 +12,7 @@ import pytest
 
 from softwalltime.cli import cli, run
 from softwalltime.cli.output import Output
-from softwalltime.cli.planned_changes import printed_changes
 from softwalltime.cli.terminal import draw, fit
-from softwalltime.core.errors import SourceError
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.deployment import qmgr
 from softwalltime.measure.simulation.differences import RELATIVE, Interval
@@ -92,14 +90,11 @@ class Screen(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize(
-    ("environment", "option", "colored"),
-    [
-        ({}, None, True), ({"NO_COLOR": "1"}, None, False), ({"NO_COLOR": ""}, None, True),
-        ({"TERM": "dumb"}, None, False), ({}, False, False), ({"NO_COLOR": "1"}, True, True),
-    ],
-)  # fmt: skip
+    ("environment", "colored"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
 def test_colours_are_for_terminals_that_want_them(
-    environment: dict[str, str], option: bool | None, colored: bool, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
@@ -107,7 +102,7 @@ def test_colours_are_for_terminals_that_want_them(
         monkeypatch.setenv(name, value)
     screen = Screen()
     monkeypatch.setattr(sys, "stdout", screen)
-    output = Output.given(color=option)
+    output = Output.given()
     output.table(TABLE)
     output.paragraph("some words " * 10, "warning")
     screen.flush()
@@ -116,15 +111,6 @@ def test_colours_are_for_terminals_that_want_them(
     assert max(len(line) for line in ESCAPES.sub("", text).splitlines()) <= 40
     assert "without extensions: the terminal is too narrow" in " ".join(ESCAPES.sub("", text).split())
     assert "extensions" in ESCAPES.sub("", draw(TABLE, 80, color=False)[0])
-
-
-def test_wide_prints_all_columns_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Screen()
-    monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setattr(sys, "stdout", screen)
-    Output.given(wide=True, color=False).table(TABLE)
-    screen.flush()
-    assert "extensions" in screen.buffer.getvalue().decode()  # type: ignore[attr-defined]  # our own stream
 
 
 def test_wide_characters_take_two_columns() -> None:
@@ -207,13 +193,10 @@ def test_json_and_csv_hold_the_same_figures(
 @pytest.mark.parametrize(
     ("name", "arguments", "status"),
     [
-        ("doctor", ["doctor"], 1), ("predictors", ["predictors"], 0), ("config show", ["config", "show"], 0),
+        ("doctor", ["doctor"], 1), ("config show", ["config", "show"], 0),
         ("config check", ["config", "check", "wrong.toml"], 1),
         ("experiment", ["experiment", "tang2013", "LOGS", "--limit", "100"], 0),
-        ("install", ["install", "hook"], 0),
-        ("policy set", ["policy", "set", "balanced", "--folder", "hook", "--config", "site.toml"], 0),
         ("report", ["report", "LOGS", "--no-simulation"], 0),
-        ("sweep", ["sweep", "LOGS", "-o", "results.csv", "--predictors", "v1", "--processes", "1"], 0),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -223,7 +206,6 @@ def test_other_commands_print_what_is_documented(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("wrong.toml").write_text("keep_days = -1\n")
-    Path("site.toml").write_text("")
     # No PBS of this machine.
     monkeypatch.setattr(qmgr, "USUAL", Path("/nonexistent"))
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
@@ -269,24 +251,6 @@ def test_the_summary_of_a_report_has_the_figures_of_each_setting(
         assert float(row["wait_mean"]) == one["metrics"]["wait_mean"]
         assert float(row["change_wait_mean_low"]) == one["relative_changes"]["wait_mean"]["low"]
     assert run([*command[:-1], "-", "--format", "json"]) == 2
-
-
-def test_what_was_changed_before_an_error_is_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
-    def stopped() -> None:
-        with printed_changes(Output(form="json")) as changes:
-            changes.line("done: create resource predicted  # it orders the queue")
-            changes.line("PBS 23.06 has the hook")
-            raise SourceError("no")
-
-    with pytest.raises(SourceError):
-        stopped()
-    assert documented("install", capsys.readouterr().out) == {
-        "complete": False,
-        "changes": [
-            {"state": "done", "text": "create resource predicted", "why": "it orders the queue"},
-            {"state": "note", "text": "PBS 23.06 has the hook", "why": ""},
-        ],
-    }
 
 
 def test_the_document_about_the_output_is_current(capsys: pytest.CaptureFixture[str]) -> None:

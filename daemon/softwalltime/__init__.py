@@ -3,9 +3,7 @@
 The names of :mod:`softwalltime.api` can be imported from here, and are loaded when they are first used.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,19 +39,6 @@ def __getattr__(name: str) -> Any:
         # Looking for it in the installed packages takes as long as printing help.
         return import_module("importlib.metadata").version("pbs-softwalltime")
     return getattr(import_module("softwalltime.api"), name)
-
-
-class _Package(ModuleType):
-    @property
-    def replay(self) -> Any:
-        return import_module("softwalltime.api").replay
-
-    @replay.setter
-    def replay(self, package: ModuleType) -> None:
-        """Python binds a package that it imports to its name here."""
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,8 @@ A link to nothing is an error, as mkdocs.yml makes a link to a heading that is n
 
 import os
 import re
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -107,10 +109,9 @@ def settings_page() -> str:
     from softwalltime.cli.man import settings
 
     lines = ["# Settings", "", "The keys of `/etc/softwalltime/softwalltime.toml`, as in `man softwalltime.toml`.", ""]
-    for title, keys in settings():
-        lines += [f"## {f'[{title}]' if title else 'Above all tables'}", "", "| key | default | meaning |"]
-        lines.append("| --- | --- | --- |")
-        lines += [f"| `{key.name}` | {key.default} | {_cell(key.description)} |" for key in keys]
+    for title, keys in groupby(settings(), itemgetter(0)):
+        lines += [f"## {title or 'Above all tables'}", "", "| key | default | meaning |", "| --- | --- | --- |"]
+        lines += [f"| `{name}` | {default} | {_cell(description)} |" for _, name, default, description in keys]
         lines.append("")
     return "\n".join(lines)
 

@@ -94,28 +94,3 @@ FROM unnest(
     CAST(:job_id AS text[]), CAST(:server AS text[]), CAST(:walltime AS bigint[]), CAST(:soft_walltime AS bigint[])
 ) AS altered(job_id, server, walltime, soft_walltime)
 WHERE known.job_id = altered.job_id AND known.server = altered.server;
-
--- name: count_now
--- Count the jobs that run, wait, and run beyond their soft walltime.
-SELECT
-    count(*) FILTER (WHERE state = 'runs') AS running,
-    count(*) FILTER (WHERE state = 'waits') AS waiting,
-    (SELECT count(*) FROM softwalltime.jobs_overdue) AS overdue
-FROM softwalltime.jobs_now;
-
--- name: most_overdue
--- Return the :shown jobs that are furthest beyond their soft walltimes, as text.
-SELECT job_id, user_name, queue, soft_walltime::text, overdue::text, killed_in::text
-FROM softwalltime.jobs_overdue
-ORDER BY overdue DESC
-LIMIT :shown;
-
--- name: last_decisions
--- Return the :shown newest decisions, as text.
-SELECT
-    to_char(to_timestamp(predicted_at), 'HH24:MI:SS'), event, coalesce(nullif(job_id, ''), '-'), user_name, mode, action,
-    coalesce(make_interval(secs => soft_walltime)::text, '-'), coalesce(make_interval(secs => walltime)::text, '-'),
-    basis
-FROM softwalltime.predictions
-ORDER BY id DESC
-LIMIT :shown;

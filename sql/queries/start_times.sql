@@ -171,16 +171,6 @@ WHERE server = :server AND day > (now() AT TIME ZONE 'UTC')::date - 7
 GROUP BY queue
 ORDER BY queue;
 
--- name: next_starts
--- Return the :shown jobs that are expected to start next, as text.
-SELECT
-    job_id, user_name, queue, ncpus::text, to_char(to_timestamp(expected), 'Dy HH24:MI'),
-    to_char(to_timestamp(low90), 'Dy HH24:MI') || ' to ' || to_char(to_timestamp(high90), 'Dy HH24:MI'), waits_for
-FROM softwalltime.expected_starts
-WHERE expected IS NOT NULL AND forecast_at > extract(epoch FROM now())::bigint - 86400
-ORDER BY expected, job_id
-LIMIT :shown;
-
 -- name: delete_old_starts
 -- Delete up to :batch forecasts made before :before.
 DELETE FROM softwalltime.start_times

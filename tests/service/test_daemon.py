@@ -17,7 +17,6 @@ from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
-from tests.documented import documented, documented_rows
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
 from tests.store.stored import add_jobs, count_jobs
@@ -284,36 +283,24 @@ def test_explain_and_status_use_the_daemon(start: Start, database: str, capsys: 
         "soft walltime 00:10:00 (600 s): mean of the last 2 runtimes of user alice "
         "(predictor v1; mode shadow: recorded, not set)"
     )
-    assert lines[1:] == ["The same with other walltimes."]
+    assert lines[1:] == []
     assert run(["explain", "--user", "alice", "--walltime", "00:05:00", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(
         "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime"
     )
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[-9:-7]] == [
-        [walltime, "00:10:00", "00:10:00", "mean of the last 2 runtimes of user alice"]
-        for walltime in ("01:00:00", "02:00:00")
-    ]
     # A job without a project has PBS's default project.
     daemon.configure('mode = "shadow"\nwaiting = "v1"\nrules = [{project = "_pbs_project_default", waiting = "v2"}]\n')
     daemon.send(signal.SIGHUP)
     until(lambda: daemon.status()["policy"]["rules"])
     for project, expected in (((), 1500), (("--project", "other"), 600)):
-        asked = ["explain", "--user", "alice", "--walltime", "01:00:00", "--format", "json"]
-        assert run([*asked, *project, *options]) == 0
-        assert documented("explain", capsys.readouterr().out)["soft_walltime"] == expected
+        assert run(["explain", "--user", "alice", "--walltime", "01:00:00", *project, *options]) == 0
+        assert f"({expected} s): " in capsys.readouterr().out
     assert run(["explain", "--user", "bob", "--walltime", "3600", "--project", "other", *options]) == 0
     assert capsys.readouterr().out.startswith(
         "no soft walltime: user bob has no completed job (predictor v1)\n"
-        "A prediction needs at least 1 more completed job of this kind.\nThe same with other walltimes.\n"
+        "A prediction needs at least 1 more completed job of this kind.\n"
     )
-    assert run(["explain", "--user", "bob", "--walltime", "3600", "--format", "json", *options]) == 0
-    document = documented("explain", capsys.readouterr().out)
-    assert (document["missing_jobs"], document["reason"]) == (1, "no_completed_jobs")
-    assert [one["walltime"] for one in document["other_walltimes"]][:2] == [7200, 14400]
-    assert run(["explain", "--user", "alice", "--walltime", "3600", "--format", "csv", *options]) == 0
-    rows = documented_rows("explain", capsys.readouterr().out)
-    assert [(row["walltime"], row["soft_walltime"]) for row in rows][:2] == [("3600", "1500"), ("7200", "1500")]
     assert run(["explain", "--user", "alice", "--walltime", "00:10:00", "--project", "other", *options]) == 0
     assert capsys.readouterr().out.startswith(
         "no soft walltime: mean of the last 2 runtimes of user alice; that is not below the walltime (predictor v1)\n"

@@ -1,11 +1,9 @@
-"""Log output of long-running commands on standard error: one record per line, as text or JSON."""
+"""Log output of long-running commands on standard error."""
 
-import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -40,29 +38,8 @@ def log_all() -> None:
         log.exception("unexpected error; trying again")
 
 
-def test_as_json_each_line_is_one_record_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging("json")
-    log_all()
-    lines = capsys.readouterr().err.splitlines()
-    records = [json.loads(line) for line in lines]
-    assert [(record["level"], record["event"].split()[0]) for record in records] == [
-        ("info", "stored"), ("warning", "malformed:"), ("error", "unexpected"),
-    ]  # fmt: skip
-    assert {key: records[0][key] for key in ("jobs", "behind_bytes", "path", "logger")} == {
-        "jobs": 3, "behind_bytes": 0, "path": "/x/y", "logger": "softwalltime.test",
-    }  # fmt: skip
-    assert records[1]["event"].endswith('"quoted" \x1b[2J and\na new line')
-    for record in records:
-        at = datetime.fromisoformat(record["timestamp"])
-        assert at.utcoffset() is not None
-        assert abs((at - datetime.now(at.tzinfo)).total_seconds()) < 600
-    assert records[2]["exception"].startswith("Traceback")
-    assert records[2]["exception"].endswith("RuntimeError: a bug\nin two lines")
-    assert "exc_info" not in records[2]
-
-
-def test_as_text_each_line_has_level_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logging("text")
+def test_each_line_has_level_message_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging()
     log_all()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "INFO stored jobs=3 behind_bytes=0 path=/x/y"
@@ -75,12 +52,11 @@ def test_as_text_each_line_has_level_message_and_fields(capsys: pytest.CaptureFi
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_ingest_logs_stored_jobs_and_malformed_lines(form: str, tmp_path: Path, database: str, engine: Engine) -> None:
+def test_ingest_logs_stored_jobs_and_malformed_lines(tmp_path: Path, database: str, engine: Engine) -> None:
     log = tmp_path / "20261120"
     log.write_bytes(b"rubbish \xff\0\n" + RECORDED_LOG.read_bytes())
     output = tmp_path / "output"
-    command = ["ingest", "--follow", log, "--dsn", database, "--log-format", form]
+    command = ["ingest", "--follow", log, "--dsn", database]
     with (
         output.open("w") as stream,
         subprocess.Popen([sys.executable, "-m", "softwalltime", *command], stderr=stream) as process,
@@ -88,10 +64,5 @@ def test_ingest_logs_stored_jobs_and_malformed_lines(form: str, tmp_path: Path, 
         until(lambda: output.read_text().count("\n") >= 2)
         process.terminate()
     lines = output.read_text().splitlines()
-    if form == "text":
-        assert lines[0].startswith(f"WARNING malformed: {log}:1: not an accounting record")
-        assert lines[1] == "INFO stored jobs=42 lines=169 malformed=1 behind_bytes=0"
-    else:
-        warning, stored = map(json.loads, lines)
-        assert warning["event"].startswith(f"malformed: {log}:1: ")
-        assert (stored["event"], stored["jobs"], stored["lines"], stored["malformed"]) == ("stored", 42, 169, 1)
+    assert lines[0].startswith(f"WARNING malformed: {log}:1: not an accounting record")
+    assert lines[1] == "INFO stored jobs=42 lines=169 malformed=1 behind_bytes=0"

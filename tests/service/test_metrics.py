@@ -273,12 +273,6 @@ def test_percentiles_from_buckets(counts: list[int], share: float, expected: flo
     assert Histogram([10, 20], counts, 0).percentile(share) == expected
 
 
-def test_a_difference_of_histograms_over_a_restart_is_the_new_histogram() -> None:
-    earlier, now = Histogram([10], [1, 2], 30), Histogram([10], [4, 2], 40)
-    assert now.since(earlier) == Histogram([10], [3, 0], 10)
-    assert earlier.since(now) == earlier
-
-
 @pytest.mark.parametrize("address", ["9105", "localhost:", ":9105", "localhost:x", "localhost:70000"])
 def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match=r"metrics: .*must be host and port"):

@@ -19,7 +19,7 @@ import pytest
 
 from softwalltime import __version__
 from softwalltime.cli import run
-from softwalltime.cli.overview import latency, overview, problems, span
+from softwalltime.cli.overview import latency, overview, problems
 from softwalltime.core.formatting import size
 from softwalltime.core.jobs import CurrentJob
 from softwalltime.service.protocol import ask
@@ -27,7 +27,7 @@ from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status
 from softwalltime.store.connections import connect
 from softwalltime.store.current import set_current
 from softwalltime.store.quality import Quality
-from tests.documented import documented, documented_rows
+from tests.documented import documented
 from tests.samples import job
 from tests.service.running import PATIENT, Daemon, until
 from tests.service.statuses import new_status, working_status
@@ -97,15 +97,8 @@ def test_status_prints_problems_first(daemon: Daemon, capsys: pytest.CaptureFixt
 @pytest.mark.postgres
 def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(daemon, capsys, "top", "--once", "--interval", "0.2")
-    for line in (
-        r"^softwalltime .+, up .+: ok$", r"^  at postqueuejob +set 1, none 1$",
-        r"^since the last update: 0\.0 requests per second, answer -$", r"^jobs: 1 running, 0 waiting, 1 overdue$",
-        r"^\| 77\.srv +\| alice +\| long +\| 00:10:00 +\| 00:5\d:\d\d +\| 00:5\d:\d\d",
-        r"^\| \d\d:\d\d:\d\d \| postqueuejob \| 9\.srv +\| alice +\| on +\| set +\| 00:10:00 +\| 01:00:00",
-    ):  # fmt: skip
+    for line in (r"^softwalltime .+, up .+: ok$", r"^  at postqueuejob +set 1, none 1$"):
         assert re.search(line, text, re.MULTILINE), line
-    # A user chose this name: control characters and markup must have no effect.
-    assert "?[31mbob[bold]" in text
     assert "\x1b" not in text
 
 
@@ -146,46 +139,23 @@ class Terminal:
 @pytest.mark.postgres
 def test_top_runs_until_ctrl_c(daemon: Daemon) -> None:
     terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
-    until(lambda: "last decisions" in terminal.read())
+    until(lambda: "answer" in terminal.read())
     # After a stop and a start of the daemon, top reports the error and continues.
     daemon.end()
     until(lambda: "no daemon answers there" in terminal.read())
     daemon.start()
     terminal.seen = ""
-    until(lambda: "last decisions" in terminal.read())
+    until(lambda: "answer" in terminal.read())
     os.write(terminal.screen, b"\x03")
     assert terminal.ended() == 0
     assert "Traceback" not in terminal.seen
 
 
 @pytest.mark.postgres
-def test_top_once_prints_json_and_csv(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
-    document = documented("top --once", shown(daemon, capsys, "top", "--once", "--format", "json"))
-    documented("status", shown(daemon, capsys, "status", "--format", "json"))
-    assert (document["running"], document["waiting"], document["overdue"], document["problem"]) == (1, 0, 1, "")
-    assert document["status"]["learnt"] == 2
-    newest = document["last_decisions"][0]
-    assert (newest["job"], newest["mode"], newest["action"]) == ("9.srv", "on", "none")
-    rows = documented_rows("top --once", shown(daemon, capsys, "top", "--once", "--format", "csv"))
-    # A program that shows CSV gets no user's control characters.
-    assert [row | {"user": row["user"].replace("\\x1b", "\x1b"), "reason": row["reason"].replace("\\x1b", "\x1b")}
-            for row in rows] == list(document["last_decisions"])  # fmt: skip
+def test_status_prints_json_and_csv(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    assert documented("status", shown(daemon, capsys, "status", "--format", "json"))["learnt"] == 2
     fields = csv.DictReader(io.StringIO(shown(daemon, capsys, "status", "--format", "csv")))
     assert {row["field"]: row["value"] for row in fields}["policy.waiting"] == "v1"
-    assert run(["top", "--format", "json", "--config", str(daemon.config)]) == 2
-    assert "add --once" in capsys.readouterr().err
-
-
-@pytest.mark.postgres
-def test_top_without_database_access_prints_the_rest_and_the_reason(
-    daemon: Daemon, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = daemon.config.with_name("other.toml")
-    config.write_text(f'dsn = "postgresql://127.0.0.1:1/none"\nsocket = "{daemon.socket}"\n')
-    assert run(["top", "--once", "--interval", "0.2", "--config", str(config)]) == 0
-    text = capsys.readouterr().out
-    assert "postqueuejob" in text
-    assert "jobs and decisions omitted: " in text
 
 
 def test_top_without_a_daemon_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,7 +202,7 @@ def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) 
         ({"accounting": "not followed"}, None),
         ({"accounting": "no such folder"}, "accounting: no such folder"),
         ({"behind_bytes": 5_000_000, "behind_seconds": 299}, None),
-        ({"behind_bytes": 5_000_000, "behind_seconds": 7300}, "log: 5.0 MB not stored for 2 h 1 min"),
+        ({"behind_bytes": 5_000_000, "behind_seconds": 7300}, "log: 5.0 MB not stored for 2 h"),
         ({"timeouts": 1, "requests": {"predict": 2000}}, None),
         ({"timeouts": 3, "requests": {"predict": 2000}}, "hook: 3 requests timed out"),
         ({"requests": {"failed": 1}}, "predictors: 1 request "),
@@ -298,7 +268,6 @@ def test_a_status_with_other_fields_is_refused_in_one_sentence() -> None:
 
 
 def test_durations_and_sizes_have_units() -> None:
-    assert [span(each) for each in (0, 59, 60, 3661, 90061)] == ["0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h"]
     assert [size(each) for each in (0, 999, 1000, 12_345, 5e6, 7e9)] == [
         "0 bytes",
         "999 bytes",

@@ -1,6 +1,6 @@
 """``softwalltime advise``: tell users which walltime would have been enough."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, WALLTIMES, Seeds, StoreOptions
+from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, WALLTIMES, StoreOptions, numbers
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
@@ -21,14 +21,6 @@ from softwalltime.core.written import require_folder, write_csv
 
 if TYPE_CHECKING:
     from softwalltime.reports.user_advice import AdviseDocument, RequestAdvice
-
-_TABLE = (
-    TextColumn("requested walltime", left=True),
-    TextColumn("jobs"),
-    TextColumn("used"),
-    TextColumn("99% end within", 1),
-    TextColumn("request instead", least=24),
-)
 
 
 @options
@@ -43,7 +35,7 @@ class AdviseOptions:
     until: int | None = UNTIL
     processors: int | None = PROCESSORS
     order: str = SITE_ORDER
-    seeds: tuple[int, ...] = option("A shaken workload for each.", type=Seeds(), default="31-35", metavar="LIST")
+    seeds: tuple[int, ...] = option("A shaken workload for each.", type=numbers, default="31-35", metavar="LIST")
     simulated_jobs: int = SIMULATED_JOBS
     walltimes: Mapping[str, int] = WALLTIMES
     output: Output
@@ -55,9 +47,8 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     """Suggest shorter walltimes to a user.
 
     For each walltime that USER requests, the command suggests a shorter one that would have been enough for the user's
-    jobs, and simulates how much earlier they would have started.  A suggestion must also hold on jobs that it was not
-    made from: the newer half of the jobs.  With --mail-merge it does the same for all users and writes a CSV file; the
-    simulation then has all of them follow their advice.  Nothing else is changed.
+    jobs, also for the newer half that it was not made from, and simulates how much earlier they would have started.
+    With --mail-merge it does the same for all users, who all follow their advice, and writes a CSV file.
 
     \b
     Example:
@@ -107,37 +98,33 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
 
 
 def _text(output: Output, document: "AdviseDocument", merge: Path | None, of: int, since: int, until: int) -> None:
-
     if merge is not None:
         output.paragraph(f"{merge}: {plural(len(document.users), 'user')} of {of:,} with a suggestion")
         return
     (advice,) = document.users
-    rows: list[list[Cell | str]] = [
-        [
-            walltime(request.walltime), f"{request.jobs:,}", percent(request.used, 0), duration(request.longest),
-            Cell(_kept(request), "faint") if request.suggested is None else Cell(walltime(request.suggested), "good"),
-        ]
-        for request in sorted(advice.requests, key=lambda request: -request.jobs)
-        if request.jobs >= MIN_JOBS
-    ]  # fmt: skip
-    few = [request.jobs for request in advice.requests if request.jobs < MIN_JOBS]
-    if few:
-        reason = Cell(f"fewer than {MIN_JOBS} jobs each", "faint")
-        rows.append([plural(len(few), "other"), f"{sum(few):,}", "", "", reason])
+    columns: dict[TextColumn, Callable[[RequestAdvice], Cell | str]] = {
+        TextColumn("requested walltime", left=True): lambda request: walltime(request.walltime),
+        TextColumn("jobs"): lambda request: f"{request.jobs:,}",
+        TextColumn("used"): lambda request: percent(request.used, 0),
+        TextColumn("99% end within", 1): lambda request: duration(request.longest),
+        TextColumn("request instead", least=24): _suggestion,
+    }
+    requests = sorted(advice.requests, key=lambda request: -request.jobs)
     output.paragraph(f"{printable(advice.user)}: {plural(advice.jobs, 'job')}, {day(since)} to {day(until)}")
-    output.section(TextTable.of(_TABLE, rows))
+    output.section(TextTable.by_column((one for one in requests if one.jobs >= MIN_JOBS), columns))
+    if few := [request.jobs for request in requests if request.jobs < MIN_JOBS]:
+        output.paragraph(f"and {plural(len(few), 'other')} with fewer than {MIN_JOBS} jobs each", "faint")
     output.line()
     output.paragraph(advice.message, "strong")
     if advice.suggestions:
-        size = plural(document.processors, "processor")
+        size = f"{plural(document.processors, 'processor')}{' (estimated)' if document.estimated else ''}"
+        workloads = plural(len(document.seeds), "shaken workload")
+        text = f"Simulated on {size}, order {document.order}, EASY backfilling, {workloads}."
         output.line()
-        output.paragraph(
-            f"Simulated on {size}{' (estimated)' if document.estimated else ''}, order {document.order}, EASY "
-            f"backfilling, {plural(len(document.seeds), 'shaken workload')}.  A job that ran longer keeps its "
-            "walltime.",
-            "faint",
-        )
+        output.paragraph(f"{text}  A job that ran longer keeps its walltime.", "faint")
 
 
-def _kept(item: "RequestAdvice") -> str:
-    return "keep it" if item.reason == FITS else f"keep it: {item.reason}"
+def _suggestion(item: "RequestAdvice") -> Cell:
+    if item.suggested is not None:
+        return Cell(walltime(item.suggested), "good")
+    return Cell("keep it" if item.reason == FITS else f"keep it: {item.reason}", "faint")

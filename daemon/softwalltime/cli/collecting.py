@@ -1,10 +1,7 @@
 """The file that ``softwalltime collect`` writes, and what pseudonyms replace in it."""
 
-import io
-import os
 import re
 import tarfile
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,21 +24,19 @@ _NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
 """A user, group or project in a limit, as in ``[u:alice=5]``."""
 
 
-def write_archive(target: Path, files: Mapping[str, bytes | Path], when: datetime) -> None:
+def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> None:
     """Write a tar file, readable by its owner only; owners of the files are not in it.
 
-    :param files: content or path, by name.
+    :param files: paths by name in the archive.
     :raises SourceError: if it cannot be written.
     """
-    with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.mode, entry.mtime = 0o600, int(when.timestamp())
-            with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-                # A log of today may grow meanwhile: no more is read than it has now.
-                entry.size = source.seek(0, os.SEEK_END)
-                source.seek(0)
-                archive.addfile(entry, source)
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        return entry.replace(mode=0o600, mtime=int(when.timestamp()), uid=0, gid=0, uname="", gname="")
+
+    with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz", dereference=True) as archive:
+        for name, path in files.items():
+            archive.add(path, name, filter=plain)
 
 
 def distinct_names(files: Sequence[Path]) -> dict[str, Path]:
@@ -76,17 +71,16 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
     )
 
 
-def anonymous_logs(files: Sequence[Path], names: Pseudonyms) -> tuple[dict[str, bytes], list[str]]:
-    """Return accounting logs by day with pseudonyms, and one line for each problem of the logs that were read.
+def anonymous_logs(files: Sequence[Path], names: Pseudonyms, folder: Path) -> list[str]:
+    """Write accounting logs by day with pseudonyms; return one line for each problem of the logs that were read.
 
     They hold only what this program reads: no path, no environment, no comment.  Times are UTC.
+
+    :param folder: the new folder of the logs.
     """
     tally = Tally()
-    jobs = [_anonymous(job, names) for job in read_jobs(files, tally)]
-    with tempfile.TemporaryDirectory(prefix="softwalltime-collect-") as folder:
-        logs = Path(folder) / "accounting"
-        write_logs(jobs, logs, UTC)
-        return {log.name: log.read_bytes() for log in sorted(logs.iterdir())}, list(problems(tally))
+    write_logs([_anonymous(job, names) for job in read_jobs(files, tally)], folder, UTC)
+    return list(problems(tally))
 
 
 def _anonymous(job: CompletedJob, names: Pseudonyms) -> CompletedJob:

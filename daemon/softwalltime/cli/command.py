@@ -68,7 +68,6 @@ class Shape:
         if self.columns is not None:
             return self.columns
         kind = self.type()
-        kind = get_type_hints(kind)[kind.ROWS] if hasattr(kind, "ROWS") else kind
         kind = get_args(kind)[0] if get_origin(kind) in (list, tuple) else kind
         columns: Sequence[str] = getattr(kind, "COLUMNS", None) or tuple(field.name for field in fields(kind))
         return columns
@@ -135,7 +134,6 @@ def shapes(group: click.Group, path: str = "") -> Iterator[tuple[str, Shape]]:
 
 
 def _rows(document: Any) -> Iterable[Row]:
-    document = getattr(document, document.ROWS) if hasattr(document, "ROWS") else document
     if isinstance(document, list | tuple):
         return map(asdict, document)
     rows: Iterable[Row] = document.rows() if hasattr(document, "rows") else [asdict(document)]

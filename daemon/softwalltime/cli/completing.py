@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
@@ -71,14 +70,9 @@ def completion(options: CompletionOptions) -> None:
       softwalltime completion bash
       softwalltime completion bash > ~/.local/share/bash-completion/completions/softwalltime
       softwalltime completion zsh > ~/.zfunc/_softwalltime
-      softwalltime completion fish > ~/.config/fish/completions/softwalltime.fish
     """
-    values: dict[str, Any] = {
-        "prog_name": "softwalltime",
-        "complete_func": "_softwalltime_completion",
-        "complete_var": "_SOFTWALLTIME_COMPLETE",
-    }
-    text = (_SHELLS[options.shell].source_template % values).strip()
+    shell = _SHELLS[options.shell](click.Group(), {}, "softwalltime", "_SOFTWALLTIME_COMPLETE")
+    text = (shell.source_template % shell.source_vars()).strip()
     # Descriptions have commas too, in fish.
     text = text.replace('string split "," ', 'string split --max 1 "," ')
     if options.shell == "zsh":

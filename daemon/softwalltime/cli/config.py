@@ -2,9 +2,9 @@
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,24 +19,7 @@ from softwalltime.deployment.finding import ConfigProblem
 if TYPE_CHECKING:
     from softwalltime.deployment.check_configuration import EffectiveValue
 
-_COLUMNS = (
-    TextColumn("key", left=True),
-    TextColumn("value", left=True, least=20),
-    TextColumn("from", left=True, least=22),
-)
 HOOK = Path("/etc/softwalltime/hook/softwalltime_hook.json")
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigCheckDocument:
-    """Errors of configurations."""
-
-    ROWS: ClassVar = "problems"
-
-    files: tuple[str, ...]
-    """The files that were checked."""
-    problems: tuple[ConfigProblem, ...]
-    """The errors and notes."""
 
 
 @click.group()
@@ -57,7 +40,7 @@ class ConfigCheckOptions:
 
 
 @command("an error or note", group=config)
-def check(options: ConfigCheckOptions) -> Result[ConfigCheckDocument]:
+def check(options: ConfigCheckOptions) -> Result[list[ConfigProblem]]:
     """Check settings files and the hook's configuration.
 
     All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
@@ -85,15 +68,14 @@ def check(options: ConfigCheckOptions) -> Result[ConfigCheckDocument]:
     hidden = [] if files else [hidden_file(), HOOK if os.access(HOOK, os.F_OK) and HOOK not in chosen else None]
     remarks = [f"{file} cannot be read: run this as root, or as the daemon's user" for file in hidden if file]
     remarks.append(f"{plural(len(errors), 'error')} in {plural(len(chosen), 'file')}")
-    document = ConfigCheckDocument(tuple(map(str, chosen)), tuple(problems))
-    return Result(document, _problems, 1 if errors else 0, remarks)
 
+    def text(output: Output, document: list[ConfigProblem]) -> None:
+        for problem in document:
+            output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
+        if not errors:
+            output.paragraph(f"{', '.join(map(str, chosen)) or 'no settings file'}: no error", "good")
 
-def _problems(output: Output, document: ConfigCheckDocument) -> None:
-    for problem in document.problems:
-        output.paragraph(str(problem), "bad" if problem.severity == "error" else "faint", 2)
-    if not any(problem.severity == "error" for problem in document.problems):
-        output.paragraph(f"{', '.join(document.files) or 'no settings file'}: no error", "good")
+    return Result(problems, text, 1 if errors else 0, remarks)
 
 
 @options
@@ -122,13 +104,16 @@ def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
         raise UsageError(f"{wrong[0]}; see softwalltime config check")
     values = list(effective_values(load_settings(options.file), files))
 
-    def text(output: Output, document: "list[EffectiveValue]") -> None:
-        rows: list[list[Cell | str]] = []
-        for value in document:
-            shown = value.value if isinstance(value.value, str) else json.dumps(value.value)
-            changed = value.source != "default"
-            row = Cell(value.key, "strong" if changed else ""), "-" if value.value is None else shown
-            rows.append([*row, Cell(value.source, "" if changed else "faint")])
-        output.table(TextTable.of(_COLUMNS, rows))
+    def changed(value: "EffectiveValue") -> bool:
+        return value.source != "default"
 
-    return Result(values, text)
+    def shown(value: "EffectiveValue") -> str:
+        text = value.value if isinstance(value.value, str) else json.dumps(value.value)
+        return "-" if value.value is None else text
+
+    columns: dict[TextColumn, Callable[[EffectiveValue], Cell | str]] = {
+        TextColumn("key", left=True): lambda value: Cell(value.key, "strong" if changed(value) else ""),
+        TextColumn("value", left=True, least=20): shown,
+        TextColumn("from", left=True, least=22): lambda value: Cell(value.source, "" if changed(value) else "faint"),
+    }
+    return Result(values, lambda output, document: output.table(TextTable.by_column(document, columns)))

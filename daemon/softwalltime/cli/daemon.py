@@ -1,18 +1,19 @@
-"""``softwalltime serve`` and ``status``: run the daemon, and print its status."""
+"""``softwalltime serve``, ``status`` and ``top``: run the daemon, and print its status."""
 
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import ending_normally
-from softwalltime.cli.options import LOG_FORMAT, StoreOptions
+from softwalltime.cli.options import StoreOptions
 from softwalltime.cli.output import Output, flattened
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import UsageError
+from softwalltime.core.formatting import duration
 from softwalltime.service.protocol import NoAnswerError, ask
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ MAX_NAME_CHARS = 16
 class ServeOptions:
     socket: Path | None = option("Socket for the hook.")
     accounting: Path | None = option("Accounting folder to follow.", type=click.Path(path_type=Path))
-    log_format: str = LOG_FORMAT
     settings: StoreOptions
 
 
@@ -61,7 +61,7 @@ def serve(options: ServeOptions) -> None:
         from softwalltime.service.daemon import serve as run
         from softwalltime.service.log_output import set_up_logging
 
-        set_up_logging(options.log_format)
+        set_up_logging()
         run(load(), load, __version__)
 
 
@@ -94,16 +94,41 @@ def status(options: StatusOptions) -> Result["Status"]:
       softwalltime status --config softwalltime.toml
       softwalltime status
     """
-    socket = options.daemon.socket
-    if options.output.form == "table":
-        current = ask_status(socket)
-        return Result(current, print_status, 0 if current.working else 1)
-    # JSON and CSV are the daemon's response unchanged, independent of its version.
-    response: dict[str, Any] = ask(socket, {"op": "status"})
-    response.pop("v", None)
-    # Older daemons do not report their settings.
-    works = response["ready"] and response["store"] == response.get("settings", "ok") == "ok"
-    return Result(cast("Status", response), status=0 if works else 1, rows=list(flattened(response)))
+    current = ask_status(options.daemon.socket)
+    return Result(current, print_status, 0 if current.working else 1, rows=flattened(current.to_json()))
+
+
+@options
+class TopOptions:
+    interval: float = option("Seconds between updates.", type=click.FloatRange(0.2, 60), default=1.0)
+    once: bool = option("Print one update and exit.")
+    daemon: DaemonOptions
+
+
+@command()
+def top(options: TopOptions) -> None:
+    """Print the daemon's status again and again.
+
+    Quit with Ctrl-C.
+
+    \b
+    Example:
+      softwalltime top --once --config softwalltime.toml
+      softwalltime top
+    """
+    output, socket = Output.given(), options.daemon.socket
+    with ending_normally():
+        print_status(output, ask_status(socket))
+        while not options.once:
+            time.sleep(options.interval)
+            try:
+                status = ask_status(socket)
+            except NoAnswerError as error:
+                click.clear()
+                output.paragraph(f"{error}; trying again", "bad")
+                continue
+            click.clear()
+            print_status(output, status)
 
 
 def ask_status(socket: Path) -> "Status":
@@ -117,18 +142,17 @@ def ask_status(socket: Path) -> "Status":
     response = ask(socket, {"op": "status"})
     if response.get("version") != __version__:
         raise NoAnswerError(
-            f"the daemon has version {response.get('version')}, this command has {__version__}: restart the daemon, or "
-            "use softwalltime status --format json"
+            f"the daemon has version {response.get('version')}, this command has {__version__}: restart the daemon"
         )
     return Status.from_json(response)
 
 
 def print_status(output: Output, status: "Status") -> None:
-    from softwalltime.cli.overview import overview, problems, span
+    from softwalltime.cli.overview import overview, problems
 
-    wrong = list(problems(status))
+    wrong = problems(status)
     state = output.style("needs attention:", "warning") if wrong else output.style("ok", "good")
-    output.line(f"softwalltime {status.version}, pid {status.pid}, up {span(status.uptime)}: {state}")
+    output.line(f"softwalltime {status.version}, pid {status.pid}, up {duration(status.uptime)}: {state}")
     for line in wrong:
         output.paragraph(f"  ! {line}", "warning", 4)
     groups = overview(status, time.time())

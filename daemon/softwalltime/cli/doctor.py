@@ -40,14 +40,9 @@ def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
     findings = []
     for finding in Doctor(options.config).examine():
         findings.append(finding)
-        if options.output.form == "table" and not options.output.terminal:
-            options.output.line(str(finding))
-        elif options.output.form == "table":
+        if options.output.form == "table":
             verdict = options.output.style(f"{finding.verdict:<9}", _MEANINGS.get(finding.verdict, ""))
-            check = options.output.style(finding.check, "strong")
-            options.output.paragraph(f"{verdict}{check}: {finding.text}", indent=9)
-            if finding.act:
-                options.output.paragraph(f"{'':9}-> {finding.act}", indent=12)
+            options.output.paragraph(f"{verdict}{str(finding)[9:]}", indent=9)
     counts = Counter(finding.verdict for finding in findings)
     wrong = ", ".join(plural(counts[verdict], verdict) for verdict in ("problem", "warning"))
     remark = f"{wrong}, {counts['advice']} advice, {counts['skipped']} skipped"

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, Seeds, StoreOptions, predictor
+from softwalltime.cli.completing import complete_predictor, complete_source
+from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, StoreOptions, numbers
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import load_columns, problems
 from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from softwalltime.accounting.tally import Tally
     from softwalltime.measure.experiments.result_tables import ExperimentDocument, PaperResults
     from softwalltime.measure.experiments.study import Study
 
@@ -33,15 +34,16 @@ class ExperimentOptions:
     traces: tuple[str, ...] = argument("[TRACE...]", shell_complete=complete_source)
     processors: int | None = PROCESSORS
     seeds: tuple[int, ...] | None = option(
-        "Simulate workloads shaken by weeks, one for each.", type=Seeds(), metavar="LIST"
+        "Simulate workloads shaken by weeks, one for each.", type=numbers, metavar="LIST"
     )
     limit: int | None = LIMIT
     months: tuple[int, ...] | None = option(
-        "Only these months of the trace, counted from 1: 1-12.", type=Seeds(), metavar="LIST"
+        "Only these months of the trace, counted from 1: 1-12.", type=numbers, metavar="LIST"
     )
-    more: tuple[str, ...] = predictor(
-        "One more predictor to compare, in papers that compare predictors; may be given again."
-    )
+    more: tuple[str, ...] = option(
+        "One more predictor to compare, in papers that compare predictors; may be given again.", "--predictor",
+        metavar="SPEC", shell_complete=complete_predictor,
+    )  # fmt: skip
     walltimes: Mapping[str, int] = WALLTIMES
     output: Output
     processes: int | None = option("Processes.  Default: one a core.", "-j", "--processes", least=1, metavar="N")
@@ -60,8 +62,6 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     Example:
       softwalltime experiment tang2013 accounting --processors 128 --limit 2000
       softwalltime experiment tang2013 SDSC-SP2.swf.gz --processors 128 --months 1-12
-      softwalltime experiment chlumsky2022 SDSC-SP2.swf.gz HPC2N.swf.gz --seeds 31-35 -j 2
-      softwalltime experiment fan2017 LOGS --predictor v3 --format json
     """
     from softwalltime.measure.experiments.result_tables import ExperimentDocument
     from softwalltime.predict.predictors.registry import make
@@ -71,46 +71,42 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     for spec in options.more:
         make(spec)
     results: list[PaperResults] = []
-    status = 0
+    remarks, status = list[str](), 0
+    paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
     for source in options.traces or ("",):
-        study, remarks, broken = _study(source, options)
-        paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
-        report: PaperResults = paper.repeat(study, options.more)
-        if options.output.form == "table":
-            if results:
-                options.output.line()
-            _print(options.output, report)
-        results.append(report)
-        for line in remarks:
-            click.echo(line, err=True)
-        status = 1 if broken else status
+        study, tally = _study(source, options)
+        results.append(paper.repeat(study, options.more))
+        remarks += problems(tally)
+        status = 1 if tally.broken else status
+
+    def text(output: Output, _document: ExperimentDocument) -> None:
+        for number, report in enumerate(results):
+            if number:
+                output.line()
+            for part in report.parts():
+                if isinstance(part, str):
+                    output.paragraph(part, "strong" if part.startswith("#") else "")
+                else:
+                    output.table(part)
+
     document = ExperimentDocument(tuple(report.document() for report in results))
-    return Result(document, status=status, rows=[cell for report in results for cell in report.cells()])
+    return Result(document, text, status, remarks, rows=[cell for report in results for cell in report.cells()])
 
 
-def _study(source: str, options: ExperimentOptions) -> "tuple[Study, list[str], bool]":
-    """Return the study of a trace, remarks about its records, and whether a file cannot be read."""
+def _study(source: str, options: ExperimentOptions) -> "tuple[Study, Tally]":
+    """Return the study of a trace or of the synthetic workload, and what could not be read."""
+    from softwalltime.accounting.tally import Tally
     from softwalltime.measure.experiments.study import study_of
     from softwalltime.measure.replay.job_columns import JobColumns
     from softwalltime.measure.workloads.synthetic import generate
 
-    size, remarks, broken = options.processors, list[str](), False
     if source:
         recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
-        size, remarks, broken = size or tally.machine or None, list(problems(tally)), bool(tally.broken)
     else:
-        recorded = JobColumns.of(generate(SYNTHETIC, processors=size or SYNTHETIC_PROCESSORS))
-        source = f"synthetic workload of {SYNTHETIC:,} jobs"
+        recorded = JobColumns.of(generate(SYNTHETIC, processors=options.processors or SYNTHETIC_PROCESSORS))
+        source, tally = f"synthetic workload of {SYNTHETIC:,} jobs", Tally()
     study = study_of(
-        source, recorded, size, options.limit, options.months or (), options.seeds or (), options.processes,
-        options.settings().teaching, progress_bar,
+        source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
+        options.seeds or (), options.processes, options.settings().teaching, progress_bar,
     )  # fmt: skip
-    return study, remarks, broken
-
-
-def _print(output: Output, report: "PaperResults") -> None:
-    for part in report.parts():
-        if isinstance(part, str):
-            output.paragraph(part, "strong" if part.startswith("#") else "")
-        else:
-            output.table(part)
+    return study, tally

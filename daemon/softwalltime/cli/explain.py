@@ -1,67 +1,19 @@
 """``softwalltime explain``: ask the daemon about a job that is not submitted."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
 
 import click
 
 from softwalltime.accounting.conversions import clock, duration
-from softwalltime.cli.command import Result, command
+from softwalltime.cli.command import command
 from softwalltime.cli.daemon import DaemonOptions
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.formatting import plural
 from softwalltime.core.jobs import DEFAULT_PROJECT
-from softwalltime.core.text_table import Cell, TextColumn, TextTable
 from softwalltime.service.protocol import ask
 
-_COLUMNS = (
-    TextColumn("walltime", left=True), TextColumn("soft walltime"), TextColumn("prediction", 1),
-    TextColumn("because", left=True, least=20),
-)  # fmt: skip
-TRIED = tuple(hours * 3600 for hours in (1, 2, 4, 8, 12, 24, 48, 96, 168))
-"""Walltimes that explain tries, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Decision for a job with one walltime; durations in seconds."""
-
-    walltime: int | None
-    """The requested walltime."""
-    soft_walltime: int | None
-    """The soft walltime; null: none."""
-    action: str
-    """set, shadow (recorded, not set) or none."""
-    mode: str
-    """Mode of the policy for this job: off, shadow or on."""
-    predictor: str
-    """The predictor."""
-    predicted: float | None
-    """Its prediction, not rounded and not limited by the policy; null: none."""
-    ordering: int | None
-    """Value for job_sort_formula; null: none."""
-    reason: str
-    """Reason, as a code."""
-    basis: str
-    """Reason, as a sentence."""
-    missing_jobs: int | None
-    """Minimum number of further completed jobs needed for a prediction; null: it lacks something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainDocument(Explanation):
-    """Decision for a job; durations in seconds."""
-
-    COLUMNS: ClassVar = tuple(field.name for field in fields(Explanation))
-
-    other_walltimes: tuple[Explanation, ...] = ()
-    """Decisions for other walltimes."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from map(asdict, (self, *self.other_walltimes))
+_ASKED = ("user", "queue", "project", "group", "job_name", "ncpus", "walltime")
 
 
 def _duration(text: str) -> int:
@@ -83,67 +35,42 @@ class JobOptions:
     script: str = option("Script that it runs, where the hook records scripts.", default="", metavar="PATH")
     ncpus: int | None = option("Number of processors.", least=1)
     at_start: bool = option("Predict as at job start instead of at submission.")
-    output: Output
     daemon: DaemonOptions
 
-    def explained(self, walltime: int | None) -> Explanation:
-        job = {name: getattr(self, name) for name in ("user", "queue", "project", "group", "job_name", "ncpus")}
-        job |= {"script_path": str(Path(self.script).absolute()) if self.script else None, "walltime": walltime}
-        event = "runjob" if self.at_start else "queuejob"
-        answer = ask(self.daemon.socket, {"op": "explain", "event": event, "job": job})
-        values: dict[str, Any] = {field.name: answer.get(field.name) for field in fields(Explanation)}
-        return Explanation(**values | {"walltime": walltime})
 
-
-@command("the job, then each other walltime")
-def explain(options: JobOptions) -> Result[ExplainDocument]:
+@command()
+def explain(options: JobOptions) -> None:
     """Print the soft walltime of such a job, and why.
 
     Without a soft walltime the reason says why not: the prediction that is not below the walltime, or how many
-    completed jobs are missing.  A table shows what the job would get with other walltimes, from an hour to a week.
-    Nothing is recorded.
+    completed jobs are missing.  Nothing is recorded.
 
     \b
     Example:
       softwalltime explain --user user069 --walltime 24:00:00 --config softwalltime.toml
       softwalltime explain --user alice --walltime 24:00:00 --queue long
     """
-    explanation = options.explained(options.walltime)
-    others = tuple(options.explained(other) for other in TRIED if other != options.walltime)
-    return Result(ExplainDocument(**asdict(explanation), other_walltimes=others), _text)
+    job = {name: getattr(options, name) for name in _ASKED}
+    job["script_path"] = str(Path(options.script).absolute()) if options.script else None
+    event = "runjob" if options.at_start else "queuejob"
+    found = ask(options.daemon.socket, {"op": "explain", "event": event, "job": job})
+    output = Output.given()
 
+    def seconds(name: str) -> int | None:
+        return None if found.get(name) is None else round(found[name])
 
-def _text(output: Output, found: ExplainDocument) -> None:
-    others = found.other_walltimes
-    seconds = found.soft_walltime
-    what = (
-        output.style("no soft walltime", "warning") if seconds is None
-        else output.style(f"soft walltime {clock(seconds)} ({seconds} s)", "strong")
-    )  # fmt: skip
-    note = "; mode shadow: recorded, not set" if found.action == "shadow" else ""
-    output.paragraph(f"{what}: {found.basis} (predictor {found.predictor}{note})")
-    if found.ordering is not None:
-        output.line(f"ordering value {clock(found.ordering)} ({found.ordering} s), for job_sort_formula")
-    if found.reason == "not_below_walltime" and found.predicted is not None and found.walltime is not None:
-        predicted = round(found.predicted)
+    soft, ordering, predicted = map(seconds, ("soft_walltime", "ordering", "predicted"))
+    what = output.style("no soft walltime", "warning")
+    if soft is not None:
+        what = output.style(f"soft walltime {clock(soft)} ({soft} s)", "strong")
+    note = "; mode shadow: recorded, not set" if found["action"] == "shadow" else ""
+    output.paragraph(f"{what}: {found['basis']} (predictor {found['predictor']}{note})")
+    if ordering is not None:
+        output.line(f"ordering value {clock(ordering)} ({ordering} s), for job_sort_formula")
+    if found["reason"] == "not_below_walltime" and predicted is not None and options.walltime is not None:
         output.paragraph(
-            f"The prediction is {clock(predicted)} ({predicted} s), the walltime {clock(found.walltime)} "
-            f"({found.walltime} s): PBS plans with the walltime."
+            f"The prediction is {clock(predicted)} ({predicted} s), the walltime {clock(options.walltime)} "
+            f"({options.walltime} s): PBS plans with the walltime."
         )
-    if found.missing_jobs:
-        more = plural(found.missing_jobs, "more completed job")
-        output.paragraph(f"A prediction needs at least {more} of this kind.")
-    if len({(row.soft_walltime, row.predicted, row.basis) for row in (found, *others)}) == 1:
-        output.line("The same with other walltimes.")
-        return
-    rows: list[list[Cell | str]] = [
-        [
-            "-" if row.walltime is None else clock(row.walltime),
-            Cell("-", "faint") if row.soft_walltime is None else Cell(clock(row.soft_walltime), "good"),
-            "-" if row.predicted is None else clock(round(row.predicted)),
-            Cell(row.basis, "faint"),
-        ]
-        for row in others
-    ]
-    output.line("\nWith other walltimes:")
-    output.section(TextTable.of(_COLUMNS, rows))
+    if missing := found.get("missing_jobs"):
+        output.paragraph(f"A prediction needs at least {plural(missing, 'more completed job')} of this kind.")

@@ -1,26 +1,24 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.command import Result, command
+from softwalltime.cli.command import command
 from softwalltime.cli.completing import complete_policy
 from softwalltime.cli.options import CONFIG, share
-from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import FOLDER as FOLDER_TYPE
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.planned_changes import ChangeLog, ChangesDocument, printed_changes, set_up
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
     from softwalltime.deployment.hook import Hook, InstallationPlan, Step
     from softwalltime.deployment.qmgr import Qmgr
+    from softwalltime.deployment.scheduler_setup import Requirement
 
 FOLDER = Path("/etc/softwalltime/hook")
 REMOVE_SOFT_WALLTIMES = "qselect -l soft_walltime.gt.0 | xargs -r -n 100 qalter -l soft_walltime="
@@ -53,7 +51,6 @@ class HookOptions:
         metavar="TEXT",
     )  # fmt: skip
     config: Path | None = CONFIG
-    output: Output
     promises: bool | None = None
     command: str = ""
 
@@ -72,20 +69,18 @@ class SwitchOptions:
     )  # fmt: skip
     folder: Path = option("Folder of the hook's files.", type=FOLDER_TYPE, default=FOLDER)
     config: Path | None = option("The daemon's settings.")
-    output: Output
 
 
-@command("a change or note")
-def install(options: HookOptions) -> Result[ChangesDocument]:
+@command()
+def install(options: HookOptions) -> None:
     """Install or update the hook in PBS.
 
     Without --apply the command prints the necessary changes only.  With --apply it writes the hook and its
     configuration to FOLDER (/etc/softwalltime/hook) and imports them.  To change the hook's configuration, edit it in
     FOLDER and run this command again.
 
-    A preset, from --preset or the settings, needs settings of PBS and its scheduler.  The command changes these too,
-    prints each one before and after with the reason, and stores the old values in FOLDER.  Another preset, --preset
-    none and uninstall restore them, except those that the site has changed since.
+    The command also changes the settings of PBS that a preset needs, and stores the old values in FOLDER.  Another
+    preset, --preset none and uninstall restore them, except those that the site has changed since.
 
     \b
     Example:
@@ -93,12 +88,10 @@ def install(options: HookOptions) -> Result[ChangesDocument]:
       softwalltime install --apply
       softwalltime install --preset balanced
     """
-    with printed_changes(options.output) as changes:
-        install_hook(changes, options)
-    return changes.result()
+    install_hook(options)
 
 
-def install_hook(changes: ChangeLog, options: HookOptions) -> None:
+def install_hook(options: HookOptions) -> None:
     """Install or update the hook, and configure PBS for the preset, or say what that needs.
 
     :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
@@ -123,7 +116,7 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
         # Without the hook PBS names no events: the plan follows what it names once the hook is there.
         supported = supported if installed is None else hook.supported(pbs)
         present = installed
-        changes.line(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
+        click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     except SoftwalltimeError as error:
         if options.do:
             raise
@@ -133,23 +126,22 @@ def install_hook(changes: ChangeLog, options: HookOptions) -> None:
     if asked and pbs is None:
         click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
     elif pbs is not None:
-        configured = _configure(changes, options, pbs, settings, asked, own or hook.configuration_of(present))
+        configured = _configure(options, pbs, settings, asked, own or hook.configuration_of(present))
     plan = planned(supported, present)
     for file in write(plan, folder, do=options.do):
-        changes.line(f"{'written' if options.do else 'to write'}: {file}")
+        click.echo(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
-        changes.line(note)
+        click.echo(note)
     if pbs is not None and options.do and plan.steps:
         for step in _apply(pbs, folder, planned, supported, present):
-            changes.line(f"done: {step.statement}  # {step.why}")
+            click.echo(f"done: {step.statement}  # {step.why}")
     else:
-        _list_steps(changes, options, plan.steps, problem, configured=configured)
+        _list_steps(options, plan.steps, problem, configured=configured)
 
 
 def _configure(
-    changes: ChangeLog, options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str,
-    own: "Mapping[str, Any] | None",
-) -> bool:  # fmt: skip
+    options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str, own: "Mapping[str, Any] | None"
+) -> bool:
     """Configure PBS for a preset, or list what that needs; return whether there is anything."""
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
     from softwalltime.service.live.live_options import read_policy, reads_promises
@@ -162,7 +154,28 @@ def _configure(
         promises = bool(settings.live) and preset != "none" and reads_promises(*read_policy(policy, settings.live))
     needs = requirements(preset, resource_of(own), options.formula, promises=promises)
     needs += (SHOWN_START,) if starts else ()
-    return set_up(changes, pbs, options.folder.absolute(), preset, needs, do=options.do)
+    return set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
+
+
+def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]", *, do: bool) -> bool:
+    """List what a preset needs of PBS, and change it if ``do`` is true; return whether anything changes.
+
+    :param preset: ``none`` takes all earlier changes back; empty: those of presets stay.
+    """
+    from softwalltime.deployment.preset_setup import SHOWN_START
+    from softwalltime.deployment.scheduler_setup import read_settings, unreadable
+    from softwalltime.deployment.setup_plan import Setup, plan_setup
+
+    setup, settings = Setup(pbs, folder), read_settings(pbs)
+    kept = [change for change in setup.kept() if preset or change.name == SHOWN_START.name]
+    plan = plan_setup(needs, settings, kept)
+    for line in setup.apply(plan) if do else (f"to do: {change}  # {change.why}" for change in plan.changes):
+        click.echo(line)
+    for note in [*(f"{file} cannot be read from here" for file in unreadable(settings, needs)), *plan.notes]:
+        click.echo(f"note: {note}")
+    if not plan.changes and not plan.notes and preset not in ("", "none"):
+        click.echo(f"PBS has what the preset {preset} needs")
+    return bool(plan.changes)
 
 
 def _apply(
@@ -189,19 +202,17 @@ def _apply(
             steps = list(plan.steps[1:])
 
 
-def _list_steps(
-    changes: ChangeLog, options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool
-) -> None:
+def _list_steps(options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool) -> None:
     """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
     chosen = f" --preset {options.preset}" if options.preset else ""
     nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:
-        changes.line("PBS has the hook of this version")
+        click.echo("PBS has the hook of this version")
         if configured and not options.do:
             click.echo(nothing, err=True)
         return
     for step in steps:
-        changes.line(f"to do: {step.statement}  # {step.why}")
+        click.echo(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
     click.echo(nothing, err=True)
@@ -211,11 +222,10 @@ def _list_steps(
 class UninstallOptions:
     folder: Path = argument("[FOLDER]", type=FOLDER_TYPE, default=FOLDER)
     do: bool = option("Remove the hook and its files.", "--apply")
-    output: Output
 
 
-@command("a change or note")
-def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
+@command()
+def uninstall(options: UninstallOptions) -> None:
     """Remove the hook from PBS, and its files from FOLDER.
 
     The command restores the settings of PBS that install changed for a preset, except those that the site has changed
@@ -232,24 +242,22 @@ def uninstall(options: UninstallOptions) -> Result[ChangesDocument]:
     from softwalltime.deployment.live_setup import remaining_rights
     from softwalltime.deployment.qmgr import QmgrObject, find
 
-    with printed_changes(options.output) as changes:
-        folder, do = options.folder.absolute(), options.do
-        pbs = find()
-        statement = f"delete hook {hook.NAME}"
-        present = hook.installed(pbs)
-        if present is not None and do:
+    folder, do = options.folder.absolute(), options.do
+    pbs = find()
+    statement = f"delete hook {hook.NAME}"
+    present = hook.installed(pbs)
+    if present is None:
+        click.echo("PBS does not have the hook")
+    else:
+        if do:
             pbs.execute(statement)
-        if present is not None:
-            changes.line(f"{'done' if do else 'to do'}: {statement}")
-        else:
-            changes.line("PBS does not have the hook")
-        # After the hook, which sets the custom resource that is deleted here.
-        set_up(changes, pbs, folder, "none", (), do=do)
-        accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
-        for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
-            changes.line(f"note: uninstall does not run: qmgr -c '{right}'  # the manager right for live values")
-        kept = hook.own_files(pbs.home)
-        for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
-            changes.line(f"{'removed' if do else 'to remove'}: {file}")
-    remark = HINTS if do else "nothing was changed; run softwalltime uninstall --apply"
-    return replace(changes.result(), remarks=[remark])
+        click.echo(f"{'done' if do else 'to do'}: {statement}")
+    # After the hook, which sets the custom resource that is deleted here.
+    set_up(pbs, folder, "none", (), do=do)
+    accounts = (hook.configuration_of(present) or configuration.shipped())["daemon_users"]
+    for right in remaining_rights(pbs.objects("server").get(("server", ""), QmgrObject()), accounts):
+        click.echo(f"note: uninstall does not run: qmgr -c '{right}'  # the manager right for live values")
+    kept = hook.own_files(pbs.home)
+    for file in remove_files(folder, kept) if do else [*files_in(folder), *kept]:
+        click.echo(f"{'removed' if do else 'to remove'}: {file}")
+    click.echo(HINTS if do else "nothing was changed; run softwalltime uninstall --apply", err=True)

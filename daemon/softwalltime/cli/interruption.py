@@ -29,12 +29,6 @@ def interrupted() -> bool:
     return bool(_received)
 
 
-def check_interruption() -> None:
-    """Raise ``KeyboardInterrupt`` if a signal came: code that ran meanwhile may have swallowed the first one."""
-    if interrupted():
-        raise KeyboardInterrupt
-
-
 class Interruption(Event):
     """An event that is set once one of the signals came, also if a library swallowed its ``KeyboardInterrupt``."""
 

@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -77,44 +78,32 @@ def command_page(context: click.Context) -> str:
         for name, child in sorted(command.commands.items()):
             summary = inspect.cleandoc(child.help or "").split("\n\n")[0]
             lines += _item(f"{context.command_path} {name}", summary)
-    options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
-    records = [record for option in options if (record := option.get_help_record(context))]
     lines.append(".SH OPTIONS")
-    for option, text in records:
-        lines += _item(option, text)
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)):
+            lines += _item(*record)
     lines.append(".SH EXIT STATUS")
     for status, text in STATUSES:
         lines += _item(str(status), text)
     for example in examples:
         lines += [".SH EXAMPLES", ".nf", *(_escape(line.strip()) for line in example.splitlines()[2:]), ".fi"]
-    parent = context.parent.command_path.replace(" ", "-") if context.parent else ""
-    others = [f"{parent}(1)"] if parent else []
-    lines += [".SH SEE ALSO", _escape(", ".join([*others, "softwalltime.toml(5)"]))]
+    parent = f"{context.parent.command_path.replace(' ', '-')}(1), " if context.parent else ""
+    lines += [".SH SEE ALSO", _escape(f"{parent}softwalltime.toml(5)")]
     return "\n".join(lines) + "\n"
 
 
-class Setting(NamedTuple):
-    """A key of the settings file; ``default`` as in the file, without quotes; empty: none."""
-
-    name: str
-    default: str
-    description: str
-
-
-def settings() -> Iterator[tuple[str, list[Setting]]]:
-    """Yield the tables of the settings file with their keys; the title of the first one is empty."""
+def settings() -> Iterator[tuple[str, str, str, str]]:
+    """Yield table, key, default and description of each setting; the first table and a missing default are empty."""
     from softwalltime.core.settings import Settings
     from softwalltime.predict.policy.site import SitePolicy
     from softwalltime.service.forecast_thread import StartOptions
     from softwalltime.service.live.live_options import LiveOptions
 
-    for title, model in (("", Settings), ("policy", SitePolicy), ("live", LiveOptions), ("starts", StartOptions)):
-        keys = []
+    for title, model in (("", Settings), ("[policy]", SitePolicy), ("[live]", LiveOptions), ("[starts]", StartOptions)):
         for name, field in model.model_fields.items():
             if field.description:
                 none = field.is_required() or field.default_factory is not None or field.default in (None, "", ())
-                keys.append(Setting(name, "" if none else _value(field.default), field.description))
-        yield title, keys
+                yield title, name, "" if none else _value(field.default), field.description
 
 
 def settings_page() -> str:
@@ -129,11 +118,10 @@ def settings_page() -> str:
             "softwalltime config check prints all errors, softwalltime config show the values that hold."
         )
     )
-    for title, keys in settings():
-        lines.append(f'.SH "{_escape(f"[{title}]" if title else "KEYS")}"')
-        for key in keys:
-            default = f"  Default: {key.default}." if key.default else ""
-            lines += _item(key.name, f"{key.description}.{default}")
+    for title, keys in groupby(settings(), itemgetter(0)):
+        lines.append(f'.SH "{_escape(title or "KEYS")}"')
+        for _, name, default, description in keys:
+            lines += _item(name, f"{description}.{f'  Default: {default}.' if default else ''}")
     lines += [".SH [[policy.rules]]", _escape(f"Exceptions, with the keys {', '.join(Rule.model_fields)}.")]
     lines += [".SH SEE ALSO", _escape("softwalltime(1), softwalltime-config-check(1)")]
     return "\n".join(lines) + "\n"

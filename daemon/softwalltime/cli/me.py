@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from softwalltime.core.formatting import (
     plural,
     printable,
     size,
+    time_range,
     walltime,
 )
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
@@ -43,42 +44,6 @@ MIN_GAIN_S = 30
 """Minimum gain in seconds that is printed."""
 _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
-_JOB = (
-    sentence_column("job"),
-    sentence_column("name", 6, least=12),
-    TextColumn("queue", 5, left=True, least=8),
-    TextColumn("processors", 4),
-)
-_WAITING = (
-    *_JOB,
-    TextColumn("walltime", 3),
-    TextColumn("starts"),
-    TextColumn("90% range", 1, least=14),
-    TextColumn("today", 2),
-    TextColumn("runs for", 3),
-    sentence_column("waits for"),
-)
-_RUNNING = (
-    *_JOB,
-    TextColumn("started", 3),
-    TextColumn("ends"),
-    TextColumn("90% range", 1, least=14),
-    TextColumn("at the latest", 2),
-)
-_ENDED = (
-    sentence_column("job"),
-    sentence_column("name", 7, least=12),
-    TextColumn("queue", 6, left=True, least=8),
-    TextColumn("ended", 1),
-    TextColumn("how", 2, left=True),
-    TextColumn("processors", 5),
-    TextColumn("walltime"),
-    TextColumn("used"),
-    TextColumn("memory", 4),
-    TextColumn("memory used", 4),
-    TextColumn("waited", 3),
-)
-
 
 @options
 class MeOptions:
@@ -91,9 +56,8 @@ def me(options: MeOptions) -> Result[OwnJobs]:
     """Show your own jobs: when they start and end.
 
     The command needs no rights and no settings.  It shows the waiting jobs with their expected starts, the running jobs
-    with their expected ends, and the last jobs that ended.  Where jobs used much less than the walltime that they
-    requested, it says which one would have been enough.  Nobody sees the jobs of others.  Text sums up more than 20
-    jobs of a kind; JSON has up to 5,000.
+    with their expected ends, the last jobs that ended, and which shorter walltimes would have been enough.  Text sums
+    up more than 20 jobs of a kind; JSON has up to 5,000.
 
     \b
     Example:
@@ -142,35 +106,32 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     following = min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
     if following is not None:
         output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
-    if lines := list(_waiting_lines(jobs.waiting, now)):
-        output.section(TextTable.of(_WAITING, lines[:MAX_LINES]))
+    if lines := list(_waiting_lines(jobs.waiting)):
+        output.section(_waiting_table(lines[:MAX_LINES], now))
         if len(lines) > MAX_LINES:
-            last = max((job.expected for job in jobs.waiting if job.expected is not None), default=None)
-            rest = "" if last is None else f"; the last of all starts at about {local_time(last, now)}"
-            more = f"and {len(lines) - MAX_LINES:,} more that wait (--format json){rest}"
-            output.paragraph(more, "faint")
+            output.paragraph(f"and {len(lines) - MAX_LINES:,} more that wait (--format json)", "faint")
     if jobs.running:
-        output.section(TextTable.of(_RUNNING, [_running_line(job, now) for job in jobs.running[:MAX_LINES]]))
+        output.section(_running_table(jobs.running[:MAX_LINES], now))
         if jobs.running_jobs > MAX_LINES:
             output.paragraph(f"and {jobs.running_jobs - MAX_LINES:,} more that run (--format json)", "faint")
     if jobs.ended:
-        output.section(TextTable.of(_ENDED, [_ended_line(job, now) for job in jobs.ended[:MAX_ENDED_JOBS]]))
+        output.section(_ended_table(jobs.ended[:MAX_ENDED_JOBS], now))
     for line in advice(jobs):
         output.line()
         output.paragraph(line, "strong")
 
 
-def _waiting_lines(jobs: Sequence[WaitingJob], now: int) -> Iterator[list[Cell | str]]:
-    """The lines of the table; of an array the first and the last subjob."""
+def _waiting_lines(jobs: Sequence[WaitingJob]) -> Iterator[tuple[WaitingJob, str]]:
+    """Yield the jobs of the table, of an array the first and the last subjob, each with what it stands for."""
     groups: dict[str, list[WaitingJob]] = {}
     for job in sorted(jobs, key=lambda job: (job.expected is None, job.expected or 0)):
         groups.setdefault(_array(job) or job.job, []).append(job)
     for subjobs in groups.values():
         if len(subjobs) > 2:
-            yield _waiting_line(subjobs[0], now, f"first of {len(subjobs):,}")
-            yield _waiting_line(subjobs[-1], now, f"last of {len(subjobs):,}")
+            yield subjobs[0], f", first of {len(subjobs):,}"
+            yield subjobs[-1], f", last of {len(subjobs):,}"
         else:
-            yield from (_waiting_line(job, now) for job in subjobs)
+            yield from ((job, "") for job in subjobs)
 
 
 def _array(job: WaitingJob) -> str:
@@ -178,49 +139,57 @@ def _array(job: WaitingJob) -> str:
     return f"{match[1]}[]{match[2]}" if match else ""
 
 
-def _waiting_line(job: WaitingJob, now: int, which: str = "") -> list[Cell | str]:
-    return [
-        Cell(f"{printable(job.job)}{which and f', {which}'}", "strong"),
-        printable(job.name),
-        printable(job.queue),
-        number(job.ncpus),
-        walltime(job.walltime) if job.walltime else MISSING,
-        _moment(job.expected, now),
-        Cell(_range(job.range90, now), "faint"),
-        _chance(job.today),
-        duration(job.runtime),
-        printable(job.waits_for),
-    ]
+def _waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTable:
+    which = dict(lines)
+    columns: dict[TextColumn, Callable[[WaitingJob], Cell | str]] = {
+        sentence_column("job"): lambda job: Cell(f"{printable(job.job)}{which[job]}", "strong"),
+        sentence_column("name", 6, least=12): lambda job: printable(job.name),
+        TextColumn("queue", 5, left=True, least=8): lambda job: printable(job.queue),
+        TextColumn("processors", 4): lambda job: number(job.ncpus),
+        TextColumn("walltime", 3): lambda job: walltime(job.walltime),
+        TextColumn("starts"): lambda job: local_time(job.expected, now),
+        TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
+        TextColumn("today", 2): lambda job: _chance(job.today),
+        TextColumn("runs for", 3): lambda job: duration(job.runtime),
+        sentence_column("waits for"): lambda job: printable(job.waits_for),
+    }
+    return TextTable.by_column(which, columns)
 
 
-def _running_line(job: RunningJob, now: int) -> list[Cell | str]:
-    overdue = job.expected_end is not None and job.expected_end <= now
-    return [
-        Cell(printable(job.job), "strong"),
-        printable(job.name),
-        printable(job.queue),
-        number(job.ncpus),
-        local_time(job.started, now),
-        "soon" if overdue else _moment(job.expected_end, now),
-        Cell(_range(job.range90, now), "faint"),
-        _moment(job.latest_end, now),
-    ]
+def _running_table(jobs: Sequence[RunningJob], now: int) -> TextTable:
+    def end(job: RunningJob) -> str:
+        return "soon" if job.expected_end is not None and job.expected_end <= now else local_time(job.expected_end, now)
+
+    columns: dict[TextColumn, Callable[[RunningJob], Cell | str]] = {
+        sentence_column("job"): lambda job: Cell(printable(job.job), "strong"),
+        sentence_column("name", 6, least=12): lambda job: printable(job.name),
+        TextColumn("queue", 5, left=True, least=8): lambda job: printable(job.queue),
+        TextColumn("processors", 4): lambda job: number(job.ncpus),
+        TextColumn("started", 3): lambda job: local_time(job.started, now),
+        TextColumn("ends"): end,
+        TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
+        TextColumn("at the latest", 2): lambda job: local_time(job.latest_end, now),
+    }
+    return TextTable.by_column(jobs, columns)
 
 
-def _ended_line(job: EndedJob, now: int) -> list[Cell | str]:
-    return [
-        Cell(printable(job.job), "strong"),
-        printable(job.name),
-        printable(job.queue),
-        local_time(job.ended, now),
-        Cell(printable(job.state), "" if job.state == "finished" else "warning"),
-        number(job.ncpus),
-        walltime(job.walltime) if job.walltime else MISSING,
-        duration(job.runtime),
-        MISSING if job.mem is None else size(job.mem),
-        MISSING if job.mem_used is None else size(job.mem_used),
-        duration(job.wait),
-    ]
+def _ended_table(jobs: Sequence[EndedJob], now: int) -> TextTable:
+    columns: dict[TextColumn, Callable[[EndedJob], Cell | str]] = {
+        sentence_column("job"): lambda job: Cell(printable(job.job), "strong"),
+        sentence_column("name", 7, least=12): lambda job: printable(job.name),
+        TextColumn("queue", 6, left=True, least=8): lambda job: printable(job.queue),
+        TextColumn("ended", 1): lambda job: local_time(job.ended, now),
+        TextColumn("how", 2, left=True): lambda job: Cell(
+            printable(job.state), "" if job.state == "finished" else "warning"
+        ),
+        TextColumn("processors", 5): lambda job: number(job.ncpus),
+        TextColumn("walltime"): lambda job: walltime(job.walltime),
+        TextColumn("used"): lambda job: duration(job.runtime),
+        TextColumn("memory", 4): lambda job: size(job.mem),
+        TextColumn("memory used", 4): lambda job: size(job.mem_used),
+        TextColumn("waited", 3): lambda job: duration(job.wait),
+    }
+    return TextTable.by_column(jobs, columns)
 
 
 def advice(jobs: OwnJobs) -> Iterator[str]:
@@ -243,17 +212,6 @@ def advice(jobs: OwnJobs) -> Iterator[str]:
         if waiting:
             parts.append(f"To change a job: qalter -l walltime={clock(request.suggested)} {printable(waiting[0].job)}.")
         yield "  ".join((*parts, "A job that reaches its walltime is killed."))
-
-
-def _moment(epoch: int | None, now: int) -> str:
-    return MISSING if epoch is None else local_time(epoch, now)
-
-
-def _range(own_jobs: tuple[int, int] | None, now: int) -> str:
-    if own_jobs is None:
-        return MISSING
-    begin, end = (local_time(moment, now) for moment in own_jobs)
-    return begin if begin == end else f"{begin} to {end}"
 
 
 def _chance(chance: float | None) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import click
 from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.core.errors import UsageError
 from softwalltime.measure.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
@@ -40,41 +38,22 @@ def server_name(text: str) -> str:
     return text
 
 
-class Seeds(click.ParamType[tuple[int, ...]]):
-    """Numbers and ranges of them, by commas."""
-
-    name = "seeds"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        seeds: list[int] = []
-        for part in str(value).split(","):
-            match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
-            if match is None or int(match[2] or match[1]) < int(match[1]):
-                self.fail(f"{part.strip()!r} is neither a number nor a range such as 31-40", param, ctx)
-            seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
-        return tuple(dict.fromkeys(seeds))
-
-
-def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:
-    """Return walltimes in seconds by queue, of pairs, a file of pairs, or a snapshot of the PBS server.
-
-    :raises UsageError: if a pair is malformed, or a snapshot has no default.
-    :raises SourceError: if the file cannot be read.
-    """
-    if isinstance(value, dict):
+def numbers(value: str | tuple[int, ...]) -> tuple[int, ...]:
+    """Return numbers and ranges of them, separated by commas, or fail with a usage error."""
+    if isinstance(value, tuple):
         return value
-    with suppress(OSError), Path(value).open("rb") as stream:
-        if "=" not in value and stream.read(64).lstrip().startswith(b"{"):
-            return _of_snapshot(Path(value))
-    return read_queue_limits(value)
+    found: list[int] = []
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise click.BadParameter(f"{part.strip()!r} is neither a number nor a range such as 31-40")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(dict.fromkeys(found))
 
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
-LOG_FORMAT = option("Format of the log on standard error.", type=click.Choice(["text", "json"]), default="text")
 MINIMUM_OPTION = option(
     "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, MAX_MINIMUM_S),
     default=MIN_SOFT_WALLTIME_S,
@@ -102,20 +81,9 @@ SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, 
 TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
 CONFIG = option("Settings file of the daemon.")
 WALLTIMES = option(
-    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
-    "lines; or the queue defaults in a file of softwalltime snapshot.",
-    "--walltime-from", type=queue_walltimes, metavar="PAIRS|FILE",
+    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
+    "--walltime-from", type=read_queue_limits, metavar="PAIRS|FILE",
 )  # fmt: skip
-
-
-def _of_snapshot(path: Path) -> dict[str, int]:
-    # The help of a command does not need pydantic, which takes long to import.
-    from softwalltime.measure.forecast.snapshot import default_walltimes, load_snapshot
-
-    defaults = default_walltimes(load_snapshot(path))
-    if not defaults:
-        raise UsageError(f"{path}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS")
-    return defaults
 
 
 def share(text: str) -> Any:
@@ -123,23 +91,21 @@ def share(text: str) -> Any:
 
 
 def predictors(text: str) -> Any:
-    return option(text, "--predictors", metavar="LIST", shell_complete=complete_predictor)
+    return option(
+        f"{text}, separated by commas; repeatable.", "--predictors", "--predictor", metavar="LIST",
+        shell_complete=complete_predictor,
+    )  # fmt: skip
 
 
-def predictor(text: str) -> Any:
-    return option(text, "--predictor", metavar="SPEC", shell_complete=complete_predictor)
-
-
-def named_specs(listed: str | None, single: tuple[str, ...]) -> list[str]:
+def named_specs(lists: tuple[str, ...]) -> list[str]:
     from softwalltime.predict.predictors.registry import split_specs
 
-    return (split_specs(listed) if listed is not None else []) + list(single)
+    return [spec for listed in lists for spec in split_specs(listed)]
 
 
 @options
 class PredictorOptions:
-    listed: str | None = predictors(f"Predictors, separated by commas.  Default: {PUBLISHED}.")
-    single: tuple[str, ...] = predictor("One predictor; repeatable.")
+    listed: tuple[str, ...] = predictors(f"Predictors (default: {PUBLISHED})")
 
     def __post_init__(self) -> None:
         from softwalltime.predict.predictors.registry import make
@@ -151,9 +117,9 @@ class PredictorOptions:
     @cached_property
     def specs(self) -> tuple[str, ...]:
         """The predictors without duplicates, the baseline first."""
-        from softwalltime.predict.predictors.registry import BASELINE, split_specs
+        from softwalltime.predict.predictors.registry import BASELINE
 
-        return tuple(dict.fromkeys((BASELINE, *(named_specs(self.listed, self.single) or split_specs(PUBLISHED)))))
+        return tuple(dict.fromkeys((BASELINE, *named_specs(self.listed or (PUBLISHED,)))))
 
 
 @options

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -33,26 +33,18 @@ class Output:
         "Output format; deploy/OUTPUT.md describes the fields.", "--format",
         type=click.Choice(["table", "json", "csv"]), default="table",
     )  # fmt: skip
-    wide: bool = option("Print all columns of a table, however narrow the terminal is.")
-    color: bool | None = option(
-        "Colour by meaning.  Default: in a terminal, unless NO_COLOR is set.", "--color/--no-color"
-    )
     terminal: bool = False
     width: int = WIDEST
+    color: bool = False
 
     @classmethod
-    def given(cls, form: str = "table", *, wide: bool = False, color: bool | None = None) -> "Output":
-        """Return the output for standard output as it is now.
-
-        :param color: whether to use colours; ``None``: in a terminal, unless NO_COLOR is set.
-        """
+    def given(cls, form: str = "table") -> "Output":
+        """Return the output for standard output as it is now, in colours in a terminal unless NO_COLOR is set."""
         tty = sys.stdout.isatty()
-        if color is None:
-            color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        given = os.environ.get("COLUMNS", "")
-        fitted = (tty or given.isdecimal()) and not wide
+        color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        fitted = tty or os.environ.get("COLUMNS", "").isdecimal()
         width = shutil.get_terminal_size().columns if fitted else WIDEST
-        return cls(form=form, wide=wide, terminal=tty or color, color=color, width=width)
+        return cls(form=form, terminal=tty, width=width, color=color)
 
     def style(self, text: str, meaning: Meaning = "") -> str:
         return click.style(text, **COLORS[meaning]) if self.color and meaning and text else text
@@ -74,10 +66,10 @@ class Output:
         if not self.terminal:
             self.line(table.markdown())
             return
-        text, left_out = draw(table, self.width, color=bool(self.color))
+        text, left_out = draw(table, self.width, color=self.color)
         click.echo(text, color=True)
         if left_out:
-            self.paragraph(f"without {', '.join(left_out)}: the terminal is too narrow (--wide prints all)", "faint")
+            self.paragraph(f"without {', '.join(left_out)}: the terminal is too narrow (a pipe gets all)", "faint")
 
     def section(self, table: TextTable, legend: str = "") -> None:
         """Print an empty line and a table; where there is a legend, it after another empty line."""
@@ -89,7 +81,7 @@ class Output:
 
     def document(self, document: Any) -> None:
         """Print a dataclass, a mapping or a list of them as JSON in one line."""
-        click.echo(json.dumps(plain(document)))
+        click.echo(json.dumps(document, default=asdict))
 
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         text = io.StringIO(newline="")
@@ -126,15 +118,6 @@ def wrapped(text: str, width: int, indent: int = 0) -> str:
     return "\n".join(lines)
 
 
-def plain(value: Any) -> Any:
-    """Return dataclasses, also within mappings and lists, as dictionaries."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
 def prefixed(prefix: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields with this prefix before their names, for the columns of CSV."""
     return {prefix + name: value for name, value in fields.items()}
@@ -147,7 +130,7 @@ def csv_value(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(plain(value))
+        return json.dumps(value, default=asdict)
     return csv_cell(value) if isinstance(value, str) else value
 
 

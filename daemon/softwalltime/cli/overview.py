@@ -1,9 +1,8 @@
 """The daemon's status as text: problems and figures."""
 
 from collections import Counter
-from collections.abc import Iterator
 
-from softwalltime.core.formatting import percent, plural, size
+from softwalltime.core.formatting import duration, percent, plural, size
 from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
 
 MAX_LAG_S = 300
@@ -21,55 +20,41 @@ LIVE_MODES = {"shadow": "alters are recorded, none is made", "on": "jobs that wa
 SHARES = (0.5, 0.95, 0.99)
 
 
-def problems(status: Status) -> Iterator[str]:
+def problems(status: Status) -> list[str]:
     """Return one line for each problem, the worst first."""
-    if status.store != OK:
-        yield f"store: {status.store}; predictions continue from memory"
-    if not status.ready:
-        yield "not ready: loading the history; no predictions until then"
-    if status.settings != OK:
-        yield f"settings: rejected at the last reload, the old policy remains: {status.settings}"
-    if status.retention != OK:
-        yield f"store: {status.retention}"
-    if status.followed and status.accounting != OK:
-        yield f"accounting: {status.accounting}"
-    if status.behind_seconds > MAX_LAG_S:
-        yield (f"log: {size(status.behind_bytes)} not stored for {span(status.behind_seconds)}: see the daemon's log")
-    if status.timeouts * MIN_REQUESTS_PER_TIMEOUT > status.requests.get("predict", 0):
-        yield (
-            f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and "
-            "the view softwalltime.hook_latency"
-        )
-    if failed := status.requests.get("failed", 0):
-        yield f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author"
-    if refused := status.requests.get("refused", 0):
-        yield f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version"
-    if unusable := status.requests.get("unusable", 0):
-        yield (
-            f"requests: {plural(unusable, 'job')} without a prediction, because of a value outside the limits; "
-            f"the last: {status.unusable}"
-        )
-    if dropped := status.dropped:
-        yield f"predictions: {dropped:,} lost: the store was unreachable too long"
-    if unstorable := status.unstorable:
-        yield f"predictions: {unstorable:,} refused by PostgreSQL: see the table softwalltime.malformed_lines"
-    if status.to_record > MAX_QUEUED_PREDICTIONS:
-        yield f"predictions: {status.to_record:,} waiting to be stored"
-    if malformed := status.malformed:
-        yield f"log: {plural(malformed, 'malformed line')}: see the table softwalltime.malformed_lines"
-    if status.live.problem:
-        yield f"live values: {status.live.problem}"
-    if status.starts.problem:
-        yield f"starts: {status.starts.problem}"
-    if status.live.unmet:
-        yield status.live.unmet
-    if status.from_the_future:
-        yield f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future"
-    if status.refused_users:
-        yield (
-            f"socket: {plural(status.refused_users, 'connection')} of users without permission: check the "
-            "socket's folder with softwalltime doctor"
-        )
+    requests = status.requests
+    failed, refused, unusable = (requests.get(name, 0) for name in ("failed", "refused", "unusable"))
+    found: dict[str, object] = {
+        f"store: {status.store}; predictions continue from memory": status.store != OK,
+        "not ready: loading the history; no predictions until then": not status.ready,
+        f"settings: rejected at the last reload, the old policy remains: {status.settings}": status.settings != OK,
+        f"store: {status.retention}": status.retention != OK,
+        f"accounting: {status.accounting}": status.followed and status.accounting != OK,
+        f"log: {size(status.behind_bytes)} not stored for {duration(status.behind_seconds)}: see the daemon's log": (
+            status.behind_seconds > MAX_LAG_S
+        ),
+        f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and the "
+        "view softwalltime.hook_latency": status.timeouts * MIN_REQUESTS_PER_TIMEOUT > requests.get("predict", 0),
+        f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author": failed,
+        f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version": refused,
+        f"requests: {plural(unusable, 'job')} without a prediction, because of a value outside the limits; the last: "
+        f"{status.unusable}": unusable,
+        f"predictions: {status.dropped:,} lost: the store was unreachable too long": status.dropped,
+        f"predictions: {status.unstorable:,} refused by PostgreSQL: see the table softwalltime.malformed_lines": (
+            status.unstorable
+        ),
+        f"predictions: {status.to_record:,} waiting to be stored": status.to_record > MAX_QUEUED_PREDICTIONS,
+        f"log: {plural(status.malformed, 'malformed line')}: see the table softwalltime.malformed_lines": (
+            status.malformed
+        ),
+        f"live values: {status.live.problem}": status.live.problem,
+        f"starts: {status.starts.problem}": status.starts.problem,
+        status.live.unmet: status.live.unmet,
+        f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future": status.from_the_future,
+        f"socket: {plural(status.refused_users, 'connection')} of users without permission: check the socket's folder "
+        "with softwalltime doctor": status.refused_users,
+    }
+    return [line for line, wrong in found.items() if wrong]
 
 
 def latency(times: Histogram) -> str:
@@ -83,28 +68,15 @@ def milliseconds(microseconds: float) -> str:
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms" if value >= 1 else f"{value:.2f} ms"
 
 
-def span(seconds: float) -> str:
-    """Format a duration in its two largest units: ``3 h 12 min``."""
-    left = int(seconds)
-    parts: list[str] = []
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= length or (unit == "s" and not parts):
-            parts.append(f"{left // length} {unit}")
-            left %= length
-        elif parts:
-            break
-    return " ".join(parts[:2])
-
-
 def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
     policy = status.policy
     share = f", for {policy['share']:.0%} of the users" if policy["mode"] == "on" and policy["share"] < 1 else ""
     rules = f" ({plural(len(policy['rules']), 'exception')})" if policy["rules"] else ""
     behind = "nothing" if status.logs_read else "unknown until the logs have been read"
     if status.behind_bytes or status.behind_seconds:
-        behind = f"{size(status.behind_bytes)}, for {span(status.behind_seconds)}"
+        behind = f"{size(status.behind_bytes)}, for {duration(status.behind_seconds)}"
     # A reload loads the history again, so the number may decrease.
-    loaded = f"{status.history:,} when the history was loaded {span(now - status.loaded)} ago"
+    loaded = f"{status.history:,} when the history was loaded {duration(now - status.loaded)} ago"
     learnt = f"yes, {plural(status.learnt, 'job')} learned: {loaded}, {status.learnt - status.history:,} since"
     counts: dict[str, Counter[str]] = {}
     for decision in status.decisions:
@@ -146,7 +118,7 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
         "store": {
             "store": status.store,
             "predictions": f"{status.recorded:,} stored, {status.to_record:,} waiting",
-            "figures": f"refreshed {span(now - status.refreshed)} ago" if status.refreshed else "not yet",
+            "figures": f"refreshed {duration(now - status.refreshed)} ago" if status.refreshed else "not yet",
         },
         "accounting log": {
             "accounting": status.accounting,
@@ -164,15 +136,15 @@ def _starts(starts: StartsStatus, now: float) -> dict[str, str | None]:
     if starts.mode == "off":
         return {}
     rows: dict[str, str | None] = {
-        "last forecast": f"{span(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"
+        "last forecast": f"{duration(now - starts.taken)} ago, took {starts.seconds:.1f} s" if starts.taken else "none"
     }
     if starts.judged:
         judged = plural(starts.judged, "job")
         rows["correction"] = f"90% ranges x {starts.range_factor:.2f}, by the forecasts of {judged}"
     for queue in starts.queues:
         rows[f"queue {queue.queue}"] = (
-            f"{queue.waiting:,} waiting, {queue.forecast:,} forecast, mean {span(queue.mean_wait)}, "
-            f"longest {span(queue.longest_wait)}"
+            f"{queue.waiting:,} waiting, {queue.forecast:,} forecast, mean {duration(queue.mean_wait)}, "
+            f"longest {duration(queue.longest_wait)}"
         )
     for quality in starts.quality:
         error = "-" if quality.relative_error is None else percent(quality.relative_error)
@@ -189,7 +161,7 @@ def _live(live: LiveStatus) -> dict[str, str | None]:
     recorded = f", {live.shadowed:,} in shadow" if live.shadowed else ""
     postponed = f", {live.postponed:,} beyond the budget" if live.postponed else ""
     kept, broken, left = (live.promises.get(state, 0) for state in ("kept", "late", "open"))
-    guard = "none" if live.guard is None else f"off, no top job is {span(live.guard)} late"
+    guard = "none" if live.guard is None else f"off, no top job is {duration(live.guard)} late"
     return {
         "mode": f"{live.mode}: {LIVE_MODES[live.mode]}",
         "queue": f"{plural(live.jobs, 'job')} at the last of {plural(live.looks, 'look')}",

@@ -8,23 +8,13 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
-from softwalltime.cli.options import (
-    KEEP,
-    MAX_BROKEN,
-    MINIMUM_OPTION,
-    PLAN,
-    PROCESSES,
-    SOURCES,
-    Seeds,
-    StoreOptions,
-)
+from softwalltime.cli.options import KEEP, MAX_BROKEN, MINIMUM_OPTION, PLAN, PROCESSES, numbers
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.planned_changes import ChangesDocument, printed_changes
 from softwalltime.cli.recommendation_output import write_plan
-from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.simulate import SUITABLE, PolicyOptions, SimulateOptions, simulated
 from softwalltime.cli.site_options import SiteOptions
+from softwalltime.cli.sources import RecordedJobs
 from softwalltime.core.written import require_folder
 
 if TYPE_CHECKING:
@@ -41,62 +31,53 @@ def policy() -> None:
     \b
     Example:
       softwalltime policy compare accounting --processors 128 --seeds 31-32
-      softwalltime policy compare /var/spool/pbs/server_priv/accounting
       softwalltime policy set balanced
     """
 
 
-@command("a change or note", name="set", group=policy)
-def set_policy(options: SwitchOptions) -> Result[ChangesDocument]:
+@command(name="set", group=policy)
+def set_policy(options: SwitchOptions) -> None:
     """Switch to a policy: PBS, settings and daemon.
 
     The policy is off, shadow, safe, balanced, order, or a plan file of softwalltime report --write.  The command lists
-    all changes; with --apply it makes them: the hook and what the policy needs of PBS, as softwalltime install does,
-    the manager right and the agent of live values if a plan needs them, [policy] and [live] in the settings file, and
-    the reload of the daemon.  Settings of PBS that the new policy does not need get their old values back, except those
-    that the site has changed since.  The hook stays.
+    all changes; with --apply it makes them: the hook and PBS's settings, as softwalltime install does, the manager
+    right and the agent of live values, [policy] and [live] in the settings file, and the reload of the daemon.
+    Settings of PBS that the new policy does not need get their old values back, except those changed since.
 
-    safe and balanced have a guard, which needs live values in mode on.  Without them safe would change nothing and is
-    refused; balanced changes the order of the queue and sets no soft walltimes.  A plan switches live values on if its
-    policy has a guard.
+    safe and balanced have a guard, which needs live values in mode on: a plan switches them on.  Without them safe is
+    refused, and balanced changes the order of the queue only.
 
     \b
     Example:
       softwalltime policy set balanced
       softwalltime policy set plan.toml --apply
-      softwalltime policy set plan.toml --share 0.1 --apply
       softwalltime policy set off --apply
     """
     from softwalltime.cli.switching import switch_policy
 
-    with printed_changes(options.output) as changes:
-        switch_policy(changes, options)
-    return changes.result()
+    switch_policy(options)
 
 
 @options
 class CompareOptions:
-    sources: tuple[str, ...] = SOURCES
     site: SiteOptions
     max_broken: float = MAX_BROKEN
-    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=Seeds(), metavar="LIST")
+    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
     keep: Path | None = KEEP
     processes: int | None = PROCESSES
-    selection: JobSelection
     minimum: int = MINIMUM_OPTION
     plan: Path | None = PLAN
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
 
 @command("a policy", group=policy)
 def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     """Compare today's waits with those under safe, balanced and order, on recorded jobs.
 
-    The sources are those of softwalltime simulate.  The command simulates the policies of the presets with PBS's
-    scheduling cycle, shaken workloads and 95% confidence intervals, and prints the mean waits, and the longest waits
-    of wide and of long jobs.  The last lines say what report says of the same jobs: switch a policy on, do not, or
-    the simulation cannot tell.  Nothing is changed anywhere; --write writes a plan for policy set.
+    The command simulates the policies of the presets with PBS's scheduling cycle, shaken workloads and 95% confidence
+    intervals.  The last lines say what report says of the same jobs: switch a policy on, do not, or the simulation
+    cannot tell.  Nothing is changed anywhere; --write writes a plan for policy set.
 
     Today is strict ordering in order of arrival; as delivered, PBS reserves nothing for a job that does not fit; WFP
     orders by (wait / walltime)^3 x processors.  All have walltimes.
@@ -105,7 +86,6 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     Example:
       softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
-      softwalltime policy compare KTH-SP2.swf.gz --processors 100
     """
     from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
@@ -130,12 +110,12 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
         return advice
 
     simulation = SimulateOptions(
-        sources=options.sources, processors=site.processors, policy=PolicyOptions(), shake=SUITABLE,
+        processors=site.processors, policy=PolicyOptions(), shake=SUITABLE,
         seeds=options.seeds, keep=options.keep, processes=options.processes, walltimes=site.walltimes,
-        selection=options.selection, minimum=options.minimum, output=output, settings=options.settings,
+        minimum=options.minimum, output=output, recorded=options.recorded,
     )  # fmt: skip
     policies = preset_policies(baseline) | {candidate.name: candidate.policy for candidate in candidates}
     result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=recommend)
     if plan is None:
         return result
-    return replace(result, then=lambda output: click.echo(write_plan(plan, *advised[0]), err=output.form != "table"))
+    return replace(result, then=lambda output: write_plan(output, plan, *advised[0]))

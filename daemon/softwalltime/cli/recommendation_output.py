@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from softwalltime.cli.output import Output
 from softwalltime.core.written import write_text
 
@@ -13,9 +15,13 @@ if TYPE_CHECKING:
     from softwalltime.reports.simulation_document import Advice
 
 
-def write_plan(file: Path, found: "Recommendation", simulated: "SimulationFigures | SimulationSkipped") -> str:
-    """Write the plan of a recommendation to switch a policy on; return a line that says what was done.
+def write_plan(
+    output: Output, file: Path, found: "Recommendation", simulated: "SimulationFigures | SimulationSkipped", *,
+    err: bool = False,
+) -> None:  # fmt: skip
+    """Write the plan of a recommendation to switch a policy on, and print what was done.
 
+    :param err: print it on standard error, as where standard output holds a document.
     :raises SourceError: if the file cannot be written.
     """
     from softwalltime.predict.policy.plan_file import plan_text
@@ -24,10 +30,12 @@ def write_plan(file: Path, found: "Recommendation", simulated: "SimulationFigure
     from softwalltime.reports.simulation import SimulationSkipped
 
     if found.verdict is not Verdict.ON or isinstance(simulated, SimulationSkipped):
-        return f"{file}: not written: no policy is recommended"
-    plan = plan_of(found, simulated, datetime.now(UTC).replace(microsecond=0))
-    write_text(file, plan_text(plan, file.name))
-    return f"{file}: written; softwalltime policy set {file} lists what it changes"
+        done = "not written: no policy is recommended"
+    else:
+        plan = plan_of(found, simulated, datetime.now(UTC).replace(microsecond=0))
+        write_text(file, plan_text(plan, file.name))
+        done = f"written; softwalltime policy set {file} lists what it changes"
+    click.echo(f"{file}: {done}", err=err or output.form != "table")
 
 
 def print_advice(output: Output, advice: "Advice") -> None:

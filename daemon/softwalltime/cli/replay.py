@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, SOURCES, WALLTIMES, PredictorOptions, StoreOptions
+from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, WALLTIMES, PredictorOptions
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.selection import JobSelection, Period
-from softwalltime.cli.sources import load_columns, problems, rare_collections
+from softwalltime.cli.selection import period
+from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
 from softwalltime.core.errors import UsageError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.fast_replay import ReplayResult
     from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports.replay_document import ReplayDocument
+
 
 QUEUES = 8
 """Queues named in the advice for logs without walltimes, at most."""
@@ -42,7 +43,7 @@ class PolicyPredictors(PredictorOptions):
         from softwalltime.predict.predictors.registry import make
 
         super().__post_init__()
-        if self.waiting is not None and (self.listed is not None or self.single):
+        if self.waiting is not None and self.listed:
             raise UsageError("--waiting: cannot be combined with --predictors or --predictor")
         if self.running not in (None, WALLTIME, KEEP):
             make(self.running)
@@ -62,20 +63,18 @@ class PolicyPredictors(PredictorOptions):
 
 @options
 class ReplayOptions:
-    sources: tuple[str, ...] = SOURCES
     predictors: PolicyPredictors
     limit: int | None = LIMIT
     walltimes: Mapping[str, int] = WALLTIMES
-    selection: JobSelection
     scored: tuple[int, int] | None = option(
-        "Score only jobs submitted in this period; predictors learn from all.", "--score", type=Period(),
+        "Score only jobs submitted in this period; predictors learn from all.", "--score", type=period,
         metavar="FROM..TO",
     )  # fmt: skip
     never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
     minimum: int = MINIMUM_OPTION
     hooks: HooksOptions
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
 
 @command("a predictor; with --running another one for each predictor, with the event start")
@@ -87,19 +86,15 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     ingested jobs.  Each predictor predicts a job at its submission and learns from it at its end, as it would have at
     the time.  The command changes nothing.
 
-    --running SPEC predicts each job at its start too, as the hook does, and reports both predictions.
-
     With --through-hooks each submission, start and alter of a job runs the PBS hook, which asks a daemon that follows
-    an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  Each soft walltime is
-    compared with the fast replay's.  The exit status is 1 if one differs or a job was not accepted.
+    an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  The exit status is 1 if a
+    soft walltime differs from the fast replay's or a job was not accepted.
 
     \b
     Example:
       softwalltime replay accounting
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
-      softwalltime replay KTH-SP2.swf.gz --waiting v1 --running v3
-      softwalltime replay CEA-Curie.swf.gz --score 2012-07-25..2012-08-23
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
       softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
@@ -109,24 +104,20 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
 
     # Fail before minutes of work.
     options.hooks.check(options.minimum)
-    jobs, tally = load_columns(
-        options.sources, options.settings, selection=options.selection, walltimes=options.walltimes
-    )
+    jobs, tally = options.recorded.columns(options.walltimes)
     since, until = options.scored or (None, None)
     scoring = Scoring(since, until, options.never_ran)
-    workload = Workload(jobs, options.limit, options.settings().teaching, scoring)
+    workload = Workload(jobs, options.limit, options.recorded.settings().teaching, scoring)
     specs, running = options.predictors.specs, options.predictors.running or WALLTIME
     with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
         results = drive_specs(workload, specs, running, options.minimum, progress)
     hooked: dict[str, HooksResult] = {}
     if options.hooks.wanted:
-        hooked = replay_through_hooks(
-            options.hooks, workload, results, options.sources, options.settings, options.minimum, running
-        )
+        hooked = replay_through_hooks(options.hooks, workload, results, options.recorded, options.minimum, running)
     results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
     sound = all(hooked_run.comparison.sound for hooked_run in hooked.values())
     nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
-    text = partial(_text, label=options.selection.label(options.sources), hooked=hooked)
+    text = partial(_text, label=options.recorded.label, hooked=hooked)
     document = _document(options, workload, results, hooked)
     return Result(document, text, 1 if tally.broken or not sound else 0, [*nothing, *problems(tally)])
 
@@ -142,7 +133,7 @@ def _document(
     running = options.predictors.running
     at_start = {spec: result.at_start for spec, result in results.items() if spec != BASELINE and running is not None}
     return ReplayDocument(
-        source=" ".join(options.sources),
+        source=options.recorded.source,
         jobs=len(workload.jobs),
         scored=int(workload.scored.sum()),
         skipped=workload.skipped(),
@@ -153,7 +144,7 @@ def _document(
             for spec, result in results.items()
         },
         after_warm_up={spec: score(workload, result.soft_walltimes, WARM_UP_SHARE) for spec, result in results.items()},
-        selection=str(options.selection) or None,
+        selection=options.recorded.selected,
         running=None if running is None else RunningScores(
             running,
             {spec: score(workload, values) for spec, values in at_start.items()},

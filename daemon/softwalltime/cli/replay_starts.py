@@ -1,15 +1,14 @@
 """``softwalltime replay-starts``: measure forecasts of start times on recorded jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import PROCESSORS, RUNTIMES, SOURCES, WALLTIMES, StoreOptions
+from softwalltime.cli.options import PROCESSORS, RUNTIMES, WALLTIMES
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_simulated, problems
+from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import duration, percent, plural
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
@@ -28,32 +27,19 @@ and ranges of simulations with drawn ones; combined: these, walltimes and like j
 errors; known runtimes: a bound, the simulation with the runtimes that jobs will have.  gain of combined: by how much
 its error is smaller than the row's, in percentage points of the mean wait, with the 95% interval over weeks.  A job
 that waits while enough processors are free waits for its turn, a limit, memory, or for jobs that the log lacks."""
-_TABLE = (
-    sentence_column("forecast by"),
-    TextColumn("error"),
-    TextColumn("error / mean wait"),
-    TextColumn("bias", 1),
-    TextColumn("50% range", 3),
-    TextColumn("90% range", 2),
-    TextColumn("width", 4),
-    TextColumn("gain of combined", 5),
-)
 
 
 @options
 class ReplayStartsOptions:
-    sources: tuple[str, ...] = SOURCES
     processors: int | None = PROCESSORS
-    recorded: bool = option("Judge against the recorded starts instead of a simulated schedule.")
+    as_recorded: bool = option("Judge against the recorded starts instead of a simulated schedule.", "--recorded")
     spec: str = RUNTIMES
     sample: int = option("Jobs to forecast, of those that waited.", least=1, default=400, metavar="N")
     every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
     runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
-    seed: int = option("Seed of the drawn runtimes.", default=0)
     walltimes: Mapping[str, int] = WALLTIMES
-    selection: JobSelection
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
 
 @command("a time of the forecast and method")
@@ -61,32 +47,29 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
     """Measure forecasts of start times on recorded jobs.
 
     A SOURCE is the same as for replay.  The jobs are scheduled first come, first served with EASY backfilling and
-    walltimes on a machine of N processors, or as recorded (--recorded).  Of a sample of the jobs that waited, the start
-    is forecast at the submission and every hour after, from what was known then, and compared with the actual start.
-    Forecasts are corrected by earlier ones as the daemon corrects its own.  The first tenth of the sample only
-    calibrates.
+    walltimes, or as recorded (--recorded).  Of a sample of the jobs that waited, the start is forecast at the
+    submission and every hour after, from what was known then, and compared with the actual start.  Forecasts are
+    corrected by earlier ones as the daemon corrects its own; the first tenth of the sample only calibrates.
 
     \b
     Example:
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
-      softwalltime replay-starts KTH-SP2.swf.gz --processors 100
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
-      softwalltime replay-starts LOGS --since 2026-01-01
     """
     from softwalltime.measure.forecast.judgement import GivenSchedule, ReplayStartsDocument
     from softwalltime.predict.predictors.registry import make
 
     make(options.spec)
-    jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
+    jobs, tally = options.recorded.simulable(options.walltimes)
     size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
-    schedule = GivenSchedule.recorded(jobs, size) if options.recorded else GivenSchedule.simulated(jobs, size)
+    schedule = GivenSchedule.recorded(jobs, size) if options.as_recorded else GivenSchedule.simulated(jobs, size)
     document = ReplayStartsDocument(
-        source=options.selection.label(options.sources),
+        source=options.recorded.label,
         jobs=len(jobs),
         refused=refused,
         processors=size,
-        schedule="recorded" if options.recorded else "simulated",
+        schedule="recorded" if options.as_recorded else "simulated",
         predictor=options.spec,
         forecasts=_scores(_judged(schedule, options), options),
     )
@@ -107,7 +90,7 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
         raise SourceError(f"no job waits on {plural(schedule.processors, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
         model = RuntimeModel(make(options.spec))
-        judged = list(judge(schedule, model, chosen, options.runs, options.every, options.seed, progress))
+        judged = list(judge(schedule, model, chosen, options.runs, options.every, progress=progress))
     first = set(chosen[int(len(chosen) * CALIBRATION_SHARE) :])
     return [forecast for forecast in judged if forecast.job in first]
 
@@ -145,16 +128,23 @@ def _table(by_method: "dict[str, StartScores]") -> TextTable:
     from softwalltime.measure.forecast.judgement import BOUND, COMBINED
 
     least = min(figures.error for method, figures in by_method.items() if method != BOUND)
-    rows: list[list[Cell | str]] = [
-        [
-            Cell(method, "strong"),
-            Cell(duration(figures.error), "good" if figures.error == least and method != BOUND else ""),
-            Cell(percent(figures.relative), "good" if figures.error == least and method != BOUND else ""),
-            duration(figures.bias), percent(figures.covered50), percent(figures.covered90), duration(figures.width90),
-            "" if method == COMBINED else (
-                f"{100 * figures.gain:+.1f} [{100 * figures.gain_low:+.1f}, {100 * figures.gain_high:+.1f}]"
-            ),
-        ]
-        for method, figures in by_method.items()
-    ]  # fmt: skip
-    return TextTable.of(_TABLE, rows)
+
+    def marked(text: str, method: str) -> Cell:
+        return Cell(text, "good" if by_method[method].error == least and method != BOUND else "")
+
+    def gain(method: str) -> str:
+        figures = by_method[method]
+        interval = f"{100 * figures.gain_low:+.1f}, {100 * figures.gain_high:+.1f}"
+        return "" if method == COMBINED else f"{100 * figures.gain:+.1f} [{interval}]"
+
+    columns: dict[TextColumn, Callable[[str], Cell | str]] = {
+        sentence_column("forecast by"): lambda method: Cell(method, "strong"),
+        TextColumn("error"): lambda method: marked(duration(by_method[method].error), method),
+        TextColumn("error / mean wait"): lambda method: marked(percent(by_method[method].relative), method),
+        TextColumn("bias", 1): lambda method: duration(by_method[method].bias),
+        TextColumn("50% range", 3): lambda method: percent(by_method[method].covered50),
+        TextColumn("90% range", 2): lambda method: percent(by_method[method].covered90),
+        TextColumn("width", 4): lambda method: duration(by_method[method].width90),
+        TextColumn("gain of combined", 5): gain,
+    }
+    return TextTable.by_column(by_method, columns)

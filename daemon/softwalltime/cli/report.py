@@ -1,5 +1,6 @@
 """``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,14 @@ from softwalltime.cli.options import (
     PLAN,
     PROCESSES,
     SIMULATED_JOBS,
-    SOURCES,
     PredictorOptions,
-    Seeds,
-    StoreOptions,
+    numbers,
 )
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
-from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import load_columns, problems, rare_collections
+from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
 from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ _PRINTED = Path("-")
 
 @options
 class ReportPageOptions:
-    sources: tuple[str, ...] = SOURCES
     file: Path = option(
         "HTML page to write; - for the standard output.", "-o", "--output",
         type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default=Path("report.html"),
@@ -44,7 +41,7 @@ class ReportPageOptions:
     no_simulation: bool = option("Do not simulate waits; faster, but nothing can be switched on.")
     site: SiteOptions
     seeds: tuple[int, ...] = option(
-        "Simulate a shaken workload for each; at least two.", type=Seeds(), default="31-40", metavar="LIST"
+        "Simulate a shaken workload for each; at least two.", type=numbers, default="31-40", metavar="LIST"
     )
     simulated_jobs: int = SIMULATED_JOBS
     processes: int | None = PROCESSES
@@ -54,10 +51,9 @@ class ReportPageOptions:
     )
     limit: int | None = LIMIT
     plan: Path | None = PLAN
-    selection: JobSelection
     minimum: int = MINIMUM_OPTION
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
     def check(self) -> None:
         """Refuse what cannot succeed, before minutes of work.
@@ -79,18 +75,16 @@ class ReportPageOptions:
 def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     """Write a page that says whether to switch soft walltimes on.
 
-    The sources are those of "softwalltime replay".  The page is one HTML file.  It shows how inaccurate the walltimes
-    are, and how accurate each predictor would have been.  Waits are simulated on
-    the newest jobs with PBS's scheduling cycle and 95% confidence intervals.  The verdict is one of three: switch a
-    policy on, do not, or the simulation cannot tell, because it does not reproduce the recorded waits.  The page
-    contains user names unless --pseudonyms replaces them.  With --write a recommended policy is also written as a plan
-    that "softwalltime policy set" applies and "softwalltime verify" checks later.
+    The sources are those of "softwalltime replay".  The page shows how inaccurate the walltimes are, how accurate each
+    predictor would have been, and waits that are simulated on the newest jobs with PBS's scheduling cycle.  The verdict
+    is one of three: switch a policy on, do not, or the simulation cannot tell.  The page contains user names unless
+    --pseudonyms replaces them.  With --write a recommended policy is also written as a plan that "softwalltime policy
+    set" applies and "softwalltime verify" checks later.
 
     \b
     Example:
       softwalltime report accounting -o report.html
       softwalltime report accounting -o report.html --write plan.toml
-      softwalltime report /var/spool/pbs/server_priv/accounting -o report.html
       softwalltime report store --pseudonyms ~/report.key
     """
     options.check()
@@ -102,14 +96,12 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     rename = None
     if options.pseudonyms is not None:
         rename = Pseudonyms(read_key(options.pseudonyms))
-    jobs, tally = load_columns(
-        options.sources, options.settings, selection=options.selection, walltimes=options.site.walltimes
-    )
+    jobs, tally = options.recorded.columns(options.site.walltimes)
     analysis, named = _analysis(options, tally.machine), rename or (lambda kind, name: name)
     report = make_report(Workload(jobs, options.limit), analysis, named, progress_bar)
     # A folder name may identify a user.
-    shown = () if rename else options.sources
-    selected = str(options.selection.renamed(rename) if rename else options.selection)
+    shown = () if rename else options.recorded.sources
+    selected = str(options.recorded.selection.renamed(rename) if rename else options.recorded.selection)
     text = page.render(report, page.Origin(shown, tally.malformed, rename is not None, selected))
     printed = options.file == _PRINTED
     if printed:
@@ -123,11 +115,10 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
             f"{name}: {document.jobs:,} jobs, {document.scored:,} scored\n{document.advice.sentence}", err=printed
         )
 
-    def write(output: Output) -> None:
-        if options.plan is not None:
-            line = write_plan(options.plan, report.recommendation, report.simulation)
-            click.echo(line, err=printed or output.form != "table")
-
+    write = None
+    if options.plan is not None:
+        found, simulated = report.recommendation, report.simulation
+        write = partial(write_plan, file=options.plan, found=found, simulated=simulated, err=printed)
     document = ReportDocument.of(report, str(options.file), selected)
     return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
 

@@ -30,11 +30,10 @@ _INTRODUCTION = """\
 <!-- Written by: softwalltime schema --markdown -->
 # Output for other programs
 
-Every command that prints figures has `--format json` (one line of JSON) and `--format csv`.
-`softwalltime schema COMMAND` prints the JSON Schema of a command's document.  New versions add fields; no field changes
-its meaning.  Durations are seconds, points in time are epoch seconds, shares are between 0 and 1.  In CSV a missing
-value is empty.  The tables that commands print without `--format` are for people: in a terminal they fit its width, in
-a pipe they are Markdown."""
+These commands have `--format json` (one line of JSON) and `--format csv`.  `softwalltime schema COMMAND` prints the
+JSON Schema of a command's document.  New versions add fields; no field changes its meaning.  Durations are seconds,
+points in time are epoch seconds, shares are between 0 and 1.  In CSV a missing value is empty.  The tables that
+commands print without `--format` are for people: in a terminal they fit its width, in a pipe they are Markdown."""
 
 
 @options
@@ -57,7 +56,6 @@ def schema(options: SchemaOptions) -> None:
     root = click.get_current_context().find_root().command
     described = dict(shapes(root)) if isinstance(root, click.Group) else {}
     name = " ".join(options.command)
-    name = "top --once" if name == "top" else name
     if options.markdown:
         click.echo(_markdown(described), nl=False)
     elif not name:
@@ -72,14 +70,12 @@ def _json_schema(shape: Shape) -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     described = TypeAdapter(shape.type()).json_schema(mode="serialization")
-    for definition in (described, *described.get("$defs", {}).values()):
-        definition.pop("description", None)
+    objects = {described.get("title", ""): described, **described.get("$defs", {})}
     for member in _classes(shape.type()):
-        names = {member.__name__, f"{member.__module__}__{member.__name__}".replace(".", "__")}
-        for name, definition in (*described.get("$defs", {}).items(), (described.get("title", ""), described)):
-            if name in names:
-                for field, text in field_docs(member).items():
-                    definition["properties"][field]["description"] = text
+        definition = objects[member.__name__]
+        definition.pop("description", None)
+        for field, text in field_docs(member).items():
+            definition["properties"][field]["description"] = text
     return described
 
 

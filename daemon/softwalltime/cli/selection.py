@@ -1,6 +1,6 @@
 """Options that select jobs of the sources: ``--since --until --queue --user --project``, for several commands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,39 +14,28 @@ from softwalltime.core.formatting import printable
 if TYPE_CHECKING:
     from softwalltime.measure.replay.job_columns import JobColumns
 
-_DAY = "%Y-%m-%d"
-_TIMES = ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S")
 
-
-def _instant(value: str | int, *, end: bool = False) -> int:
+def _instant(value: str, *, end: bool = False) -> int:
     """Return epoch seconds of a day or time in UTC, or fail with a usage error; ``end``: a day means its end."""
-    if isinstance(value, int):
-        return value
-    for form in (_DAY, *_TIMES):
-        try:
-            instant = datetime.strptime(value, form).replace(tzinfo=UTC)
-            # A day's end is the beginning of the next one, which the last day of all does not have.
-            return int((instant + timedelta(days=end and form == _DAY)).timestamp())
-        except (ValueError, OverflowError):
-            continue
-    raise click.BadParameter(f"{value!r} is not a day or a time, such as 2026-11-02 or 2026-11-02T08:30 (UTC)")
+    try:
+        instant = datetime.fromisoformat(value)
+        # A day's end is the beginning of the next one, which the last day of all does not have.
+        instant += timedelta(days=end and len(value) <= len("2026-11-02"))
+        return int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        text = f"{value!r} is not a day or a time, such as 2026-11-02 or 2026-11-02T08:30 (UTC)"
+        raise click.BadParameter(text) from None
 
 
-class Period(click.ParamType[tuple[int, int]]):
-    """Two days or times separated by two dots, both days included: epoch seconds, the second one excluded."""
-
-    name = "period"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        first, dots, last = str(value).partition("..")
-        if not dots:
-            self.fail(f"{value!r} is not a period, such as 2026-01-01..2026-03-31", param, ctx)
-        since, until = _instant(first), _instant(last, end=True)
-        if since >= until:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return since, until
+def period(value: str) -> tuple[int, int]:
+    """Return epoch seconds of two days or times separated by two dots, the second one excluded; its day is included."""
+    first, dots, last = value.partition("..")
+    if not dots:
+        raise click.BadParameter(f"{value!r} is not a period, such as 2026-01-01..2026-03-31")
+    since, until = _instant(first), _instant(last, end=True)
+    if since >= until:
+        raise click.BadParameter(f"{value!r} ends before it begins")
+    return since, until
 
 
 SINCE = option("Only jobs submitted from this day or time on (UTC).", type=_instant, metavar="TIME")
@@ -77,9 +66,6 @@ class JobSelection:
         for noun, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
             parts += [f"{noun} {' or '.join(sorted(map(printable, names)))}"] if names else []
         return ", ".join(parts)
-
-    def label(self, sources: Sequence[str]) -> str:
-        return f"{' '.join(sources)} ({self})" if self else " ".join(sources)
 
     def renamed(self, rename: Callable[[str, str], str]) -> "JobSelection":
         """The same selection with names mapped by ``rename``, to be printed."""
@@ -113,4 +99,4 @@ ALL_JOBS = JobSelection()
 
 def _written(epoch: int) -> str:
     moment = datetime.fromtimestamp(epoch, UTC)
-    return moment.strftime(_DAY if epoch % 86400 == 0 else "%Y-%m-%d %H:%M")
+    return moment.strftime("%Y-%m-%d" if epoch % 86400 == 0 else "%Y-%m-%d %H:%M")

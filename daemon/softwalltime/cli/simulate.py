@@ -1,6 +1,5 @@
 """``softwalltime simulate``: simulate scheduling policies on recorded jobs."""
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,28 +10,16 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import (
-    KEEP,
-    MINIMUM_OPTION,
-    PROCESSES,
-    PROCESSORS,
-    SOURCES,
-    WALLTIMES,
-    Seeds,
-    StoreOptions,
-)
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, WALLTIMES, numbers
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import print_advice
-from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_simulated, problems
-from softwalltime.core.errors import OptionError, SourceError, UsageError
+from softwalltime.cli.sources import RecordedJobs, problems
+from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import plural
-from softwalltime.core.written import write_csv
-from softwalltime.measure.simulation.corrections import CORRECTIONS
+from softwalltime.core.written import require_folder, write_csv
 from softwalltime.measure.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
 from softwalltime.predict.policy.power_order import NAME as POWERS
-from softwalltime.predict.policy.power_order import PowerOrder
 
 if TYPE_CHECKING:
     from softwalltime.measure.simulation.engine import ScheduleOutcome
@@ -50,16 +37,10 @@ _KINDS = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
 
 
 class OrderName(click.Choice[str]):
-    """An order by name; the family of powers with options after a colon."""
+    """An order by name; the family of powers with options after a colon, which the policy checks."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not str(value).startswith(f"{POWERS}:"):
-            return super().convert(value, param, ctx)
-        try:
-            PowerOrder.of(value)
-        except OptionError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+        return str(value) if str(value).startswith(f"{POWERS}:") else super().convert(value, param, ctx)
 
 
 def _value(text: str) -> Any:
@@ -76,9 +57,6 @@ class PolicyOptions:
     waiting: str | None = _value(f"Value of waiting jobs: {_KINDS}.  Default: walltime.")
     running: str | None = _value("Value of running jobs.  Default: walltime.")
     ordering: str | None = _value("Value that the order uses.  Default: walltime.")
-    correction: str | None = option(
-        "Rule for a running job that outlives its value.  Default: pbs.", type=click.Choice(list(CORRECTIONS))
-    )
     guard: int | None = option("Backfill by walltimes while the top job is that late.", least=0, metavar="SECONDS")
     keep_promises: int | None = option(
         "Put jobs with a promised start first in the order, from so long after their submission on.", least=0,
@@ -96,9 +74,6 @@ class PolicyOptions:
     slack_share: float | None = option(
         "Bound by a share of that planned wait too, the later of both.  Default: 0.25.", least=0, metavar="SHARE"
     )
-    raise_lead: int | None = option(
-        "Put a job first in the order from so long before its bound on.", least=0, metavar="SECONDS"
-    )
     live: int | None = option("Set values anew every so many minutes.", least=1, metavar="MINUTES")
 
     def values(self) -> dict[str, Any]:
@@ -108,7 +83,6 @@ class PolicyOptions:
 
 @options
 class SimulateOptions:
-    sources: tuple[str, ...] = SOURCES
     processors: int | None = PROCESSORS
     vnodes: str | None = option(
         "Machine of vnodes, as 100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4; jobs are placed by select and place.",
@@ -120,17 +94,16 @@ class SimulateOptions:
     run_as_recorded: bool = option("Do not kill jobs at their walltime.")
     kill_at_estimate: bool = option("Kill jobs at the running value that they start with.")
     shake: str | None = option("Simulate shaken workloads, for confidence intervals.", type=click.Choice(SHAKES))
-    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=Seeds(), metavar="LIST")
+    seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
     by: tuple[str, ...] = option("Figures by class too; may be given again.", type=click.Choice(CLASSES), multiple=True)
     schedule: Path | None = option("Write the schedule as CSV with Batsim's columns; with --policies, a file for each.")
     keep: Path | None = KEEP
     processes: int | None = PROCESSES
     scheduler: str | None = option("Simulate on a Dask cluster: its scheduler, as tcp://host:8786.", metavar="ADDRESS")
     walltimes: Mapping[str, int] = WALLTIMES
-    selection: JobSelection
     minimum: int = MINIMUM_OPTION
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
     def check(self) -> None:
         """Refuse options that contradict each other.
@@ -144,8 +117,8 @@ class SimulateOptions:
             raise UsageError("--schedule writes the schedule of the recorded workload: omit --shake and --scheduler")
         if self.processes is not None and self.scheduler is not None:
             raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
-        if self.schedule is not None and not os.access(self.schedule.parent, os.W_OK):
-            raise SourceError(f"{self.schedule}: cannot be written: its folder does not exist, or is not writable")
+        if self.schedule is not None:
+            require_folder(self.schedule)
         if sum(machine is not None for machine in (self.processors, self.vnodes, self.pbsnodes)) > 1:
             raise UsageError("--processors, --vnodes and --pbsnodes each describe the machine: give one of them")
 
@@ -155,23 +128,19 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
     """Schedule recorded jobs under a policy.
 
     A SOURCE is the same as for replay; several sources are one workload.  Each job is submitted at its recorded
-    time and starts when the policy would have started it on a machine of N processors.  The policy of the options
-    is compared with first come, first served, EASY backfilling and walltimes.  Nothing is changed anywhere.
+    time and starts when the policy would have started it.  The policy of the options is compared with first come, first
+    served, EASY backfilling and walltimes.  On a machine of vnodes (--vnodes, --pbsnodes) PBS's cycle places jobs chunk
+    by chunk.
 
-    On a machine of vnodes (--vnodes, --pbsnodes) jobs are placed chunk by chunk: a job can wait although enough
-    processors are free.  The scheduler is then PBS's cycle.
-
-    One schedule depends on chance: a single changed start can change a whole year.  With --shake, each policy runs on
-    the same shaken workloads, and changes are given with a 95% confidence interval.
+    One schedule depends on chance.  With --shake, each policy runs on the same shaken workloads, and changes are given
+    with a 95% confidence interval.
 
     \b
     Example:
       softwalltime simulate accounting --processors 128 --waiting factor:0.5
-      softwalltime simulate KTH-SP2.swf.gz --processors 100 --waiting factor:0.5
       softwalltime simulate LOGS --order xf --ordering v3 --waiting v3 --guard 3600 --shake week --seeds 31-40
       softwalltime simulate LOGS --backfill pbs --order formula --formula '(eligible_time + 3600) / predicted'
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
-      softwalltime simulate LOGS --pbsnodes pbsnodes.json --waiting factor:0.5
     """
     from softwalltime.measure.simulation.vnodes import read_vnodes, vnodes_of
 
@@ -205,7 +174,7 @@ def simulated(
     from softwalltime.reports.simulation import SimulationInput, experiment_of
     from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
 
-    jobs, tally = load_simulated(options.sources, options.settings, options.selection, options.walltimes)
+    jobs, tally = options.recorded.simulable(options.walltimes)
     known = sum(vnode.resources[0] for vnode in machine) or options.processors or tally.machine
     size = known or jobs.peak()
     share = jobs.scored_share(size)
@@ -219,16 +188,16 @@ def simulated(
     recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share)
     experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by, machine)
     seeds = (options.seeds or SEEDS) if shake else (0,)
-    plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.settings().teaching)))
+    plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.recorded.settings().teaching)))
     runs = run_simulations(
         plan, progress_bar, options.keep, options.processes, options.scheduler,
         _writer(plan, options) if options.schedule else None,
     )  # fmt: skip
     document = SimulationDocument.of(
-        plan, runs, by, source=" ".join(options.sources), refused=refused, selection=str(options.selection) or None,
+        plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected,
         advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,
     )  # fmt: skip
-    text = partial(_text, label=options.selection.label(options.sources), unscored=unscored_line(jobs))
+    text = partial(_text, label=options.recorded.label, unscored=unscored_line(jobs))
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
 
 

@@ -38,9 +38,6 @@ class SiteOptions:
         "Machine size.  Default: that of --site or in the header of a trace, else the most in use at one time.",
         least=1, metavar="N",
     )  # fmt: skip
-    pbsnodes: Path | None = option(
-        "Machine size of the vnodes that are up in this output of pbsnodes -a -F json.", metavar="FILE"
-    )
     plan_file: Path | None = option(
         "Also simulate the policy of this plan, such as one of softwalltime tune --order.", "--plan", metavar="FILE"
     )
@@ -52,16 +49,9 @@ class SiteOptions:
     def given(cls, **values: Any) -> "SiteOptions":
         """Return the options with what their files say.
 
-        :raises UsageError: if two options describe the machine.
         :raises SourceError: if a file cannot be read.
         """
         site = cls(**values)
-        if site.pbsnodes is not None:
-            from softwalltime.measure.simulation.vnodes import read_vnodes
-
-            if site.processors is not None:
-                raise UsageError("--processors and --pbsnodes both describe the machine: give one of them")
-            site = replace(site, processors=sum(vnode.resources[0] for vnode in read_vnodes(site.pbsnodes)))
         if site.plan_file is not None:
             site = replace(site, plan=_simulable(site.plan_file))
         if site.snapshot is None:

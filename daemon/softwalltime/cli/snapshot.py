@@ -1,7 +1,8 @@
 """``softwalltime snapshot`` and ``collect``: the state of a PBS server, and what a report on another host needs."""
 
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -68,27 +69,19 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
             raise PbsError(f"PBS has not answered in {seconds:g} s: allow more with --timeout, or ask at another time")
         return run([str(folder / name), *options], left, environment=_UTC)
 
-    def optional(name: str, *options: str) -> str:
-        try:
-            return printed(name, *options)
-        except PbsError:
-            return ""
-
-    # An ordinary user cannot read it.
-    sched_config = ""
-    with suppress(OSError):
-        sched_config = (qmgr.home / "sched_priv" / "sched_config").read_text(encoding="utf-8", errors="replace")
-    return snapshot_of(
-        PbsOutput(
-            jobs=printed("qstat", "-t", "-f", "-F", "json"),
-            vnodes=printed("pbsnodes", "-a", "-F", "json"),
-            queues=printed("qstat", "-Q", "-f", "-F", "json"),
-            server=printed("qstat", "-B", "-f", "-F", "json"),
-            reservations=optional("pbs_rstat", "-f"),
-            sched_config=sched_config,
-        ),
-        UTC,
+    output = PbsOutput(
+        jobs=printed("qstat", "-t", "-f", "-F", "json"),
+        vnodes=printed("pbsnodes", "-a", "-F", "json"),
+        queues=printed("qstat", "-Q", "-f", "-F", "json"),
+        server=printed("qstat", "-B", "-f", "-F", "json"),
     )
+    with suppress(PbsError):
+        output = replace(output, reservations=printed("pbs_rstat", "-f"))
+    # An ordinary user cannot read it.
+    with suppress(OSError):
+        text = (qmgr.home / "sched_priv" / "sched_config").read_text(encoding="utf-8", errors="replace")
+        output = replace(output, sched_config=text)
+    return snapshot_of(output, UTC)
 
 
 @options
@@ -142,20 +135,21 @@ def collect(options: CollectOptions) -> int:
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
         snapshot = anonymous_snapshot(snapshot)
-    lines = list(snapshot.remarks)
-    contents: Mapping[str, bytes | Path] = distinct_names(files)
-    if names is not None:
-        contents, lines = anonymous_logs(files, names)
-    for line in lines:
-        click.echo(line, err=True)
-    logs = {f"site/accounting/{name}": content for name, content in contents.items()}
-    collected: dict[str, bytes | Path] = {"site/snapshot.json": snapshot.to_json().encode(), **logs}
-    for name, content in collected.items():
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        click.echo(f"{size:>13,}  {name}")
-    if options.target is None:
-        click.echo("nothing was written: -o FILE writes it", err=True)
-        return 0
-    write_archive(options.target, collected, datetime.now(UTC))
+    with tempfile.TemporaryDirectory(prefix="softwalltime-collect-") as name:
+        folder, lines = Path(name), snapshot.remarks
+        if names is not None:
+            lines = tuple(anonymous_logs(files, names, folder / "accounting"))
+            files = sorted((folder / "accounting").iterdir())
+        (folder / "snapshot.json").write_text(snapshot.to_json(), encoding="utf-8")
+        collected = {"site/snapshot.json": folder / "snapshot.json"}
+        collected |= {f"site/accounting/{name}": path for name, path in distinct_names(files).items()}
+        for line in lines:
+            click.echo(line, err=True)
+        for name, path in collected.items():
+            click.echo(f"{path.stat().st_size:>13,}  {name}")
+        if options.target is None:
+            click.echo("nothing was written: -o FILE writes it", err=True)
+            return 0
+        write_archive(options.target, collected, datetime.now(UTC))
     click.echo(f"{options.target}: {plural(len(collected), 'file')}")
     return 1 if found_logs.broken else 0

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.options import LazySettings
+from softwalltime.cli.options import SOURCES, LazySettings, StoreOptions
 from softwalltime.cli.output import progress_bar
+from softwalltime.cli.parameters import options
 from softwalltime.cli.selection import ALL_JOBS, JobSelection
 from softwalltime.core.errors import SoftwalltimeError, SourceError, summary
 from softwalltime.core.formatting import plural
@@ -103,22 +104,44 @@ def load_columns(
     return selection.of(jobs, " ".join(sources)), tally
 
 
-def load_simulated(
-    sources: tuple[str, ...], settings: LazySettings, selection: JobSelection, walltimes: Mapping[str, int]
-) -> "tuple[Jobs, Tally]":
-    """The completed jobs of the sources as the simulator takes them; otherwise as :func:`load_columns`.
+@options
+class RecordedJobs:
+    """Recorded jobs: their sources, which of them a command uses, and the settings of the store."""
 
-    :raises SourceError: also if no job can be simulated, or none has a walltime.
-    """
-    from softwalltime.measure.simulation.simulated_jobs import jobs_of
+    sources: tuple[str, ...] = SOURCES
+    selection: JobSelection
+    settings: StoreOptions
 
-    completed, tally = load_columns(sources, settings, selection=selection, walltimes=walltimes)
-    jobs = jobs_of(completed, settings().teaching)
-    if not len(jobs):
-        raise SourceError(f"no job in {' '.join(sources)} has a runtime and processors")
-    if not jobs.scored.any():
-        raise SourceError(
-            f"none of the {len(jobs):,} jobs in {' '.join(sources)} that ran has a walltime: give those of the queues, "
-            "--walltime-from queue=HH:MM:SS,..."
-        )
-    return jobs, tally
+    @property
+    def source(self) -> str:
+        return " ".join(self.sources)
+
+    @property
+    def selected(self) -> str | None:
+        return str(self.selection) or None
+
+    @property
+    def label(self) -> str:
+        return f"{self.source} ({self.selection})" if self.selection else self.source
+
+    def columns(self, walltimes: Mapping[str, int] | None = None) -> "tuple[JobColumns, Tally]":
+        """Read all sources as :func:`load_columns` does."""
+        return load_columns(self.sources, self.settings, selection=self.selection, walltimes=walltimes)
+
+    def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
+        """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.
+
+        :raises SourceError: also if no job can be simulated, or none has a walltime.
+        """
+        from softwalltime.measure.simulation.simulated_jobs import jobs_of
+
+        completed, tally = self.columns(walltimes)
+        jobs = jobs_of(completed, self.settings().teaching)
+        if not len(jobs):
+            raise SourceError(f"no job in {self.source} has a runtime and processors")
+        if not jobs.scored.any():
+            raise SourceError(
+                f"none of the {len(jobs):,} jobs in {self.source} that ran has a walltime: give those of the queues, "
+                "--walltime-from queue=HH:MM:SS,..."
+            )
+        return jobs, tally

@@ -1,33 +1,22 @@
 """``softwalltime sweep``: measure a grid of predictors on several workloads, and save the results."""
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, fields
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import (
-    KEEP,
-    MINIMUM_OPTION,
-    PROCESSES,
-    SOURCES,
-    StoreOptions,
-    named_specs,
-    predictor,
-    predictors,
-)
-from softwalltime.cli.output import Output, csv_value, progress_bar
+from softwalltime.cli.command import command
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, named_specs, predictors
+from softwalltime.cli.output import csv_value, prefixed, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.selection import JobSelection
-from softwalltime.cli.sources import load_columns, problems
-from softwalltime.core.errors import SourceError, UsageError
-from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.core.written import require_folder, write_csv
+from softwalltime.cli.sources import RecordedJobs, load_columns, problems
+from softwalltime.core.errors import UsageError
+from softwalltime.core.written import require_folder, temporary_folder, write_csv
 
 if TYPE_CHECKING:
     from softwalltime.measure.replay.sweep.trials import Trial, TrialTask
@@ -39,68 +28,36 @@ GRID = (
 """The published predictors, ``percentile`` with the options that Tang et al. (2013) vary."""
 MAX_SHOWN_FAILURES = 10
 """Number of failures to print."""
-MAX_SHOWN_PREDICTORS = 5
-"""Predictors of each source to print."""
-_TABLE = (
-    sentence_column("predictor"),
-    TextColumn("accuracy"),
-    TextColumn("after warm-up", 1),
-    TextColumn("under"),
-    TextColumn("mean abs. error"),
-)
 OPTION = "option_"
 """Prefix of the columns of options, which separates them from other columns."""
-ResultRow = Mapping[str, Any]
-"""A row of the results by column."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepDocument:
-    """Summary of a sweep; the results are in the file."""
-
-    file: str
-    """The file of the results."""
-    rows: int
-    """Number of rows in the file."""
-    new: int
-    """Number of rows that this run computed."""
-    failed: int
-    """Number of predictors that failed."""
-    best: dict[str, list[ResultRow]]
-    """The most accurate predictors of each source, as rows of the file."""
 
 
 @options
 class SweepOptions:
-    sources: tuple[str, ...] = SOURCES
     file: Path = option("CSV file for the results.", "-o", "--output", metavar="FILE")
-    listed: str | None = predictors("Predictors or grids, separated by commas.")
-    single: tuple[str, ...] = predictor("One predictor or grid; repeatable.")
+    listed: tuple[str, ...] = predictors("Predictors or grids")
     processes: int | None = PROCESSES
     scheduler: str | None = option(
         "Run on a Dask cluster: address of its scheduler, such as tcp://host:8786.", metavar="ADDRESS"
     )
     keep: Path | None = KEEP
-    selection: JobSelection
     minimum: int = MINIMUM_OPTION
-    output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
 
-@command("a source and predictor, with the columns of the results' file", columns=())
-def sweep(options: SweepOptions) -> Result[SweepDocument]:
+@command()
+def sweep(options: SweepOptions) -> int:
     """Measure a grid of predictors on recorded jobs.
 
     A SOURCE is the same as for replay, but each source is a separate workload.  The results have a row for each
     source and predictor, with every option in a column.  In a SPEC "|" separates alternatives; all combinations are
     tried.
 
-    At the end the most accurate predictors of each source are printed.
+    At the end the most accurate predictor of each source is printed.
 
     \b
     Example:
       softwalltime sweep accounting -o results.csv
-      softwalltime sweep KTH-SP2.swf.gz SDSC-SP2.swf.gz -o results.csv
       softwalltime sweep LOGS -o results.csv --predictor 'percentile:p=75|85|95,keys=user|project'
     """
     # Check workers and output before minutes of reading.
@@ -110,8 +67,8 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
     from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
     from softwalltime.predict.predictors.registry import BASELINE
 
-    file, output = options.file, options.output
-    specs = expand_all([BASELINE, *(named_specs(options.listed, options.single) or GRID)])
+    file = options.file
+    specs = expand_all([BASELINE, *(named_specs(options.listed) or GRID)])
     if file.suffix != ".csv":
         raise UsageError(f"{file}: the file name must end in .csv")
     if options.processes is not None and options.scheduler is not None:
@@ -120,10 +77,6 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
         )
     require_folder(file)
 
-    def say(text: str) -> None:
-        if output.form == "table":
-            output.paragraph(text)
-
     with ExitStack() as stack:
         workers = (
             stack.enter_context(dask_workers(options.scheduler))
@@ -131,13 +84,13 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
             else local_workers(options.processes)
         )
         kept = stack.enter_context(closing(KeptLines(options.keep)))
-        folder = stack.enter_context(_scratch(file))
+        # Beside the results, where the workers of a cluster can read it.
+        folder = Path(stack.enter_context(temporary_folder(file.parent.absolute(), f".{file.name}.jobs-")))
         tasks, whole = _tasks(options, specs, folder)
         done = saved_trials(tasks, kept)
         todo = [task for task in tasks if task not in done]
-        say(f"{file}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
+        click.echo(f"{file}: {len(todo):,} of {len(tasks):,} rows to do, by {workers.words}")
         failures: list[str] = []
-        columns = _columns(specs)
         total = sum(task.snapshot.jobs for task in todo)
         try:
             with closing(run_trials(todo, workers, kept)) as trials, progress_bar("sweeping", total) as progress:
@@ -147,61 +100,47 @@ def sweep(options: SweepOptions) -> Result[SweepDocument]:
                     progress(task.snapshot.jobs)
         finally:
             saved = saved_trials(tasks, kept)
-            rows = [_row(task, saved[task]) for task in tasks if task in saved]
-            write_csv(file, columns, ([csv_value(row.get(column)) for column in columns] for row in rows))
-            say(f"{file}: {len(rows):,} rows, {len(rows) - len(done):,} of them new")
+            rows = list(_rows(specs, ((task, saved[task]) for task in tasks if task in saved)))
+            write_csv(file, list(rows[0]) if rows else (), (map(csv_value, row.values()) for row in rows))
+            click.echo(f"{file}: {len(rows):,} rows, {len(rows) - len(done):,} of them new")
             for line in failures[:MAX_SHOWN_FAILURES]:
                 click.echo(line, err=True)
             if len(failures) > MAX_SHOWN_FAILURES:
                 click.echo(f"... and {len(failures) - MAX_SHOWN_FAILURES:,} more predictors that failed", err=True)
-    shown = [{column: row.get(column) for column in columns} for row in rows]
-    new = len(rows) - len(done)
-    document = SweepDocument(str(file), len(rows), new, len(failures), best_rows(shown, MAX_SHOWN_PREDICTORS))
-    text = partial(_text, rows=shown)
-    return Result(document, text, 0 if whole and not failures else 1, rows=shown)
+    _print_best([row for row in rows if row["accuracy_mean"] is not None])
+    return 0 if whole and not failures else 1
 
 
-def _columns(specs: list[str]) -> list[str]:
-    """Return the columns of the results; each option of the predictors has one."""
-    from softwalltime.measure.replay.accuracy_metrics import Scores
+def _print_best(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the most accurate predictor of each source, and the accuracy of the walltimes."""
+    from softwalltime.predict.predictors.registry import BASELINE
+
+    for source, of_source in groupby(rows, itemgetter("source")):
+        accuracies = {row["predictor"]: row["accuracy_mean"] for row in of_source}
+        baseline = accuracies.pop(BASELINE, None)
+        if accuracies and baseline is not None:
+            best = max(accuracies, key=accuracies.__getitem__)
+            click.echo(f"{source}: {best} is the most accurate: {accuracies[best]:.3f}, walltimes {baseline:.3f}")
+
+
+def _rows(specs: list[str], trials: "Iterable[tuple[TrialTask, Trial]]") -> Iterator[dict[str, Any]]:
+    """Yield the results of each trial by column; each option of the predictors has one, in the user's notation."""
     from softwalltime.predict.predictors.registry import make
 
-    options = dict.fromkeys(OPTION + name for spec in specs for name in type(make(spec).options).model_fields)
-    scores = [field.name for field in fields(Scores)]
-    after = [f"after_warm_up_{name}" for name in scores]
-    return ["source", "predictor", "name", *options, "min_soft_walltime", *scores, *after, "seconds", "version"]
+    made = {spec: make(spec) for spec in specs}
+    given = {spec: {OPTION + name: _notation(value) for name, value in made[spec].options} for spec in specs}
+    every = dict.fromkeys(name for options in given.values() for name in options)
+    for task, trial in trials:
+        scores, after = map(asdict, trial.parts)
+        yield {
+            "source": task.source, "predictor": task.spec, "name": made[task.spec].name, **every, **given[task.spec],
+            "min_soft_walltime": task.minimum, **scores, **prefixed("after_warm_up_", after),
+            "seconds": round(trial.seconds, 6), "version": task.version,
+        }  # fmt: skip
 
 
-def _row(task: "TrialTask", trial: "Trial") -> dict[str, Any]:
-    """Return the results of a trial by column; several values of an option in the user's notation."""
-    from softwalltime.predict.predictors.registry import make
-
-    predictor = make(task.spec)
-    options = {OPTION + name: getattr(predictor.options, name) for name in type(predictor.options).model_fields}
-    scores, after = map(asdict, trial.parts)
-    return {
-        "source": task.source,
-        "predictor": task.spec,
-        "name": predictor.name,
-        **{name: "+".join(map(str, value)) if isinstance(value, tuple) else value for name, value in options.items()},
-        "min_soft_walltime": task.minimum,
-        **scores,
-        **{f"after_warm_up_{name}": value for name, value in after.items()},
-        "seconds": round(trial.seconds, 6),
-        "version": task.version,
-    }
-
-
-@contextmanager
-def _scratch(table: Path) -> Iterator[Path]:
-    """Create a folder for the jobs beside the results, which the workers of a cluster can read."""
-    parent, prefix = table.parent.absolute(), f".{table.name}.jobs-"
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
-    except OSError as error:
-        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
-    with folder as name:
-        yield Path(name)
+def _notation(value: object) -> object:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list["TrialTask"], bool]:
@@ -210,52 +149,14 @@ def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list[
     from softwalltime.measure.replay.sweep.jobs_file import take
     from softwalltime.measure.replay.sweep.trials import Part, TrialTask
 
-    teaching, parts = options.settings().teaching, (Part(), Part(warm_up=WARM_UP_SHARE))
+    teaching, parts = options.recorded.settings().teaching, (Part(), Part(warm_up=WARM_UP_SHARE))
     tasks: list[TrialTask] = []
     whole = True
-    for number, source in enumerate(dict.fromkeys(options.sources)):
-        jobs, tally = load_columns((source,), options.settings, selection=options.selection)
+    for number, source in enumerate(dict.fromkeys(options.recorded.sources)):
+        jobs, tally = load_columns((source,), options.recorded.settings, selection=options.recorded.selection)
         snapshot = take(jobs, teaching, folder / f"{number}.json")
         tasks.extend(TrialTask(source, snapshot, spec, parts, options.minimum) for spec in specs)
         for line in problems(tally):
             click.echo(line, err=True)
         whole = whole and not tally.broken
     return tasks, whole
-
-
-def best_rows(rows: Sequence[ResultRow], count: int) -> dict[str, list[ResultRow]]:
-    """Return the most accurate predictors of each source, without the baseline."""
-    from softwalltime.predict.predictors.registry import BASELINE
-
-    scored: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        if row["accuracy_mean"] is not None and row["predictor"] != BASELINE:
-            scored.setdefault(row["source"], []).append(row)
-    return {source: sorted(scores, key=lambda row: -row["accuracy_mean"])[:count] for source, scores in scored.items()}
-
-
-def _text(output: Output, document: SweepDocument, rows: Sequence[ResultRow]) -> None:
-    from softwalltime.predict.predictors.registry import BASELINE
-
-    for source, best in document.best.items():
-        baseline = [row for row in rows if row["source"] == source and row["predictor"] == BASELINE]
-        greatest = best[0]["accuracy_mean"]
-        output.line()
-        output.paragraph(f"{source}: the most accurate predictors, and the walltimes ({BASELINE})")
-        output.line()
-        output.table(TextTable.of(_TABLE, [_cells(row, greatest) for row in (*best, *baseline)]))
-
-
-def _cells(row: ResultRow, greatest: float) -> list[Cell | str]:
-    from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
-
-    accuracy, warmed_up, under, error = (
-        row[name] for name in ("accuracy_mean", "after_warm_up_accuracy_mean", "underestimated", "mean_absolute_error")
-    )
-    return [
-        Cell(row["predictor"], "strong"),
-        accuracy_cell(accuracy, greatest),
-        accuracy_cell(warmed_up, 0.0),
-        underestimated_cell(under),
-        "-" if error is None else f"{error:.0f} s",
-    ]

@@ -5,13 +5,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import click
+
 from softwalltime.cli.completing import POLICIES
 from softwalltime.cli.install import REMOVE_SOFT_WALLTIMES, HookOptions, SwitchOptions, install_hook
-from softwalltime.cli.planned_changes import ChangeLog
 from softwalltime.core.errors import UsageError
 from softwalltime.core.settings import Settings, load_settings
 from softwalltime.deployment import configuration, live_setup, probes
@@ -121,68 +121,58 @@ def _own_formula(plan: Plan | None, setup: str) -> str:
     return "" if formula == order.formula("predicted") else formula
 
 
-def switch_policy(changes: ChangeLog, options: SwitchOptions) -> None:
+def switch_policy(options: SwitchOptions) -> None:
     """List the changes that a switch needs, and make them if wanted, until a SoftwalltimeError says what is wrong."""
-    file, config = policy_file(options.config), options.config
+    file, config, do = policy_file(options.config), options.config, options.do
     before = read(file)
     # Check the settings first: the daemon would refuse wrong ones.
     settings = load_settings(config)
     switch = switch_to(options, settings)
     after, lines = with_values(before, switch.values, str(file))
-    if options.do and after != before:
+    if do and after != before:
         refuse_open(file)
-
-    def set_up() -> None:
-        install_hook(
-            changes,
-            HookOptions(
-                folder=options.folder, preset=switch.setup, formula=switch.formula, config=config, do=options.do,
-                output=options.output, promises=reads_promises(switch.policy, switch.live),
-                command=f"softwalltime policy set {options.target}",
-            ),
-        )  # fmt: skip
-
-    def change_settings() -> Iterator[str]:
-        if options.do and after != before:
-            rewrite(file, before, after)
-        yield from (f"{'done' if options.do else 'to do'}: {file}: {line}" for line in lines)
-        if not lines:
-            yield f'{file} has preset = "{switch.policy.preset}"'
-        if options.do:
-            yield _reload_daemon(load_settings(config).socket, switch.policy)
-        elif lines:
-            yield "to do: systemctl reload softwalltime"
-
+    hook = HookOptions(
+        folder=options.folder, preset=switch.setup, formula=switch.formula, config=config, do=do,
+        promises=reads_promises(switch.policy, switch.live), command=f"softwalltime policy set {options.target}",
+    )  # fmt: skip
     # The custom resource must exist as long as the daemon gives it a value, and the right as long as it alters jobs.
     if switch.ordered:
-        set_up()
-    for line in chain(_allow_live(switch, settings, do=options.do), change_settings()):
-        changes.line(line)
+        install_hook(hook)
+    _allow_live(switch, settings, do=do)
+    if do and after != before:
+        rewrite(file, before, after)
+    for line in lines:
+        click.echo(f"{'done' if do else 'to do'}: {file}: {line}")
+    if not lines:
+        click.echo(f'{file} has preset = "{switch.policy.preset}"')
+    if do:
+        click.echo(_reload_daemon(load_settings(config).socket, switch.policy))
+    elif lines:
+        click.echo(_BY_HAND)
     if not switch.ordered:
-        set_up()
-    for line in _withdraw_live(switch, settings, do=options.do):
-        changes.line(line)
+        install_hook(hook)
+    _withdraw_live(switch, settings, do=do)
     for note in _notes(switch, options):
-        changes.line(f"note: {note}")
+        click.echo(f"note: {note}")
 
 
-def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield the changes that live values need besides their settings; make them if wanted."""
+def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> None:
+    """List the changes that live values need besides their settings; make them if wanted."""
     if switch.live.mode != "on" or switch.policy.mode != "on":
         return
     account = live_setup.account_of(settings, switch.live)
     why = f"{account} alters the soft walltimes of waiting jobs; {UNDO} names how to take the right away"
     server = _server(required=do)
     if server is None:
-        yield f"to do: set server managers += {account}@*  # unless it is a manager; {why}"
+        click.echo(f"to do: set server managers += {account}@*  # unless it is a manager; {why}")
     elif statement := live_setup.missing_right(server[1], account):
-        yield _line(server[0].execute, statement, why, do=do)
+        _change(server[0].execute, statement, why, do=do)
     if command := live_setup.agent_change(switch.live, wanted=True):
-        yield _line(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
+        _change(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
 
 
-def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Iterator[str]:
-    """Yield the changes that undo the setup of live values; make them if wanted.
+def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> None:
+    """List the changes that undo the setup of live values; make them if wanted.
 
     The setup is kept if expected starts are shown on the jobs, which need it too.
     """
@@ -190,15 +180,15 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Ite
         return
     if (server := _server(required=False)) is not None:
         for statement in live_setup.remaining_rights(server[1], configuration.shipped()["daemon_users"]):
-            yield _line(server[0].execute, statement, "the manager right was for live values", do=do)
+            _change(server[0].execute, statement, "the manager right was for live values", do=do)
     if command := live_setup.agent_change(switch.live, wanted=False):
-        yield _line(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
+        _change(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
 
 
-def _line(run: Callable[[str], object], command: str, why: str, *, do: bool) -> str:
+def _change(run: Callable[[str], object], command: str, why: str, *, do: bool) -> None:
     if do:
         run(command)
-    return f"{'done' if do else 'to do'}: {command}  # {why}"
+    click.echo(f"{'done' if do else 'to do'}: {command}  # {why}")
 
 
 def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:

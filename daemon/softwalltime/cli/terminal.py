@@ -113,26 +113,18 @@ def _broken(text: str, width: int) -> list[str]:
     """Break a text into lines, at spaces where possible; an interval beside its mean gets a line of its own."""
     if columns_of(text) <= width:
         return [text]
-    lines = []
+    lines: list[str] = []
     for part in text.replace(" [", "\n[").split("\n"):
-        line = ""
+        lines.append("")
         for word in part.split(" "):
-            if line and columns_of(f"{line} {word}") <= width:
-                line += f" {word}"
+            if lines[-1] and columns_of(f"{lines[-1]} {word}") <= width:
+                lines[-1] += f" {word}"
                 continue
-            if line:
-                lines.append(line)
-            *full, line = _folded(word, width)
-            lines += full
-        lines.append(line)
-    return lines
-
-
-def _folded(word: str, width: int) -> list[str]:
-    """Break a word into lines of the greatest width that fits."""
-    lines = [""]
-    for character in word:
-        if lines[-1] and columns_of(lines[-1] + character) > width:
-            lines.append("")
-        lines[-1] += character
+            if lines[-1]:
+                lines.append("")
+            # A word that is too long is broken at the greatest width that fits.
+            for character in word:
+                if lines[-1] and columns_of(lines[-1] + character) > width:
+                    lines.append("")
+                lines[-1] += character
     return lines

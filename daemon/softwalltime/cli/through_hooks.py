@@ -3,28 +3,25 @@
 import os
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.interruption import check_interruption
-from softwalltime.cli.options import LazySettings
+from softwalltime.cli.interruption import interrupted
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.sources import STORE
+from softwalltime.cli.sources import STORE, RecordedJobs
 from softwalltime.core.errors import UsageError
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
 if TYPE_CHECKING:
     from softwalltime.emulation.through_hooks.run import Comparison, EmulationResult
     from softwalltime.measure.replay.fast_replay import ReplayResult
     from softwalltime.measure.replay.workload import Workload
-
-MIN_SOFT_WALLTIME_S = 60
-"""Minimum soft walltime that the hook sets, in seconds."""
 
 
 @options
@@ -65,13 +62,12 @@ class HooksResult:
 
     def figures(self) -> dict[str, object]:
         result, comparison = self.result, self.comparison
-        return {
-            **asdict(result.counts),
-            "differing": comparison.differing,
-            "sound": comparison.sound,
+        counts = asdict(result.counts)
+        speed = {
             "seconds": round(result.replayed.seconds, 3),
             "jobs_per_second": round(result.replayed.jobs_per_second),
         }
+        return {**counts, "differing": comparison.differing, "sound": comparison.sound, **speed}
 
     def summary(self) -> str:
         result, comparison, counts = self.result, self.comparison, self.result.counts
@@ -89,8 +85,8 @@ class HooksResult:
 
 
 def replay_through_hooks(
-    hooks: HooksOptions, workload: "Workload", fast: "Mapping[str, ReplayResult]", sources: tuple[str, ...],
-    settings: LazySettings, minimum: int, running: str,
+    hooks: HooksOptions, workload: "Workload", fast: "Mapping[str, ReplayResult]", recorded: RecordedJobs,
+    minimum: int, running: str,
 ) -> dict[str, HooksResult]:  # fmt: skip
     """Replay the workload through the hooks, once for each predictor except the baseline.
 
@@ -107,19 +103,18 @@ def replay_through_hooks(
     from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.store.embedded.postgres_process import embedded_postgres
 
-    def postgres(folder: Path) -> AbstractContextManager[str]:
-        return embedded_postgres(folder, durable=False)
-
-    options = EmulationOptions(postgres, settings().teaching, hooks.transport, minimum, running, hooks.ordering)
+    postgres, teaching = partial(embedded_postgres, durable=False), recorded.settings().teaching
+    options = EmulationOptions(postgres, teaching, hooks.transport, minimum, running, hooks.ordering)
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
-    alters = read_alters(find_logs(Path(source) for source in sources if source != STORE).files)
+    alters = read_alters(find_logs(Path(source) for source in recorded.sources if source != STORE).files)
     results = {}
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
 
         def interruptible(jobs: int) -> None:
             # A hook swallows every exception, also the one that a signal raises.
-            check_interruption()
+            if interrupted():
+                raise KeyboardInterrupt
             progress(jobs)
 
         for spec in specs:

@@ -6,23 +6,11 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import (
-    KEEP,
-    MAX_BROKEN,
-    MINIMUM_OPTION,
-    PROCESSES,
-    SHARE,
-    SOURCES,
-    Seeds,
-    StoreOptions,
-    predictor,
-    predictors,
-)
+from softwalltime.cli.options import KEEP, MAX_BROKEN, MINIMUM_OPTION, PROCESSES, SHARE, numbers, predictors
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.selection import JobSelection
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import STORE
+from softwalltime.cli.sources import STORE, RecordedJobs
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.written import require_folder
 
@@ -95,11 +83,7 @@ class OrderOptions:
 
 @options
 class TuneOptions:
-    sources: tuple[str, ...] = SOURCES
-    listed: str | None = predictors(
-        "Try only these predictors or grids, separated by commas.  Default: all, with the options they name."
-    )
-    single: tuple[str, ...] = predictor("One predictor or grid; repeatable.")
+    listed: tuple[str, ...] = predictors("Try only these predictors or grids (default: all, with several options)")
     target: float = option("Greatest share of the jobs to underestimate.", type=click.FloatRange(
         0, 0.5, min_open=True, max_open=True
     ), default=0.05, metavar="SHARE")  # fmt: skip
@@ -119,7 +103,7 @@ class TuneOptions:
         "Simulate the newest N jobs, with --order of each part; 0: none.", least=0, default=10_000, metavar="N"
     )
     seeds: tuple[int, ...] = option(
-        "A shaken workload for each.  Default: 31-35.", type=Seeds(), default=SEEDS, show_default=False, metavar="LIST"
+        "A shaken workload for each.  Default: 31-35.", type=numbers, default=SEEDS, show_default=False, metavar="LIST"
     )
     settings_file: Path | None = option(
         "Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.  With "
@@ -127,10 +111,9 @@ class TuneOptions:
         metavar="FILE",
     )  # fmt: skip
     training: TrainingOptions
-    selection: JobSelection
     minimum: int = MINIMUM_OPTION
     output: Output
-    settings: StoreOptions
+    recorded: RecordedJobs
 
     def check(self) -> None:
         """Refuse what cannot succeed, before minutes of work.
@@ -138,7 +121,7 @@ class TuneOptions:
         :raises SoftwalltimeError: says what.
         """
         if self.order.wanted:
-            if self.listed or self.single or self.training.wanted or not self.simulated_jobs:
+            if self.listed or self.training.wanted or not self.simulated_jobs:
                 raise UsageError(
                     "--order simulates orders: omit --predictors, --predictor, --train and --simulated-jobs 0"
                 )
@@ -148,4 +131,4 @@ class TuneOptions:
         file = self.settings_file
         if file is not None and not os.access(file if os.access(file, os.F_OK) else file.parent, os.W_OK):
             raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
-        self.training.check(self.sources, file, self.keep)
+        self.training.check(self.recorded.sources, file, self.keep)

@@ -1,16 +1,14 @@
 """Search the order of the queue on a log: the work of ``softwalltime tune --order``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import click
-
 from softwalltime.cli.command import Result
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.recommendation_output import print_advice, write_plan
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import problems
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
@@ -35,25 +33,22 @@ if TYPE_CHECKING:
     from softwalltime.cli.tune_options import TuneOptions
 
 _CHANGES = ("wait_mean", "bsld10_mean", "worst_p99", "wait_max", "broken")
-COLUMNS = (
-    "part", "order", "gain", "worst_class", *(f"{name}{end}" for name in _CHANGES for end in ("", "_low", "_high")),
-    "exceeded",
-)  # fmt: skip
-"""Columns of CSV: a row for each order and part of the log."""
 _LEGEND = """\
 Change against what the site runs, means over the shaken workloads with the 95% interval.  Worst class: the class of
 jobs whose 99th percentile wait grows most.  Broken: promised starts that an order breaks more, in percentage points."""
 _INTERVAL = 14
-_TABLE = (
-    sentence_column("order"),
-    TextColumn("wait", least=_INTERVAL),
-    TextColumn("slowdown", 2, least=_INTERVAL),
-    TextColumn("worst class p99", least=_INTERVAL),
-    sentence_column("worst class", 3),
-    TextColumn("longest wait", 1, least=_INTERVAL),
-    TextColumn("broken", 1, least=_INTERVAL),
-    sentence_column("exceeded"),
-)
+_TABLE: dict[TextColumn, Callable[["TriedOrder"], Cell | str]] = {
+    sentence_column("order"): lambda tried: Cell(tried.order, "strong"),
+    TextColumn("wait", least=_INTERVAL): lambda tried: change_cell(tried.wait_mean),
+    TextColumn("slowdown", 2, least=_INTERVAL): lambda tried: change_cell(tried.bsld10_mean),
+    TextColumn("worst class p99", least=_INTERVAL): lambda tried: change_cell(tried.worst_p99),
+    sentence_column("worst class", 3): lambda tried: tried.worst_class,
+    TextColumn("longest wait", 1, least=_INTERVAL): lambda tried: change_cell(tried.wait_max),
+    TextColumn("broken", 1, least=_INTERVAL): lambda tried: change_cell(tried.broken, " pp"),
+    sentence_column("exceeded"): lambda tried: (
+        Cell(", ".join(tried.exceeded), "bad") if tried.exceeded else Cell("none", "good")
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +102,10 @@ class OrderDocument:
     advice: Advice
     """What is recommended."""
 
-    COLUMNS: ClassVar[tuple[str, ...]] = COLUMNS
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        "part", "order", "gain", "worst_class", *(f"{name}{end}" for name in _CHANGES for end in ("", "_low", "_high")),
+        "exceeded",
+    )  # fmt: skip
 
 
 def find_order(given: "TuneOptions") -> Result[OrderDocument]:
@@ -115,9 +113,10 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
 
     :raises SourceError: if the log is too short, or cannot be simulated.
     """
-    site, source = given.site, " ".join(given.sources)
-    jobs, tally = load_columns(given.sources, given.settings, selection=given.selection, walltimes=site.walltimes)
-    teaching = given.settings().teaching
+    given.check()
+    site, source = given.site, given.recorded.source
+    jobs, tally = given.recorded.columns(site.walltimes)
+    teaching = given.recorded.settings().teaching
     baseline = site.baseline(given.minimum)
     limits = WaitLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
     options = SimulationOptions(
@@ -148,7 +147,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     chosen = recommended.waits.setting if recommended.waits is not None else None
     document = OrderDocument(
         source=source,
-        selection=str(given.selection) or None,
+        selection=given.recorded.selected,
         processors=whole.processors,
         jobs=tuple(len(part.jobs) for part in parts),
         since=tuple(part.jobs.submitted[0] for part in parts),
@@ -159,13 +158,10 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
         advice=Advice.of(recommended),
     )
     front = {trial.waits.setting.name for trial in search.front}
-    text = partial(_print, label=given.selection.label(given.sources), front=front, seeds=len(given.seeds))
-
-    def write(output: Output) -> None:
-        if given.settings_file is not None:
-            line = write_plan(given.settings_file, recommended, search.figures)
-            click.echo(line, err=output.form != "table")
-
+    text = partial(_print, label=given.recorded.label, front=front, seeds=len(given.seeds))
+    file, write = given.settings_file, None
+    if file is not None:
+        write = partial(write_plan, file=file, found=recommended, simulated=search.figures)
     return Result(
         document, text, 1 if tally.broken else 0, problems(tally), rows=[_row(tried) for tried in rows], then=write
     )
@@ -201,28 +197,14 @@ def _print(output: Output, document: OrderDocument, label: str, front: set[str],
         said = title.format(count=len(tried))
         output.line()
         output.paragraph(f"The {part} part, {jobs:,} jobs from {day(since)}: {said}")
-        output.line()
         shown = sorted(
             (order for order in tried if part != "earlier" or order.order in front),
             key=lambda order: order.worst_p99.mean or 0.0,
         )
-        output.table(TextTable.of(_TABLE, [_cells(order) for order in shown]))
+        output.section(TextTable.by_column(shown, _TABLE))
     output.line()
     output.paragraph(_LEGEND, "faint")
     print_advice(output, document.advice)
     if document.formula is not None:
         output.paragraph("job_sort_formula:")
         output.line(document.formula)
-
-
-def _cells(tried: TriedOrder) -> list[Cell | str]:
-    return [
-        Cell(tried.order, "strong"),
-        change_cell(tried.wait_mean),
-        change_cell(tried.bsld10_mean),
-        change_cell(tried.worst_p99),
-        tried.worst_class,
-        change_cell(tried.wait_max),
-        change_cell(tried.broken, " pp"),
-        Cell(", ".join(tried.exceeded), "bad") if tried.exceeded else Cell("none", "good"),
-    ]

@@ -1,6 +1,6 @@
 """``softwalltime verify``: compare recorded waits with what a plan promised."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import OPTIONAL_SOURCES, LazySettings, StoreOptions, share
+from softwalltime.cli.options import OPTIONAL_SOURCES, StoreOptions, share
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import STORE, load_columns, problems
@@ -18,7 +18,6 @@ from softwalltime.core.formatting import day, duration
 from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable
 
 if TYPE_CHECKING:
-    from softwalltime.predict.policy.plan_file import Plan
     from softwalltime.reports.verification import VerifyDocument
 
 COLUMNS = (
@@ -27,14 +26,16 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of CSV: all jobs, then each class."""
 ALL = "all jobs"
-_TABLE = (
-    TextColumn("jobs of", left=True),
-    TextColumn("number"),
-    TextColumn("wait before"),
-    TextColumn("wait since"),
-    TextColumn("effect"),
-    TextColumn("95% interval", 1),
-)
+_TABLE: dict[TextColumn, Callable[[Mapping[str, Any]], Cell | str]] = {
+    TextColumn("jobs of", left=True): lambda row: f"{row['kind']} {row['name']}".strip(),
+    TextColumn("number"): lambda row: f"{row['jobs']:,}",
+    TextColumn("wait before"): lambda row: duration(row["before"]),
+    TextColumn("wait since"): lambda row: duration(row["after"]),
+    TextColumn("effect"): lambda row: Cell(duration(row["effect_mean"]), "bad" if row.get("longer") else ""),
+    TextColumn("95% interval", 1): lambda row: (
+        "" if row["effect_low"] is None else f"{duration(row['effect_low'])} to {duration(row['effect_high'])}"
+    ),
+}
 _MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
 
 
@@ -57,10 +58,9 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
 
     The plan is a file of softwalltime report --write that was applied by softwalltime policy set a week or more ago.
     The jobs come from the store, or from the sources of softwalltime replay.  Recorded waits since the first value that
-    was set are compared with those of as many weeks before: beside a simulation of the old setting on the same jobs,
-    where that reproduces the waits before, and beside the waits of users for whom no values are set, if the policy
-    holds for a share of them.  The verdict is keep, adjust, undo, or that it cannot be told yet, with its reasons and
-    the next command.  Nothing is changed.
+    was set are compared with those of as many weeks before, with a simulation of the old setting, and with the waits of
+    users for whom no values are set.  The verdict is keep, adjust, undo, or that it cannot be told yet, with its
+    reasons and the next command.  Nothing is changed.
 
     \b
     Example:
@@ -69,14 +69,19 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     """
     from softwalltime.predict.policy.plan_file import read_plan
     from softwalltime.reports.verification import verify as verified
+    from softwalltime.store.opening import open_store
+    from softwalltime.store.predictions import first_value
+    from softwalltime.store.promises import broken_since
 
     plan, since = read_plan(options.file), None
     sources = options.sources or (STORE,)
     if options.change_date is not None:
         since = int(options.change_date.replace(tzinfo=UTC).timestamp())
-    promises = (0, 0)
+    promises = 0, 0
     if STORE in sources:
-        since, promises = _stored(plan, since, options.settings)
+        with open_store(options.settings(), create=False) as engine, engine.connect() as connection:
+            since = first_value(connection, plan.promised_until) if since is None else since
+            promises = (0, 0) if since is None else broken_since(connection, since)
     users = options.share
     if users is None:
         users = float(options.settings().policy.get("share", plan.policy.share))
@@ -96,19 +101,6 @@ def verify(options: VerifyOptions) -> Result["VerifyDocument"]:
     return Result(document, _text, 1 if tally.broken else 0, problems(tally), rows=list(_rows(document)))
 
 
-def _stored(plan: "Plan", since: int | None, settings: LazySettings) -> tuple[int | None, tuple[int, int]]:
-    """Return when the policy was switched on, and the number of promised starts since then and of the late ones."""
-    from softwalltime.store.opening import open_store
-    from softwalltime.store.predictions import first_value
-    from softwalltime.store.promises import broken_since
-
-    with open_store(settings(), create=False) as engine, engine.connect() as connection:
-        since = first_value(connection, plan.promised_until) if since is None else since
-        if since is None:
-            return None, (0, 0)
-        return since, broken_since(connection, since)
-
-
 def _rows(document: "VerifyDocument") -> Iterator[dict[str, Any]]:
     if document.before is not None and document.after is not None:
         yield {
@@ -126,17 +118,7 @@ def _text(output: Output, document: "VerifyDocument") -> None:
         output.paragraph(f"- {reason}", indent=2)
     rows = list(_rows(document))
     if rows:
-        output.line()
-        output.table(TextTable.of(_TABLE, [_row(row) for row in rows]))
+        output.section(TextTable.by_column(rows, _TABLE))
     if document.command:
         output.line()
         output.line(f"Next: {document.command}")
-
-
-def _row(row: dict[str, Any]) -> list[Cell | str]:
-    low, high = row["effect_low"], row["effect_high"]
-    interval = "" if low is None else f"{duration(low)} to {duration(high)}"
-    return [
-        f"{row['kind']} {row['name']}".strip(), f"{row['jobs']:,}", duration(row["before"]), duration(row["after"]),
-        Cell(duration(row["effect_mean"]), "bad" if row.get("longer") else ""), interval,
-    ]  # fmt: skip

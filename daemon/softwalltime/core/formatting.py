@@ -24,12 +24,14 @@ def duration(seconds: float | None) -> str:
     return f"{sign}{_digits(size)} s"
 
 
-def walltime(seconds: int) -> str:
+def walltime(seconds: int | None) -> str:
     """Format a walltime exactly, such as ``36 h`` or ``1 h 30 min``.
 
-    >>> [walltime(seconds) for seconds in (3600, 5400, 86400, 172800, 59, 3661)]
-    ['1 h', '1 h 30 min', '24 h', '2 d', '59 s', '1 h 1 min 1 s']
+    >>> [walltime(seconds) for seconds in (3600, 5400, 86400, 172800, 59, 3661, None)]
+    ['1 h', '1 h 30 min', '24 h', '2 d', '59 s', '1 h 1 min 1 s', '\N{EN DASH}']
     """
+    if not seconds:
+        return MISSING
     parts = []
     if seconds >= 2 * DAY:
         parts.append(f"{seconds // DAY} d")
@@ -68,12 +70,14 @@ def number(value: float | None, digits: int = 0) -> str:
     return MISSING if value is None else f"{value:,.{digits}f}"
 
 
-def size(count: float) -> str:
+def size(count: float | None) -> str:
     """Format a number of bytes with a suitable unit.
 
     >>> size(800), size(1500), size(2_000_000_000)
     ('800 bytes', '1.5 kB', '2.0 GB')
     """
+    if count is None:
+        return MISSING
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
@@ -97,12 +101,14 @@ def moment(epoch: float) -> datetime:
         return datetime(9999 if epoch > 0 else 1, 1, 1, tzinfo=UTC)
 
 
-def local_time(epoch: int, now: int) -> str:
+def local_time(epoch: int | None, now: int) -> str:
     """Format an instant in the local time zone: the time alone where it is on the day of ``now``.
 
     >>> local_time(1_700_000_000, 1_700_000_000).count(":")
     1
     """
+    if epoch is None:
+        return MISSING
     try:
         then, today = (datetime.fromtimestamp(instant).astimezone() for instant in (epoch, now))
     except (OverflowError, ValueError, OSError):
@@ -110,6 +116,14 @@ def local_time(epoch: int, now: int) -> str:
     if then.date() == today.date():
         return f"{then:%H:%M}"
     return f"{then:%b %d %H:%M}" if abs(epoch - now) < 180 * DAY else f"{then:%Y-%m-%d %H:%M}"
+
+
+def time_range(ends: tuple[int, int] | None, now: int) -> str:
+    """Format begin and end of a range as :func:`local_time` does."""
+    if ends is None:
+        return MISSING
+    begin, end = (local_time(moment, now) for moment in ends)
+    return begin if begin == end else f"{begin} to {end}"
 
 
 def plural(count: int, noun: str) -> str:

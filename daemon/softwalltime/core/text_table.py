@@ -3,10 +3,11 @@
 rich would add 14 MB (with pygments) to every installation.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
+T = TypeVar("T")
 Meaning = Literal["", "good", "bad", "warning", "faint", "strong"]
 """Meaning of a text; terminals show it by colour."""
 
@@ -45,6 +46,11 @@ class TextTable:
         """Make a table; a plain text is a cell without meaning."""
         cells = tuple(tuple(cell if isinstance(cell, Cell) else Cell(cell) for cell in row) for row in rows)
         return cls(tuple(columns), cells)
+
+    @classmethod
+    def by_column(cls, rows: Iterable[T], columns: Mapping[TextColumn, Callable[[T], Cell | str]]) -> "TextTable":
+        """Make a table whose columns name the functions that return their cells."""
+        return cls.of(columns, ([cell(row) for cell in columns.values()] for row in rows))
 
     def markdown(self) -> str:
         widths = [

@@ -4,6 +4,7 @@ import csv
 import io
 import os
 import secrets
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,7 +57,7 @@ def write_text(path: Path, text: str, errors: str = "strict") -> None:
         stream.write(text.encode("utf-8", errors))
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Write rows as CSV; ``None`` is empty.
 
     :raises SourceError: if the file cannot be written.
@@ -68,6 +69,17 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([csv_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+
+
+def temporary_folder(parent: Path | None, prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Create a folder, in ``parent`` if that is given, which a ``with`` block removes at its end.
+
+    :raises SourceError: if it cannot be created.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=parent)
+    except OSError as error:
+        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
 
 
 def require_folder(file: Path) -> None:

@@ -28,7 +28,7 @@ def main() -> None:
     # Control-C and systemd signal all processes; the daemon ends this one itself.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    set_up_logging("text")
+    set_up_logging()
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(OUT_OF_MEMORY), encoding="ascii")
     with suppress(OSError):

@@ -30,21 +30,6 @@ _progress = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """Counts of current jobs, and rows of text for ``status`` and ``top``."""
-
-    running: int
-    waiting: int
-    overdue: int
-    most_overdue: tuple[tuple[str, ...], ...]
-    """Job, user, queue, soft walltime, time beyond it, time until it is killed."""
-    last_decisions: tuple[tuple[str, ...], ...]
-    """Time, event, job, user, mode, action, soft walltime, walltime, basis."""
-    next_starts: tuple[tuple[str, ...], ...] = ()
-    """Job, user, queue, processors, expected start, 90% range, what it waits for."""
-
-
 def delete_current(connection: Connection, gone: Collection[tuple[str, str]], before: int | None = None) -> None:
     """Delete jobs, by id and server, that no longer wait or run; unknown jobs are ignored.
 
@@ -152,16 +137,6 @@ def read_unknown(connection: Connection, since: int) -> list[CurrentJob]:
         for job in _read(connection, since)
         if not job.submission.script and whole_array(job.submission.job_id) == job.submission.job_id
     ]
-
-
-def read_overview(connection: Connection, shown: int) -> Overview:
-    """Return the counts of current jobs, and at most ``shown`` rows of each list."""
-    running, waiting, overdue = connection.execute(query("count_now")).one()
-    most_overdue, last_decisions, next_starts = (
-        tuple(map(tuple, connection.execute(query(name), {"shown": shown})))
-        for name in ("most_overdue", "last_decisions", "next_starts")
-    )
-    return Overview(running, waiting, overdue, most_overdue, last_decisions, next_starts)
 
 
 def _keys(jobs: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
