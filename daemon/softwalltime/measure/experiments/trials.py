@@ -168,5 +168,5 @@ def _evaluate(
         jobs = jobs_of(load(path).jobs, teaching, limited_only=True)
         _recent = (path, seed), shaken(jobs, shake, seed)
     part = part_of(_recent[1], name, count)
-    outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in policies)
-    return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]
+    outcomes = (run(part.jobs, processors, policy) for _, policy in policies)
+    return task, [schedule_figures(part, outcome, processors) for outcome in outcomes]
