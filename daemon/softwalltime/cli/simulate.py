@@ -171,10 +171,12 @@ def simulated(
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
     from softwalltime.measure.simulation.shaking import suitable_shake
     from softwalltime.measure.simulation.vnodes import that_fit
+    from softwalltime.reports.machine_step import since_last_change
     from softwalltime.reports.simulation import SimulationInput, experiment_of
     from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
 
     jobs, tally = options.recorded.simulable(options.walltimes)
+    jobs, step = since_last_change(jobs) if recommend else (jobs, None)
     known = sum(vnode.resources[0] for vnode in machine) or options.processors or tally.machine
     size = known or jobs.peak()
     share = jobs.scored_share(size)
@@ -185,7 +187,7 @@ def simulated(
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
     shake = suitable_shake(jobs) if options.shake == SUITABLE else options.shake or ""
     by, first = tuple(dict.fromkeys(options.by)), next(iter(policies.values()))
-    recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share)
+    recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share, step=step)
     experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by, machine)
     seeds = (options.seeds or SEEDS) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.recorded.settings().teaching)))

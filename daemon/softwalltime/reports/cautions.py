@@ -30,6 +30,8 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
                 before, after = (duration(getattr(each, metric)) for each in (simulated.baseline, chosen.metrics))
                 surely = "beyond" if change.above else "not beyond"
                 said.append(f"The {what} grows from {before} to {after} ({surely} the 95% interval).")
+    if simulated.step is not None:
+        said.append(str(simulated.step))
     said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]
     if simulated.estimated:
         said.append(

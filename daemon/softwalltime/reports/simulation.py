@@ -27,6 +27,7 @@ from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, 
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
+from softwalltime.reports.machine_step import MachineStep, since_last_change
 from softwalltime.reports.waits_by_class import (
     MAX_CLASSES,
     ClassWaits,
@@ -73,7 +74,7 @@ class SimulationInput:
 
     ``of`` jobs could be simulated, the newest are ``jobs``; ``refused`` are larger than the machine.
     ``scored_share``: share of the processor time of all jobs, refused ones included, that jobs with a walltime used.
-    ``teaching``: end states of the jobs to learn.
+    ``teaching``: end states of the jobs to learn.  ``step``: the last change of the machine; earlier jobs are left out.
     """
 
     jobs: Jobs
@@ -83,6 +84,7 @@ class SimulationInput:
     estimated: bool
     scored_share: float = 1.0
     teaching: Collection[State] = TEACHING
+    step: MachineStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class SimulationFigures:
     scored_share: float = 1.0
     remarks: tuple[str, ...] = ()
     scheduler: SchedulerPolicy = BASELINES[TODAY]
+    step: MachineStep | None = None
 
 
 def prepare(
@@ -156,13 +159,14 @@ def prepare(
             f"{len(jobs) - known:,} of {len(jobs):,} records hold no start, so waits are unknown and the machine's "
             "size cannot be estimated; --processors gives it"
         )
+    jobs, step = since_last_change(jobs)
     size = options.processors or jobs.peak()
     fitting, refused = jobs.that_fit(size)
     if not len(fitting):
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
     newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
     estimated = options.processors is None
-    return SimulationInput(newest, len(fitting), refused, size, estimated, jobs.scored_share(size), teaching)
+    return SimulationInput(newest, len(fitting), refused, size, estimated, jobs.scored_share(size), teaching, step)
 
 
 def simulate_candidates(
@@ -216,7 +220,7 @@ def compare_candidates(
         _means([run.metrics for run in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
         suitable_shake(jobs), len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
-        options.baseline.remarks, site,
+        options.baseline.remarks, site, recorded.step,
     )  # fmt: skip
 
 
