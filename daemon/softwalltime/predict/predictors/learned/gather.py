@@ -168,19 +168,35 @@ def gather(
         rank = count - 1 - place if is_past else 0
         # In the order of PAIR_FEATURES; those left out are written elsewhere.
         pair = pairs[row]
-        pair[0], pair[1], pair[2], pair[3] = apart, walltime - jobs_walltime, of_walltime, ratio
-        pair[4], pair[5], pair[6] = of_ncpus, same_queue, jobs[of.GROUP, place] == group
-        pair[7], pair[8], pair[9] = of_name, alike, _LOG1P[rank] / 3.0
-        pair[10] = pair[10] if is_past else np.float32(0.0)
-        pair[11], pair[12] = _LOG1P[min(since, _LAST_COUNT)] / 4.0, log_hours / 3.0
-        pair[13], pair[14], pair[15] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0, not is_past, killed
-        pair[16], pair[17], pair[18] = log < LOG_SHORT_RUNTIME, (log - walltime) / 4.0, (log - jobs_walltime) / 4.0
-        pair[19], pair[20] = log / 5.0 - 1.0, kind == REACHED
+        pair[0] = apart
+        pair[1] = walltime - jobs_walltime
+        pair[2] = of_walltime
+        pair[3] = ratio
+        pair[4] = of_ncpus
+        pair[5] = same_queue
+        pair[6] = jobs[of.GROUP, place] == group
+        pair[7] = of_name
+        pair[8] = alike
+        pair[9] = _LOG1P[rank] / 3.0
+        if not is_past:
+            pair[10] = 0.0
+        pair[11] = _LOG1P[min(since, _LAST_COUNT)] / 4.0
+        pair[12] = log_hours / 3.0
+        pair[13] = math.log1p(max(now - then, 0.0)) / 6.0 - 1.0
+        pair[14] = not is_past
+        pair[15] = killed
+        pair[16] = log < LOG_SHORT_RUNTIME
+        pair[17] = (log - walltime) / 4.0
+        pair[18] = (log - jobs_walltime) / 4.0
+        pair[19] = log / 5.0 - 1.0
+        pair[20] = kind == REACHED
         pair[21] = _LOG1P[max(place - done, 0) if is_past else max(count - done, 0)] / 4.0
         pair[24] = math.exp(-abs(log - outcome_now)) if count else 0.0
         pair[25] = math.exp(-abs(log - outcome_alike)) if last_alike >= 0 else 0.0
-        pair[26], pair[27] = abs(gap - gap_now) / 3.0, abs(end_gap - end_gap_now) / 3.0
-        pair[28], pair[29] = before > 0 and keys[before - 1] == predecessor_now, abs(burst - burst_now) / 2.0
+        pair[26] = abs(gap - gap_now) / 3.0
+        pair[27] = abs(end_gap - end_gap_now) / 3.0
+        pair[28] = before > 0 and keys[before - 1] == predecessor_now
+        pair[29] = abs(burst - burst_now) / 2.0
         pair[30] = math.cos((now - then) * (2.0 * math.pi / 86400.0))
         pair[31] = math.exp(-abs(outcome - outcome_now)) if done > 0 and count else 0.0
         pair[32] = prior / 4.0
@@ -248,10 +264,16 @@ def gather(
         )
     mean = mean_sum / weight_sum if weight_sum > 0 else 0.0
     # In the order of JOB_FEATURES.
-    job[0], job[1], job[2] = (walltime - 9.0) / 3.0, ncpus / 4.0, math.log1p(past) / 5.0
-    job[3], job[4] = math.log1p(alike_count) / 5.0, math.log1p(same_walltime) / 5.0
-    job[5], job[6] = seconds % 3600 == 0, seconds % 43200 == 0
-    job[7], job[8], job[9] = gap_now / 6.0 - 1.0, end_gap_now / 6.0 - 1.0, count > 0
+    job[0] = (walltime - 9.0) / 3.0
+    job[1] = ncpus / 4.0
+    job[2] = math.log1p(past) / 5.0
+    job[3] = math.log1p(alike_count) / 5.0
+    job[4] = math.log1p(same_walltime) / 5.0
+    job[5] = seconds % 3600 == 0
+    job[6] = seconds % 43200 == 0
+    job[7] = gap_now / 6.0 - 1.0
+    job[8] = end_gap_now / 6.0 - 1.0
+    job[9] = count > 0
     for which in range(3):
         there = which < count
         place = count - 1 - which
@@ -260,12 +282,16 @@ def gather(
         job[16 + which] = there and ended[of.KILLED, place] > 0
     job[19] = (outcome_alike - walltime) / 4.0
     job[20] = (ended[of.RUNTIME, second_alike] - walltime) / 4.0 if second_alike >= 0 else job[19]
-    job[21], job[22] = last_alike >= 0, abs(job[19] - job[20])
+    job[21] = last_alike >= 0
+    job[22] = abs(job[19] - job[20])
     job[23] = last_alike >= 0 and outcome_alike < LOG_SHORT_RUNTIME
     job[24] = last_alike >= 0 and ended[of.KILLED, last_alike] > 0
-    job[25], job[26] = math.log1p(running.shape[1]) / 3.0, math.log1p(waiting) / 4.0
-    job[27], job[28] = (oldest - walltime) / 4.0, (newest - walltime) / 4.0
-    job[29], job[32] = math.log1p(alike_running) / 3.0, mean / 4.0
+    job[25] = math.log1p(running.shape[1]) / 3.0
+    job[26] = math.log1p(waiting) / 4.0
+    job[27] = (oldest - walltime) / 4.0
+    job[28] = (newest - walltime) / 4.0
+    job[29] = math.log1p(alike_running) / 3.0
+    job[32] = mean / 4.0
     job[30] = short_sum / weight_sum if weight_sum > 0 else 0.0
     job[31] = killed_sum / weight_sum if weight_sum > 0 else 0.0
     job[33] = math.sqrt(max(square_sum / weight_sum - mean * mean, 0.0)) / 2.0 if weight_sum > 0 else 0.0
@@ -273,13 +299,24 @@ def gather(
     mean = alike_sum / alike_chosen if alike_chosen else 0.0
     job[34] = mean / 4.0
     job[35] = math.sqrt(max(alike_squares / alike_chosen - mean * mean, 0.0)) / 2.0 if alike_chosen else 0.0
-    job[36], job[37], job[38] = site, everybody[REACHES], math.log1p(streak) / 3.0
-    job[39], job[40] = math.log(weight_sum + 0.01) / 3.0, math.log1p(len(project)) / 5.0
-    job[41], job[42], job[43] = project_mean / (4.0 * STEPS), priors[1, REACHES], math.log1p(len(queue)) / 5.0
-    job[44], job[45], job[46] = queue_mean / (4.0 * STEPS), priors[2, REACHES], math.log1p(own) / 5.0
-    job[47], job[48], job[49] = own_mean / (4.0 * STEPS), priors[0, REACHES], burst_now / 3.0
-    job[50], job[51] = name_sum / weight_sum if weight_sum > 0 else 0.0, same_name > 0
-    job[52], job[53] = total > 0 and predecessor_now == key, alike_of_last / 8.0
+    job[36] = site
+    job[37] = everybody[REACHES]
+    job[38] = math.log1p(streak) / 3.0
+    job[39] = math.log(weight_sum + 0.01) / 3.0
+    job[40] = math.log1p(len(project)) / 5.0
+    job[41] = project_mean / (4.0 * STEPS)
+    job[42] = priors[1, REACHES]
+    job[43] = math.log1p(len(queue)) / 5.0
+    job[44] = queue_mean / (4.0 * STEPS)
+    job[45] = priors[2, REACHES]
+    job[46] = math.log1p(own) / 5.0
+    job[47] = own_mean / (4.0 * STEPS)
+    job[48] = priors[0, REACHES]
+    job[49] = burst_now / 3.0
+    job[50] = name_sum / weight_sum if weight_sum > 0 else 0.0
+    job[51] = same_name > 0
+    job[52] = total > 0 and predecessor_now == key
+    job[53] = alike_of_last / 8.0
     for feature in range(JOB):
         job[feature] = min(max(job[feature], least), most)
     return past_count
