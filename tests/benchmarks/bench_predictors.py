@@ -40,7 +40,7 @@ SPECS = (
     "gaussier", "gaussier:over=linear,under=squared",
 )  # fmt: skip
 LEARNED = (
-    "target=0.02", "target=0.05", "target=0.1", "objective=absolute-error", "objective=node-seconds",
+    "target=0.02", "target=0.05", "target=0.1", "objective=absolute-error",
     "statistic=mean", "statistic=median",
 )  # fmt: skip
 """Options of calibrated with the weights held out for the trace."""

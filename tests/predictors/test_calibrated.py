@@ -141,15 +141,15 @@ def test_a_higher_target_gives_shorter_predictions_and_less_than_the_target_is_u
 def test_each_objective_has_the_best_figure_of_its_own_at_the_target() -> None:
     workload = Workload(list(read_jobs([trace("KTH")], Tally())), 6000)
     late = workload.scored & (np.arange(6000) > 1500)
-    t, ncpus = np.minimum(workload.runtime, workload.walltime)[late], workload.jobs.numbers("ncpus", 1)[late]
+    t = np.minimum(workload.runtime, workload.walltime)[late]
     figures = {}
-    for objective in ("accuracy", "absolute-error", "node-seconds"):
+    for objective in ("accuracy", "absolute-error"):
         result = drive(workload, make(f"calibrated:objective={objective}"), 1)
         p = np.where(result.soft_walltimes < 0, workload.walltime, result.soft_walltimes)[late]
         assert float((p < t).mean()) == pytest.approx(0.05, abs=0.01)
         error = np.abs(p - t)
         accuracy = np.minimum(p, t) / np.maximum(p, t)
-        figures[objective] = (1 - accuracy.mean(), error.mean(), (error * ncpus).mean())
+        figures[objective] = (1 - accuracy.mean(), error.mean())
     for place, objective in enumerate(figures):
         assert min(figures, key=lambda name: figures[name][place]) == objective
 
@@ -166,7 +166,6 @@ def test_the_statistics_are_those_of_the_distribution() -> None:
     assert quantile.seconds == quantile.quantile(0.8)
     assert 150 < median.seconds < 250
     assert median.seconds < quantile.seconds
-    assert predicted(taught("calibrated:statistic=median,minimum=500", jobs), 200_000, user="user1").seconds >= 500
 
 
 def test_a_running_job_runs_longer_than_it_has_run() -> None:

@@ -13,7 +13,6 @@ T = TypeVar("T")
 
 NAMES = ("euser", "egroup", "Job_Owner", "project", "Account_Name", "Job_Name", "queue", "interactive")
 """Attributes of a submission besides ``ctime`` and ``Resource_List``."""
-TEXT = FieldKind.TEXT
 _RESOURCES = [field for field in FIELDS[:OF_SUBMISSION] if field.pbs.startswith("Resource_List.")]
 
 
@@ -52,7 +51,9 @@ def submission_of(
     for field in _RESOURCES:
         resource = field.pbs.removeprefix("Resource_List.")
         text = resources.get(resource)
-        values[field.name] = text or "" if field.kind is TEXT else convert(resource, text, CONVERTERS[field.kind])
+        values[field.name] = (
+            text or "" if field.kind is FieldKind.TEXT else convert(resource, text, CONVERTERS[field.kind])
+        )
     return Submission(
         job_id=job_id,
         # euser is unknown until an execution queue has accepted the job.

@@ -71,14 +71,10 @@ def log_day(name: str) -> str:
     ('20240229', '', '')
     """
     match = _LOG_NAME.fullmatch(name)
-    if match is None:
-        return ""
-    day = match.group(1)
     try:
-        date(int(day[:4]), int(day[4:6]), int(day[6:]))
+        return match[1] if match and date.fromisoformat(match[1]) else ""
     except ValueError:
         return ""
-    return day
 
 
 def log_files(path: Path) -> list[Path]:

@@ -85,7 +85,10 @@ def pbs_batch(block: Block, path: str, tally: Tally, server: str = "", *, with_c
     for kind, count in counts.items():
         if count and kind not in _RUNS:
             tally.other[pbs_records.decoded(kind[1:2])] += count
-    tally.disagreeing += sum(map(_disagrees, batch.jobs))
+    times = (job[_START : _START + 3] for job in batch.jobs)
+    tally.disagreeing += sum(
+        start is not None and abs(end - start - runtime) > MAX_RUNTIME_DIFFERENCE_S for start, end, runtime in times
+    )
     tally.interrupted += len(batch.interrupted)
     return _counted(batch, len(lines), tally)
 
@@ -161,11 +164,6 @@ def _counted(batch: Batch, lines: int, tally: Tally) -> Batch:
     for malformed in batch.malformed:
         tally.keep(malformed)
     return batch
-
-
-def _disagrees(job: Values) -> bool:
-    start, end, runtime = job[_START : _START + 3]
-    return start is not None and abs(end - start - runtime) > MAX_RUNTIME_DIFFERENCE_S
 
 
 def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, make_dataclass, replace
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from softwalltime.core.quantiles import quantile
@@ -169,8 +170,12 @@ def jobs_of_columns(columns: Sequence[Iterable[Any]]) -> list[CompletedJob]:
     return jobs
 
 
+submission_values: Callable[[Submission], Values] = attrgetter(*Submission.__slots__)
+_own_values: Callable[[CompletedJob], Values] = attrgetter(*CompletedJob.__slots__[1:])
+
+
 def values_of(job: CompletedJob) -> Values:
-    return (*_of(job.submission), *_of(job)[1:])
+    return (*submission_values(job.submission), *_own_values(job))
 
 
 _INDEX = re.compile(r"\[[0-9]+\]")
@@ -183,14 +188,6 @@ def whole_array(job_id: str) -> str:
     ('3[].srv', '7.srv')
     """
     return _INDEX.sub("[]", job_id, 1) if "[" in job_id else job_id
-
-
-def submission_values(submission: Submission) -> Values:
-    return _of(submission)
-
-
-def _of(data: Submission | CompletedJob) -> Values:
-    return tuple([getattr(data, name) for name in data.__slots__])
 
 
 @dataclass(frozen=True, slots=True)

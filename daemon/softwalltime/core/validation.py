@@ -41,7 +41,7 @@ def read_toml(file: Path, what: str) -> dict[str, Any]:
 
 
 def validate(model: type[M], table: str, values: Mapping[str, object]) -> M:
-    """Return a table of the settings.
+    """Return a table of the settings, or of another file if ``table`` is empty.
 
     :raises UsageError: names the first wrong key, and what is wrong with its value.
     """

@@ -140,23 +140,20 @@ class PredictorDriver:
                     predictor.fit(now)
 
     def copies(self) -> "PredictorDriver":
-        return self._each(self._fitted, deepcopy)
+        copies = {}
+        for spec, predictor in self._fitted.items():
+            with self._isolated(spec, "fit"):
+                copies[spec] = deepcopy(predictor)
+        return PredictorDriver(copies, self._errors)
 
     def fit(self, now: int) -> "PredictorDriver":
         """Fit all predictors; return a driver of those that were fitted without error."""
-
-        def fitted(predictor: Predictor) -> Predictor:
-            predictor.fit(now)
-            return predictor
-
-        return self._each(self.predictors, fitted)
-
-    def _each(self, predictors: Mapping[str, Predictor], made: Callable[[Predictor], Predictor]) -> "PredictorDriver":
-        results = {}
-        for spec, predictor in predictors.items():
+        fitted = {}
+        for spec, predictor in self.predictors.items():
             with self._isolated(spec, "fit"):
-                results[spec] = made(predictor)
-        return PredictorDriver(results, self._errors)
+                predictor.fit(now)
+                fitted[spec] = predictor
+        return PredictorDriver(fitted, self._errors)
 
     def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return a predictor's answer; an error that is counted becomes ``NoPrediction`` with the error as reason."""

@@ -82,9 +82,7 @@ def sampled(jobs: Jobs, count: int = SAMPLE) -> list[int]:
 
 def _starts(study: Study, specs: Sequence[str]) -> Table:
     names = [LINEAR, WALLTIME, *specs, RUNTIME]
-    relative: dict[str, list[float]] = {name: [] for name in names}
-    absolute: dict[str, list[float]] = {name: [] for name in names}
-    high: dict[str, list[float]] = {name: [] for name in names}
+    errors: dict[str, list[NDArray[np.float64]]] = {name: [] for name in names}
     mean_waits: list[float] = []
     with study.bar("predicting starts", len(study.seeds) * len(names)) as progress:
         for seed in study.seeds:
@@ -92,18 +90,13 @@ def _starts(study: Study, specs: Sequence[str]) -> Table:
             waits, predicted = predicted_waits(study, jobs, specs, progress)
             mean_waits.append(float(waits.mean()))
             for name, values in predicted.items():
-                error = values - waits
-                absolute[name].append(float(np.abs(error).mean()))
-                high[name].append(float((error > 0).mean()))
-                if waits.mean():
-                    relative[name].append(float(np.abs(error).mean() / waits.mean()))
-    rows = tuple(
-        (
-            name, _mean(absolute[name]), _mean(mean_waits), _mean(relative[name]), _shown(interval(relative[name])),
-            _mean(high[name]),
-        )
-        for name in names
-    )  # fmt: skip
+                errors[name].append(values - waits)
+    rows = []
+    for name, of_seeds in errors.items():
+        absolute = [float(np.abs(error).mean()) for error in of_seeds]
+        relative = [error / wait for error, wait in zip(absolute, mean_waits, strict=True) if wait]
+        high = _mean([float((error > 0).mean()) for error in of_seeds])
+        rows.append((name, _mean(absolute), _mean(mean_waits), _mean(relative), _shown(interval(relative)), high))
     columns = (
         Column("source", "runtimes from"), Column("mae", "mean abs. error", "duration"),
         Column("wait", "mean wait", "duration"), Column("relative", "error / mean wait", "share"),
@@ -113,7 +106,7 @@ def _starts(study: Study, specs: Sequence[str]) -> Table:
         "templates 15,276 s at a mean wait of 81,061 s, or 18.9%; the EDG's linear scale 325,144 s (table 4). "
         f"{RUNTIME} is the bound: what is left are backfilled later jobs."
     )
-    return Table("table4", "Table 4: errors of predicted start times", columns, rows, published)
+    return Table("table4", "Table 4: errors of predicted start times", columns, tuple(rows), published)
 
 
 def predicted_waits(

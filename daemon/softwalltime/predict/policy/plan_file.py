@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from softwalltime.core.errors import UsageError
-from softwalltime.core.validation import Strict, problems, read_toml, written
+from softwalltime.core.validation import Strict, read_toml, validate
 from softwalltime.predict.policy.presets import UNDO, PresetName
 from softwalltime.predict.policy.site import Spec, site_policy
 
@@ -136,14 +136,10 @@ def read_plan(file: Path) -> Plan:
     """
     values = read_toml(file, str(file))
     try:
-        plan = Plan.model_validate(values)
-    except ValidationError as error:
-        place, reason = next(problems(error, Plan))
-        raise UsageError(f"{file}: {written(place)}: {reason}; softwalltime report --write writes a plan") from error
-    try:
+        plan = validate(Plan, "", values)
         site_policy(plan.policy.values())
     except UsageError as error:
-        raise UsageError(f"{file}: {error}") from error
+        raise UsageError(f"{file}: {error}; softwalltime report --write writes a plan") from error
     return plan
 
 

@@ -71,11 +71,9 @@ class CalibratedOptions(Options):
     )
     objective: Objective = Field(
         default="accuracy",
-        description="for statistic=target: highest mean accuracy, least mean absolute error in seconds, "
-        "or least mean absolute error in node-seconds",
+        description="for statistic=target: highest mean accuracy, or least mean absolute error in seconds",
     )
     q: float = Field(default=0.9, gt=0, lt=1, description="the quantile, for statistic=quantile")
-    minimum: float = Field(default=1.0, ge=1, description="least prediction in seconds")
 
 
 class Calibrated(Predictor):
@@ -191,8 +189,8 @@ class Calibrated(Predictor):
         levels = situations.running(elapsed, walltime) if after else situations.submitted(known.ended.shape[1])
         quantiles = Quantiles(shares, least, levels.corrected_levels)
         log_price = self._prices[LATER if later else AT_SUBMISSION].log
-        number = self._number(shares, quantiles, walltime, submission.ncpus, log_price)
-        seconds = max(number, self.options.minimum, float(elapsed))
+        number = self._number(shares, quantiles, walltime, log_price)
+        seconds = max(number, 1.0, float(elapsed))
         mine = known.asked[of.SCRIPT]
         same_script = known.ended[of.SCRIPT] == mine if mine else None
         evidence = Evidence(ids, estimate, quantiles, walltime, same_script)
@@ -234,14 +232,12 @@ class Calibrated(Predictor):
     def _estimate(self, known: Known) -> Estimate:
         return estimate_runtime(known, self._weights)
 
-    def _number(
-        self, shares: Floats, quantiles: Quantiles, walltime: int, ncpus: int | None, log_price: float
-    ) -> float:
+    def _number(self, shares: Floats, quantiles: Quantiles, walltime: int, log_price: float) -> float:
         if self._q is not None:
             return Prediction(0.0, "", (), quantiles, walltime).quantile(self._q)
         if self._statistic == "mean":
             return Prediction(0.0, "", (), quantiles, walltime).mean
-        return best_seconds(self._objective, shares, log_price, walltime, ncpus or 1)
+        return best_seconds(self._objective, shares, log_price, walltime)
 
     def _settle(self) -> None:
         """Let the next due job, in order of end, adjust the prices.
@@ -305,11 +301,11 @@ class Calibrated(Predictor):
         until = end + SETTLED_AFTER_S - MAX_LATENESS_S
         # At its start, exclude the job itself from the waiting jobs.
         known = self._known_then(jobs, now, until, row, key, job_id if which == LATER else None)
-        shares, ncpus, walltime = self._estimate(known).shares, math.exp(row[of.NCPUS]), key[2]
+        shares, walltime = self._estimate(known).shares, key[2]
         objective, runtime = self._objective, math.exp(row[of.RUNTIME]) - 1e-6
 
         def missed(log_price: float) -> bool:
-            return best_seconds(objective, shares, log_price, walltime, ncpus) < runtime
+            return best_seconds(objective, shares, log_price, walltime) < runtime
 
         price = self._prices[which]
         late, count = missed(price.log_at(now - SETTLED_AFTER_S)), 1 if self._settled < UNSAMPLED_JOBS else per_sample

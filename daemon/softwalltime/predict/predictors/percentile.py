@@ -50,8 +50,6 @@ class Percentile(LikeJobsPredictor):
     def __init__(self, options: PercentileOptions) -> None:
         super().__init__(options, options.keys, options.window, options.least)
         self._p = options.p / 100
-        self._threshold = options.threshold
-        self._bound = options.bound
         self._of_user = RecentJobs(options.window)
 
     def learn(self, job: CompletedJob) -> None:
@@ -61,7 +59,7 @@ class Percentile(LikeJobsPredictor):
             return
         share = job.runtime / submission.walltime
         self._recent.add(self._key(submission), job.end, share)
-        if self._bound is not None:
+        if self.options.bound is not None:
             self._of_user.add(submission.user, job.end, share)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -79,9 +77,9 @@ class Percentile(LikeJobsPredictor):
         if elapsed:
             shares = shares[bisect_right(shares, elapsed / walltime) :] or shares
         share = quantile(shares, self._p)
-        if self._threshold is not None:
-            share = max(share, self._threshold)
-        if self._bound is not None and (all_shares := self._of_user.values(submission.user, now)):
-            share = max(share, quantile(all_shares, self._p) / self._bound)
+        if self.options.threshold is not None:
+            share = max(share, self.options.threshold)
+        if self.options.bound is not None and (all_shares := self._of_user.values(submission.user, now)):
+            share = max(share, quantile(all_shares, self._p) / self.options.bound)
         values = (self._p * 100, count, self._alike, self._days, share)
         return make_prediction((share * walltime, _BASIS, values, shares, walltime))

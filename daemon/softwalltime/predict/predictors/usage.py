@@ -33,20 +33,18 @@ class Usage(Predictor):
 
     def __init__(self, options: UsageOptions) -> None:
         super().__init__(options)
-        self._last = options.last
-        self._margin = options.margin
         self._jobs: dict[str, LastJobs[float, float]] = {}
 
     @property
     def history(self) -> History:
-        return History(per_user=self._last)
+        return History(per_user=self.options.last)
 
     def learn(self, job: CompletedJob) -> None:
         """Store the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        jobs = self._jobs.get(submission.user) or self._jobs.setdefault(submission.user, LastJobs(self._last))
+        jobs = self._jobs.get(submission.user) or self._jobs.setdefault(submission.user, LastJobs(self.options.last))
         jobs.add(job, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
@@ -58,8 +56,8 @@ class Usage(Predictor):
         if (share := jobs.summary) is None:
             share = jobs.summary = max(jobs.values)
         product, template = self._product(share, submission.walltime)
-        values = (len(jobs.values), submission.user, share, self._margin)
-        return make_prediction((product + self._margin, template, values, (), 1.0))
+        values = (len(jobs.values), submission.user, share, self.options.margin)
+        return make_prediction((product + self.options.margin, template, values, (), 1.0))
 
     def _product(self, share: float, walltime: int) -> tuple[float, str]:
         """Return the predicted runtime without the margin, in seconds, and the sentence about it."""

@@ -15,7 +15,7 @@ import numpy as np
 from softwalltime.predict.predictors.learned.attention import best_bin
 from softwalltime.predict.predictors.learned.distribution import MIDDLE, REACHES, UPPER, Floats, seconds_of
 
-Objective = Literal["accuracy", "absolute-error", "node-seconds"]
+Objective = Literal["accuracy", "absolute-error"]
 
 HOUR = 3600.0
 """Unit of the price in seconds, unless the objective is the accuracy."""
@@ -164,18 +164,17 @@ def first_log_price(objective: Objective, target: float) -> float:
     """Return the logarithm of the initial price, near its final value on recorded traces."""
     if objective == "accuracy":
         return -0.87 * math.log(target / 0.07)
-    return (1.4 if objective == "absolute-error" else 3.4) - 1.2 * math.log(target / 0.05)
+    return 1.4 - 1.2 * math.log(target / 0.05)
 
 
-def best_seconds(objective: Objective, shares: Floats, log_price: float, walltime: int, ncpus: float) -> float:
+def best_seconds(objective: Objective, shares: Floats, log_price: float, walltime: int) -> float:
     """Return the prediction with the least expected loss, in seconds.
 
     ============== ====================================================================================
-    objective      loss of a prediction p for a runtime t on n processors
+    objective      loss of a prediction p for a runtime t
     ============== ====================================================================================
     accuracy       1 - min(p, t) / max(p, t), + price if p < t
     absolute-error abs(p - t), + price in hours if p < t
-    node-seconds   n x abs(p - t), + price in processor hours if p < t
     ============== ====================================================================================
 
     The price is the same for all jobs.  At the price for which a given share of the jobs is underestimated, the
@@ -186,10 +185,7 @@ def best_seconds(objective: Objective, shares: Floats, log_price: float, walltim
     price = math.exp(log_price)
     if objective == "accuracy":
         return seconds_of(best_bin(shares, price), walltime)
-    price *= HOUR / walltime
-    if objective == "node-seconds":
-        price /= ncpus
-    return seconds_of(least_error_bin(shares, price), walltime)
+    return seconds_of(least_error_bin(shares, price * (HOUR / walltime)), walltime)
 
 
 def least_error_bin(shares: Floats, price: float) -> int:

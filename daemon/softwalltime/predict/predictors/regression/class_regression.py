@@ -128,8 +128,6 @@ class ClassRegression(Predictor):
 
     def __init__(self, options: ClassRegressionOptions) -> None:
         super().__init__(options)
-        self._least = options.least
-        self._window = options.window
         self._alike = " and ".join(options.keys)
         self._key: Callable[[Submission], Hashable] = attrgetter(*options.keys)
         # Jobs of each class in order of end; the class without a job for longest comes first.
@@ -142,7 +140,7 @@ class ClassRegression(Predictor):
 
     @property
     def history(self) -> History:
-        return History(seconds=self._window)
+        return History(seconds=self.options.window)
 
     def learn(self, job: CompletedJob) -> None:
         """Keep the job if it ran and had a walltime; remove classes without a job in the window."""
@@ -158,7 +156,7 @@ class ClassRegression(Predictor):
         if len(jobs) > self.options.most:
             del jobs[0]
         classes.move_to_end(key)
-        oldest = job.end - self._window
+        oldest = job.end - self.options.window
         while classes:
             first, jobs = next(iter(classes.items()))
             if jobs[-1].end >= oldest and len(classes) <= _MAX_CLASSES:
@@ -176,8 +174,8 @@ class ClassRegression(Predictor):
         known = {
             key: jobs
             for key, every in self._classes.items()
-            if len(every) >= self._least
-            and len(jobs := self._known(every, before)) >= self._least
+            if len(every) >= self.options.least
+            and len(jobs := self._known(every, before)) >= self.options.least
             and sum(job.accuracy for job in jobs) / len(jobs) <= self.options.accuracy
         }
         if not self._prepare(known, before):
@@ -196,11 +194,13 @@ class ClassRegression(Predictor):
             return NoPrediction(Reason.NO_WALLTIME)
         key = self._key(submission)
         past = self._classes.get(key, [])
-        if past and past[0].end < now - self._window:
-            past = past[bisect_left(past, (now - self._window,)) :]
+        if past and past[0].end < now - self.options.window:
+            past = past[bisect_left(past, (now - self.options.window,)) :]
         count = len(past)
-        if count < self._least:
-            return NoPrediction(Reason.TOO_FEW_JOBS, (count, self._alike, self._window / 86400, self._least))
+        if count < self.options.least:
+            return NoPrediction(
+                Reason.TOO_FEW_JOBS, (count, self._alike, self.options.window / 86400, self.options.least)
+            )
         row = features(past, submission.walltime, nodes(submission))
         if row[AVERAGE_ACCURACY] > self.options.accuracy:
             return NoPrediction(Reason.OTHER, (f"the walltimes of the last {count} jobs alike are accurate",))
@@ -211,7 +211,7 @@ class ClassRegression(Predictor):
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
 
     def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
-        return jobs[bisect_left(jobs, (before - self._window,)) : bisect_left(jobs, (before,))]
+        return jobs[bisect_left(jobs, (before - self.options.window,)) : bisect_left(jobs, (before,))]
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
         """Choose the parameters shared by all models from the jobs of each class; return whether this was possible."""
