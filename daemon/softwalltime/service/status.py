@@ -27,11 +27,11 @@ BOUNDS = (
 class Histogram:
     """Durations counted in buckets."""
 
-    bounds_us: Sequence[int] = BOUNDS
+    bounds_us: Sequence[int]
     """Upper bounds of the buckets in microseconds."""
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    counts: list[int]
     """Durations in each bucket, and above the last bound."""
-    total_us: int = 0
+    total_us: int
     """Sum of the durations in microseconds."""
 
     def add(self, microseconds: int) -> None:
@@ -295,8 +295,7 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.decisions: Counter[tuple[str, str, str]] = Counter()
-        self.answers = Histogram()
-        self.exchanges = Histogram()
+        self.answers, self.exchanges = (Histogram(BOUNDS, [0] * (len(BOUNDS) + 1), 0) for _ in range(2))
         self.timeouts = 0
         """Requests of the hook that timed out, a lower bound: the hook reports how many in a row preceded a request."""
         self._before = 0
