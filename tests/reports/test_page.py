@@ -123,7 +123,7 @@ def test_hostile_names_are_escaped() -> None:
     jobs = [
         job(
             name, submitted=n * 600 + k * 14_400, runtime=300 + 20 * k, walltime=3600, queue=name, project=name,
-            account=name, job_id=f"{n}{k}.srv",
+            account=name, job_id=f"{n}{k}.srv", ncpus=2,
         )
         for k in range(120)
         for n, name in enumerate(HOSTILE)

@@ -155,13 +155,13 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
         reasons = (*population(figures), *effects(waits, limits.broken), words)
         return Recommendation(Verdict.ON, sentence, reasons, simulation_cautions(figures, waits), waits)
     best = last or _best(found.middle or found.tried)
-    wait = change(best.waits.changes["wait_mean"])
+    name, wait = best.waits.setting.name, change(best.waits.changes["wait_mean"])
     over = "; ".join(f"{name} {by}" for name, by in best.exceeded.items())
     part = "last" if last is not None else "middle" if found.middle else "earlier"
     return Recommendation(
         Verdict.OFF,
         f"None: no order of the {len(found.tried)} stays within the limits on each part of the log.",
-        (*population(figures), f"The best on the {part} part, {best.waits.setting.name}: mean wait {wait}; {over}."),
+        (*population(figures), f"The best one on the {part} part, {name}: mean wait {wait}; {over}."),
         simulation_cautions(figures, None),
     )
 
