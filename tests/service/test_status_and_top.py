@@ -72,7 +72,7 @@ def test_status_prints_mode_figures_and_latencies(daemon: Daemon, capsys: pytest
     assert re.match(rf"softwalltime {re.escape(__version__)}, pid \d+, up .+: ok\n\npredictions\n", text)
     for line in (
         r"mode +on: soft walltimes are set",
-        r"ready +yes, 2 jobs learned: 0 when the history was loaded \d+ s ago, 2 since",
+        r"ready +yes, 2 jobs learned: 0 when the history was loaded [\d.]+ s ago, 2 since",
         r"at postqueuejob +set 1, none 1",
         r"at runjob +none 1", r"store +ok", r"predictions +3 stored, 0 waiting", r"read +2 lines, 2 jobs stored",
         r"round trip +p50 0\.\d+ ms, p95 0\.\d+ ms, p99 0\.\d+ ms",
