@@ -161,9 +161,9 @@ AGE = 3600
 class FairShare(Order):
     """Least usage first, with equal shares for all users.
 
-    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``).  Every 24 h since the first submission
-    it is halved, but not below 1.  A running job counts with all that it requested, from its start on (OpenPBS,
-    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
+    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``), halved every 24 h, but not below 1.  A
+    running job counts with all that it requested (OpenPBS, fairshare.cpp: ``decay_fairshare_tree``,
+    ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
     """
 
     changes_on_start = True
@@ -209,11 +209,7 @@ class FairShare(Order):
 
 
 class ColumnOrder(Order):
-    """An order by a function of columns of the jobs.
-
-    ``value`` are the ordering values, which change as jobs arrive; ``arrival`` is log10 of the seconds since the first
-    submission, at least 1.
-    """
+    """An order by a function of columns; ``arrival``: log10 of the seconds since the first submission, at least 1."""
 
     def __init__(
         self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy, *, fixed: bool = False
@@ -257,10 +253,7 @@ def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], Column
 
 
 def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
-    """Return the order by powers of wait, length and size, as PBS rounds it.
-
-    :raises OptionError: if the order's specification is wrong.
-    """
+    """Return the order by powers of wait, length and size, as PBS rounds it."""
     order = PowerOrder.of(policy.order)
     by_runtime, by_limit, by_size = order.exponents
     walltime = values.limit_array.astype(np.float64)
@@ -300,10 +293,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
 
 
 def order_of(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Order | None:
-    """Return the order that a policy names, which has options after a colon if it is of the family of powers.
-
-    :raises OptionError: if there is no such order, or its options are wrong.
-    """
+    """Return the order that a policy names; :class:`OptionError` if there is none, or its options are wrong."""
     name, colon, _ = policy.order.partition(":")
     if name not in ORDERS:
         raise OptionError(f"no order is called {name!r}; there are {', '.join(ORDERS)}")

@@ -31,10 +31,9 @@ class Window:
 
 
 class Pools:
-    """A machine of pools (:class:`.machine.Machine`).
+    """A machine of pools; ``free`` is what is left of each, below 0 where running jobs hold more than there is.
 
     A job keeps clear of a reserved window by its walltime, as PBS's scheduler does, whatever its soft walltime is.
-    ``free`` is what is left of each pool; below 0 where running jobs hold more than there is.
     """
 
     def __init__(
@@ -203,10 +202,10 @@ class PooledEasyBackfilling:
         self._order = system.order
         self._backfill = policy.backfill != "none"
         self._guard = policy.guard
-        most = max(map(len, machine.shares), default=1)
-        count, nowhere = len(machine.shares), len(machine.free)
-        self._pools = np.full((most, count), nowhere, np.int64)
-        self._amounts = np.zeros((most, count), np.int64)
+        shape = max(map(len, machine.shares), default=1), len(machine.shares)
+        # Jobs with fewer shares take nothing of a pool behind the last one.
+        self._pools = np.full(shape, len(machine.free), np.int64)
+        self._amounts = np.zeros(shape, np.int64)
         for job, shares in enumerate(machine.shares):
             for column, (pool, need) in enumerate(shares):
                 self._pools[column, job] = pool
@@ -306,20 +305,15 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        if not pool:
-            taken: Integers = self._amounts[0][jobs]
-            return taken
-        total = np.zeros(len(jobs), np.int64)
-        for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
-            total += np.where(pools[jobs] == pool, amounts[jobs], 0)
-        return total
+        taken: Integers = self._amounts[0][jobs]
+        if pool:
+            taken = np.where(self._pools[1:, jobs] == pool, self._amounts[1:, jobs], 0).sum(axis=0)
+        return taken
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:
         machine = self._machine
         jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
-        if not len(jobs):
-            return jobs
-        if len(self._pools) > 1:
+        if len(self._pools) > 1 and len(jobs):
             free = np.array([*machine.free, 1 << 60], np.int64)
             for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
                 jobs = jobs[amounts[jobs] <= free[pools[jobs]]]
@@ -329,13 +323,10 @@ class PooledEasyBackfilling:
 
     def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
         """Return the jobs that would not delay the head if each were the first candidate."""
-        late = self._system.values.planned(guarded)[jobs] > time_left
-        if late.any():
-            some = jobs[late]
-            harmless = np.ones(len(some), np.bool_)
-            for pool, left in extra.items():
-                takes = self._taken(some, pool)
-                harmless &= (takes <= left) | (takes == 0)
-            late[late] = ~harmless
-            jobs = jobs[~late]
-        return jobs
+        harmless = self._system.values.planned(guarded)[jobs] <= time_left
+        late = jobs[~harmless]
+        if len(late):
+            takes = {pool: self._taken(late, pool) for pool in extra}
+            fits = [amounts <= extra[pool] for pool, amounts in takes.items() if amounts.any()]
+            harmless[~harmless] = np.all(fits, axis=0)
+        return jobs[harmless]

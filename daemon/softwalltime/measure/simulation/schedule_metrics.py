@@ -88,8 +88,7 @@ def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:
 
 def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
     """max(1, (wait + duration) / max(duration, bound)) of each job (Feitelson et al. 1997)."""
-    slowdowns: Floats = np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
-    return slowdowns
+    return np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
 
 
 _Columns = dict[str, NDArray[Any]]

@@ -117,10 +117,7 @@ def examples_of(
 
 
 def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
-    """Return which jobs of a log can be examples.
-
-    :param known_by: only jobs that ended at or before this time (epoch seconds).
-    """
+    """Return which jobs of a log can be examples; ``known_by``: only those that ended by this time (epoch seconds)."""
     suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS)
     return suitable if known_by is None else suitable & (workload.ended <= known_by)
 

@@ -18,5 +18,5 @@ def start_times(
     A job past its walltime counts as about to end.
     """
     jobs = replace(jobs_of(()), submitted=submitted, processors=sizes, walltime=requests, runtime=runtimes)
-    starts: list[int] = simulate(jobs, processors, _POLICY).start.tolist()
-    return starts
+    result: list[int] = simulate(jobs, processors, _POLICY).start.tolist()
+    return result

@@ -64,8 +64,7 @@ def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128)
     rounded = np.minimum(np.floor(exponent + 0.5), math.floor(high))
     exponent = np.where(kind <= SERIAL + POWER_OF_TWO, rounded, exponent)
     parallel = np.minimum(np.floor(2.0**exponent + 0.5), processors)
-    result: Integers = np.where(kind <= SERIAL, 1, parallel).astype(np.int64)
-    return result
+    return np.where(kind <= SERIAL, 1, parallel).astype(np.int64)
 
 
 def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Integers:

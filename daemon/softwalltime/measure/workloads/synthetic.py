@@ -283,8 +283,8 @@ def _submission_times(
     elapsed = np.cumsum(lublin.draw_gaps(random, int(drawn.number[-1])))
     elapsed *= used / (LOAD * processors) / elapsed[-1]
     arrivals = np.floor(lublin.apply_daily_cycle(elapsed, start % lublin.DAY)).astype(np.int64)
-    times: list[int] = (start + arrivals[drawn.number - 1]).tolist()
-    return times
+    result: list[int] = (start + arrivals[drawn.number - 1]).tolist()
+    return result
 
 
 def _records(
