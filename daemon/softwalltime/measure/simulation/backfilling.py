@@ -1,9 +1,8 @@
 """EASY and conservative backfilling: one scheduling pass over the waiting jobs.
 
 EASY (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order while they fit.  The first
-that does not is the head.  Its shadow is the earliest planned end of running jobs by which enough processors are free;
-``extra`` processors are left over then.  A later job starts if it fits now and either its waiting value ends by the
-shadow or it needs at most the extra processors.
+that does not is the head.  Its shadow is the earliest planned end by which enough processors are free; ``extra`` are
+left over then.  A later job starts if it fits and its waiting value ends by the shadow or it needs at most the extra.
 """
 
 from collections.abc import Callable, Iterable

@@ -28,20 +28,13 @@ Column = Floats | float
 Environment = dict[str, Column]
 Compiled = Callable[[Environment], Column]
 
-_BINARY: dict[type[ast.operator], Callable[[Column, Column], Column]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Column]] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod, ast.Pow: np.power,
-}  # fmt: skip
-_UNARY: dict[type[ast.unaryop], Callable[[Column], Column]] = {
-    ast.USub: np.negative, ast.UAdd: np.positive, ast.Not: lambda value: np.equal(value, 0)
-}  # fmt: skip
-_BOOLEAN: dict[type[ast.boolop], Callable[..., Column]] = {
+    ast.Mod: np.mod, ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive,
+    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
+    ast.NotEq: np.not_equal, ast.Not: lambda value: np.equal(value, 0),
     ast.And: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), a, b), parts),
     ast.Or: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), b, a), parts),
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Column, Column], Column]] = {
-    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
 }  # fmt: skip
 # Function, least and greatest number of arguments.
 _FUNCTIONS: dict[str, tuple[Callable[..., Column], int, int]] = {
@@ -124,14 +117,14 @@ def _compiled(node: ast.expr) -> Compiled:
             return lambda environment: environment[name]
         case ast.Name(id=name):
             raise OptionError(f"the formula names {name!r}; it may name {', '.join(NAMES)}")
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
-            return _applied(_BINARY[type(operator)], [left, right])
-        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
-            return _applied(_UNARY[type(operator)], [operand])
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [left, right])
+        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [operand])
         case ast.BoolOp(op=operator, values=values):
-            return _applied(_BOOLEAN[type(operator)], values)
-        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARE:
-            return _applied(_COMPARE[type(operator)], [left, right])
+            return _applied(_OPERATORS[type(operator)], values)
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [left, right])
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _applied(_chosen, [test, body, orelse])
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:

@@ -1,8 +1,7 @@
-"""A machine of several pools: processors and other limits on running jobs.
+"""A machine of several pools, of which jobs take some: processors and other limits on running jobs.
 
-Each pool has a capacity, and each job takes some of one or more pools.  The first pool is the processors.  Others are
-the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``: so many jobs, processors or GPUs of one user,
-group, project or queue.  A job starts only if all its pools have enough left.
+The first pool is the processors.  Others are the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``:
+so many jobs, processors or GPUs of one user, group, project or queue.
 """
 
 from collections import Counter, defaultdict
@@ -184,17 +183,13 @@ class PoolCalendar(Calendar):
 class PooledEasyBackfilling:
     """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
 
-    As in PBS with one top job: the first job that cannot start is the head, whether processors or a limit lack.  Its
-    shadow is the earliest planned end by which all its pools have enough and it keeps clear of reserved windows.  A
-    later job that fits starts if its waiting value ends by the shadow, or if it takes of the head's pools no more than
-    what is left over then.
+    As in PBS with one top job: the first job that cannot start is the head.  Its shadow is the earliest planned end by
+    which all its pools have enough and it keeps clear of reserved windows.  A later job that fits starts if its waiting
+    value ends by the shadow, or if it takes of the head's pools no more than what is left over then.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
-        """
-        :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
-        :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.
-        """
+        """:raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``."""
         if policy.backfill == "sjbf" or (system.order is not None and system.order.changes_on_start):
             raise UsageError("a machine of several pools needs the backfilling pbs for this order or backfilling")
         self._system = system

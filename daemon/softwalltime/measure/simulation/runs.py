@@ -35,10 +35,8 @@ Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
 class Experiment:
     """Settings that all simulations of one run share.
 
-    ``digest`` identifies the set of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
-    is empty for the recorded workload; ``by`` names the classes to measure as well, of users and queues only the
-    ``largest`` so many.  ``vnodes``, if there are any, are the machine in place of interchangeable processors, of which
-    they have ``processors``.
+    ``digest`` identifies the set of jobs; ``shake`` is empty for the recorded workload; ``by`` names the classes to
+    measure as well, of users and queues only the ``largest`` so many.  ``vnodes``, if there are any, are the machine.
     """
 
     digest: str

@@ -77,9 +77,7 @@ def examples_of(
     workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
     known_by: int | None = None,
 ) -> Examples | None:  # fmt: skip
-    """Draw at most ``most`` scored jobs of a log at random and return their examples; ``None`` if no job can be drawn.
-
-    The predictor goes through all events in order of time, so an example holds what was known at the submission.
+    """Return examples of at most ``most`` scored jobs of a log, as known at submission; ``None`` if there is no job.
 
     :param known_by: draw only jobs that ended at or before this time (epoch seconds).
     """
