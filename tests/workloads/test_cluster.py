@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from softwalltime.measure.workloads.cluster import start_times
+from softwalltime.measure.workloads.synthetic import start_times
 
 
 class Job(NamedTuple):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.workloads import lublin
-from softwalltime.measure.workloads.cluster import start_times
-from softwalltime.measure.workloads.synthetic import START, generate
+from softwalltime.measure.workloads.synthetic import START, generate, start_times
 
 HOUR = 3600
 

@@ -1,8 +1,4 @@
-"""Compute the metrics of predictions.
-
-For one scored job let t be its runtime, capped at its walltime, and p the soft walltime, or the walltime where there
-is none.  A job killed at its walltime is thus not underestimated by a prediction equal to it.
-"""
+"""Compute the metrics of predictions."""
 
 from dataclasses import dataclass
 
@@ -53,15 +49,15 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
 
     Both in seconds, t above 0.
     """
-    shares: NDArray[np.float64] = np.minimum(p, t) / np.maximum(p, t)
-    return shares
+    return np.minimum(p, t) / np.maximum(p, t)
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
     """Predictions and runtimes of jobs, one entry per job; all metrics are computed from them.
 
-    ``p`` and ``t`` are those of the module's description; ``adjusted`` is true for jobs with a soft walltime.
+    ``p``: soft walltime, or the walltime where there is none (``adjusted`` is false).  ``t``: runtime, at most the
+    walltime, so a job killed at its walltime is not underestimated by a prediction equal to it.
     """
 
     adjusted: Flags
@@ -87,22 +83,18 @@ class Errors:
 
     @property
     def under(self) -> Flags:
-        """Mask of the underestimated jobs: p < t."""
         return self.p < self.t
 
     @property
     def badly(self) -> Flags:
-        """Mask of the jobs underestimated by more than 30 min (Tang's BE)."""
         return self.t - self.p > BAD_UNDERESTIMATE_S
 
     @property
     def over(self) -> Flags:
-        """Mask of the jobs with a soft walltime that were not underestimated (Tang's OE)."""
         return self.adjusted & ~self.under
 
     @property
     def extensions(self) -> Integers:
-        """Number of extensions of each job's soft walltime by the scheduler."""
         return (self.t - 1) // self.p
 
 

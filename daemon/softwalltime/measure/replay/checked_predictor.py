@@ -17,11 +17,7 @@ _driven: WeakValueDictionary[int, Predictor] = WeakValueDictionary()
 
 
 class CheckedPredictor(Predictor):
-    """A predictor whose calls are checked.
-
-    ``name`` is that of the predictor, for messages.  An answer must be a :class:`Prediction` of finite seconds, not
-    negative, or a :class:`NoPrediction`.
-    """
+    """A predictor whose calls and answers are checked (:func:`.require_answer`)."""
 
     name, summary, source = "checked", "", ""
 

@@ -26,10 +26,9 @@ _SUBMITTED, _STARTED = int(Kind.SUBMITTED), int(Kind.STARTED)
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The soft walltime of each job, in the order of the workload, in seconds; -1 for none.
+    """The soft walltime of each job at its submission and at its start, in seconds; -1 for none.
 
-    ``soft_walltimes`` are set at the submission, ``at_start`` at the start.  In ``at_start``, -1 also means the
-    walltime, which is the same for the scheduler, and jobs that never started.
+    In ``at_start``, -1 also means the walltime, which is the same for the scheduler, and jobs that never started.
     """
 
     soft_walltimes: NDArray[np.int64]

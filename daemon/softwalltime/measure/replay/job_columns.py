@@ -232,8 +232,7 @@ class JobColumns(Sequence[CompletedJob]):
     def each_run_once(self) -> "tuple[JobColumns, int]":
         """Return the jobs without further records of the same runs, and the number of those records.
 
-        Two records describe the same run if server, job id and start are equal.  A trace's jobs have bare numbers,
-        which other traces have too: they are the same if all their values are.
+        Server, job id and start identify a run; for a trace, whose job ids other traces have too, all values do.
         """
         # Hashes of 8 bytes instead of millions of keys.
         hashes = np.fromiter(map(hash, self.rows(*_RUN)), np.int64, len(self))

@@ -38,11 +38,7 @@ def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask
 
 
 def predicted_quantiles(workload: Workload, predictor: Predictor, shares: Sequence[float]) -> NDArray[np.float64]:
-    """Return a row for each job and a column for each share, in seconds; NaN where there is no distribution.
-
-    :param predictor: a new one; it learns each job at its end.
-    :param shares: between 0 and 1.
-    """
+    """Return a row for each job and a column for each share, in seconds; NaN where there is no distribution."""
     quantiles = np.full((len(workload.jobs), len(shares)), np.nan)
     driver = PredictorDriver({"": predictor})
 

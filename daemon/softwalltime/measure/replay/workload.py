@@ -32,7 +32,6 @@ class Scoring:
     """Which jobs are scored: those with a walltime that ran and were submitted from ``since`` to before ``until``.
 
     Both in epoch seconds, ``None`` for no bound.  ``never_ran``: the jobs that never ran too, with a runtime of 0 s.
-    Predictors learn from all jobs anyway.
     """
 
     since: int | None = None
@@ -51,10 +50,9 @@ class Stride(NamedTuple):
 class Workload:
     """Jobs in order of submission, and their events in order of time.
 
-    ``started`` and ``ended`` are when each job started (-1: never) and ended, in epoch seconds.  Wrong times are
-    corrected: a job ends at least one second after its submission and starts before its end, because its runtime must
-    not be known at its own prediction.  ``teaches`` is true for jobs that predictors learn from.  ``walltime`` is 0 for
-    jobs without one; ``scored`` jobs ran and have a walltime.  ``shrink_to_fit`` jobs get no soft walltime.
+    ``started`` (-1: never) and ``ended`` in epoch seconds.  Wrong times are corrected: a job ends at least one second
+    after its submission and starts before its end, because its runtime must not be known at its own prediction.
+    ``teaches``: predictors learn from the job.  ``walltime`` is 0 for jobs without one.
     """
 
     def __init__(
@@ -93,11 +91,10 @@ class Workload:
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
     ) -> Iterator[Stride]:
-        """Yield the events in order of time, many at once.
+        """Yield the submissions and the ends of the jobs that teach in order of time, many at once.
 
-        At one instant the order is that of the kinds, ties stay in file order.  Without options these are the
-        submissions, and the ends of the jobs that teach.  Only jobs between their first and their last event are
-        objects.
+        At one instant the order is that of the kinds, ties stay in file order.  Only jobs between their first and their
+        last event are objects.
 
         :param starts: the starts too.
         :param everything: the starts, and the ends and deletions of all jobs too.
@@ -136,8 +133,8 @@ class Workload:
         """Return the times of some events, epoch seconds."""
         kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
         times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
-        chosen: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
-        return chosen
+        result: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
+        return result
 
     def event(self, kind: int, number: int, job: CompletedJob) -> Event:
         time = self.time(kind, number)

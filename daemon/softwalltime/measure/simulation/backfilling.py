@@ -1,9 +1,8 @@
 """EASY and conservative backfilling: one scheduling pass over the waiting jobs.
 
 EASY (D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995): jobs start in order while they fit.  The first
-that does not is the head.  Its shadow is the earliest planned end of running jobs by which enough processors are free;
-``extra`` processors are left over then.  A later job starts if it fits now and either its waiting value ends by the
-shadow or it needs at most the extra processors.
+that does not is the head.  Its shadow is the earliest planned end by which enough processors are free; ``extra`` are
+left over then.  A later job starts if it fits and its waiting value ends by the shadow or it needs at most the extra.
 """
 
 from collections.abc import Callable, Iterable
@@ -75,9 +74,7 @@ class ConservativeBackfilling:
 
     def _reserve_new(self, profile: Profile, now: int) -> None:
         count = min(self._depth, len(self._system.queue.jobs)) - len(self._reserved)
-        if count <= 0:
-            return
-        for job in self._system.by_priority(self._unplanned(), now, count):
+        for job in self._system.by_priority(self._unplanned(), now, count) if count > 0 else ():
             self._reserve(profile, job)
 
     def _unplanned(self) -> Integers:
@@ -86,11 +83,9 @@ class ConservativeBackfilling:
 
     def _start_reserved(self, now: int) -> bool:
         """Start the jobs whose reservation has begun and that fit, by its begin; return whether there are any."""
-        system, reserved = self._system, self._reserved
-        ready = sorted((job for job, (start, _) in reserved.items() if start <= now), key=lambda job: reserved[job])
-        fitting = False
-        for job in ready:
-            if system.machine.fits(job):
+        reserved, fitting = self._reserved, False
+        for job in sorted((job for job in reserved if reserved[job][0] <= now), key=lambda job: reserved[job]):
+            if self._system.machine.fits(job):
                 fitting = True
                 self._has_reservation[job] = False
                 self._start(job, reserved.pop(job)[1], now)
@@ -124,8 +119,7 @@ class ConservativeBackfilling:
         if running.version != self._profile_version:
             entries = set(running.entries)
             for entry in self._entries - entries:
-                end = entry >> running.bits
-                if end > now:
+                if (end := entry >> running.bits) > now:
                     profile.vacate(entry & running.mask, now, end)
             for entry in entries - self._entries:
                 profile.occupy(entry & running.mask, now, entry >> running.bits)
@@ -149,30 +143,27 @@ class ConservativeBackfilling:
         waiting = self._system.queue.array()
         for job in self._system.by_priority(waiting[self._has_reservation[waiting]], now):
             start, end = reserved[job]
-            seconds = end - start
-            earlier = profile.earlier(job, seconds, start)
+            earlier = profile.earlier(job, end - start, start)
             if earlier < start:
                 profile.vacate(job, start, end)
-                profile.occupy(job, earlier, earlier + seconds)
-                reserved[job] = (earlier, earlier + seconds)
+                self._occupy(profile, job, earlier, end - start)
         return profile
 
     def _reserve(self, profile: Profile, job: int) -> None:
         seconds = self._system.values.waiting[job]
-        start = profile.earliest(job, seconds)
+        self._occupy(profile, job, profile.earliest(job, seconds), seconds)
+        self._has_reservation[job] = True
+
+    def _occupy(self, profile: Profile, job: int, start: int, seconds: int) -> None:
         profile.occupy(job, start, start + seconds)
         self._reserved[job] = (start, start + seconds)
-        self._has_reservation[job] = True
 
 
 class Discipline(Protocol):
     """Decides at each instant which waiting jobs start."""
 
     def schedule(self, now: int, arrived: int) -> None:
-        """Start jobs through :meth:`.SystemState.start`.
-
-        :param arrived: how many of the waiting jobs, the last ones, were submitted at this instant.
-        """
+        """Start jobs; ``arrived`` of the waiting jobs, the last ones, were submitted at this instant."""
 
     def discard_plans(self) -> None:
         """Discard plans made from values that have changed."""
@@ -307,12 +298,10 @@ class EasyBackfilling:
     ) -> Integers:  # fmt: skip
         """The jobs that could start if each were the first candidate, in their order."""
         # By size first: where few processors are free, few jobs are left.
-        small = (self._needs_array[jobs] <= free).nonzero()[0]
-        if len(small) < len(jobs):
-            jobs = jobs[small]
+        jobs = jobs[(self._needs_array[jobs] <= free).nonzero()[0]]
         seconds = self._system.values.planned(guarded)[jobs]
-        eligible: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
-        return eligible
+        result: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
+        return result
 
 
 def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:

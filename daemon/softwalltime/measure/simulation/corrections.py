@@ -1,7 +1,4 @@
-"""Corrections: the new planned end of a running job whose planned end has passed.
-
-No correction plans beyond the walltime, at which the job is killed.
-"""
+"""Corrections: the new planned end of a running job whose planned end has passed, at most its walltime."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -35,9 +32,8 @@ class Estimates:
 class Correction(NamedTuple):
     """Rule for a job that runs longer than its estimate.
 
-    ``planned_end`` (estimates, job, planned, now) returns the new planned end (epoch seconds) of a job planned to end
-    at ``planned``, at most now + margin; the caller raises it to now + 1.  ``margin``: how many seconds before its
-    planned end a job is corrected already.
+    ``planned_end`` (estimates, job, planned, now) returns the new planned end (epoch seconds); the caller raises it to
+    now + 1.  ``margin``: how many seconds before its planned end a job is corrected already.
     """
 
     planned_end: Callable[[Estimates, int, int, int], int]

@@ -1,7 +1,6 @@
 """Event-driven engine: jobs are submitted, start and end on a machine, in order of time.
 
-At one instant all ends come first (predictors learn), then all submissions (values are set), then one scheduling
-pass.  A job runs over the half-open interval [start, end).  Only the engine knows runtimes.
+At one instant all ends come first, then all submissions, then one scheduling pass.  A job runs over [start, end).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,7 +71,7 @@ class Engine:
         """Begin at ``now`` with the first jobs running, as on a live server, and all later ones waiting.
 
         :param starts: when each of the running jobs started, in epoch seconds, at most ``now``.
-        :param values: the running value of each, in seconds: its planned end is its start + this value.
+        :param values: the running value of each, in seconds.
         :param wakes: further times of scheduling passes, such as the ends of reservations.
         """
         self._wakes = sorted((time for time in wakes if time > now), reverse=True)
@@ -182,13 +181,14 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
         raise OptionError(f"a depth is for the backfillings pbs, conservative and slack, and it is {policy.backfill}")
     if policy.slack_share != SchedulerPolicy().slack_share and policy.slack is None and policy.backfill != "slack":
         raise OptionError(f"a slack_share is for a slack, or the backfilling slack, and it is {policy.backfill}")
-    if policy.guard is not None and policy.backfill in ("none", "conservative", "slack"):
+    without_top_job = policy.backfill in ("none", "conservative", "slack")
+    if policy.guard is not None and without_top_job:
         raise OptionError(f"a guard needs a top job that candidates overtake: not the backfilling {policy.backfill}")
-    if policy.raise_lead is not None and (policy.slack is None or policy.backfill in ("none", "conservative", "slack")):
+    if policy.raise_lead is not None and (policy.slack is None or without_top_job):
         raise OptionError(f"raise_lead is for a slack that the backfilling {policy.backfill} only measures")
     if policy.raise_lead is not None and policy.order == "fcfs":
         raise OptionError("raise_lead is for an order other than fcfs")
-    if policy.keep_promises is not None and policy.backfill in ("none", "conservative", "slack"):
+    if policy.keep_promises is not None and without_top_job:
         raise OptionError(f"keep_promises is for backfillings that promise a few jobs a start, not {policy.backfill}")
 
 
@@ -196,9 +196,8 @@ def simulate(
     jobs: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
     predictors: Mapping[str, Predictor] = MappingProxyType({}),
 ) -> ScheduleOutcome:  # fmt: skip
-    """Schedule the jobs on a machine under a policy.
+    """Schedule jobs that each fit the machine (:meth:`Jobs.that_fit`) under a policy.
 
-    :param jobs: jobs that each fit the empty machine (:meth:`Jobs.that_fit`).
     :param machine: how many processors there are, or an empty machine.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """

@@ -1,7 +1,6 @@
 """The machine: free resources, and whether a job fits.
 
-The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers; a machine with vnodes can
-take the place of plain processors there.  EASY and conservative backfilling read ``free`` of :class:`Processors`.
+The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers, so it may have vnodes.
 """
 
 from abc import ABC, abstractmethod
@@ -84,17 +83,13 @@ class Profile(Calendar):
             if self.free[index] < need:
                 start = -1
                 continue
-            if start < 0:
-                start = max(self.times[index], after)
+            start = max(self.times[index], after) if start < 0 else start
             if index + 1 == len(self.times) or self.times[index + 1] >= start + seconds:
                 return start
         return FOREVER
 
     def earlier(self, job: int, seconds: int, start: int) -> int:
-        """The first time at which the job fits, if it gives up its plan from ``start``: that at the latest.
-
-        Nowhere may fewer than no processors be free.
-        """
+        """The first time at which the job fits if it gives up its plan from ``start``; nowhere is ``free`` below 0."""
         need = self._needs[job]
         begin = end = -1
         time = self.times[0]
@@ -186,21 +181,16 @@ class Machine(Protocol):
 
 
 def processors_of(machine: Machine, kind: str) -> "Processors":
-    """The machine, which must be plain processors.
-
-    :param kind: the kind of backfilling that can do with nothing else.
-    :raises UsageError: if it is another machine.
-    """
+    """The machine; :class:`UsageError` if it is not plain processors, which this kind of backfilling needs."""
     if not isinstance(machine, Processors):
         raise UsageError(f"the backfilling {kind} knows processors only: use pbs on a machine of vnodes")
     return machine
 
 
 class Processors:
-    __slots__ = ("_sizes", "free", "needs", "total")
+    __slots__ = ("_sizes", "free", "needs")
 
     def __init__(self, total: int, needs: Sequence[int]) -> None:
-        self.total = total
         self.free = total
         self.needs = needs
         self._sizes = np.array(needs, np.int64)

@@ -79,10 +79,7 @@ class PlacesFirst(Order):
 
 
 def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:
-    """The jobs in sorted pieces, the highest priority first; jobs of equal priority keep their order.
-
-    Pieces are sorted lazily: a scheduling pass needs few of many candidates.
-    """
+    """The jobs in lazily sorted pieces, the highest priority first; jobs of equal priority keep their order."""
     size = CHUNK
     while len(jobs) > 2 * size:
         bound = np.partition(priorities, -size)[-size]

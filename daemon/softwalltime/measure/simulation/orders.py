@@ -28,20 +28,13 @@ Column = Floats | float
 Environment = dict[str, Column]
 Compiled = Callable[[Environment], Column]
 
-_BINARY: dict[type[ast.operator], Callable[[Column, Column], Column]] = {
+_OPERATORS: dict[type[ast.AST], Callable[..., Column]] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod, ast.Pow: np.power,
-}  # fmt: skip
-_UNARY: dict[type[ast.unaryop], Callable[[Column], Column]] = {
-    ast.USub: np.negative, ast.UAdd: np.positive, ast.Not: lambda value: np.equal(value, 0)
-}  # fmt: skip
-_BOOLEAN: dict[type[ast.boolop], Callable[..., Column]] = {
+    ast.Mod: np.mod, ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive,
+    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
+    ast.NotEq: np.not_equal, ast.Not: lambda value: np.equal(value, 0),
     ast.And: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), a, b), parts),
     ast.Or: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), b, a), parts),
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Column, Column], Column]] = {
-    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
 }  # fmt: skip
 # Function, least and greatest number of arguments.
 _FUNCTIONS: dict[str, tuple[Callable[..., Column], int, int]] = {
@@ -124,14 +117,14 @@ def _compiled(node: ast.expr) -> Compiled:
             return lambda environment: environment[name]
         case ast.Name(id=name):
             raise OptionError(f"the formula names {name!r}; it may name {', '.join(NAMES)}")
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
-            return _applied(_BINARY[type(operator)], [left, right])
-        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
-            return _applied(_UNARY[type(operator)], [operand])
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [left, right])
+        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [operand])
         case ast.BoolOp(op=operator, values=values):
-            return _applied(_BOOLEAN[type(operator)], values)
-        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _COMPARE:
-            return _applied(_COMPARE[type(operator)], [left, right])
+            return _applied(_OPERATORS[type(operator)], values)
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _OPERATORS:
+            return _applied(_OPERATORS[type(operator)], [left, right])
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _applied(_chosen, [test, body, orelse])
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
@@ -161,9 +154,9 @@ AGE = 3600
 class FairShare(Order):
     """Least usage first, with equal shares for all users.
 
-    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``).  Every 24 h since the first submission
-    it is halved, but not below 1.  A running job counts with all that it requested, from its start on (OpenPBS,
-    fairshare.cpp: ``decay_fairshare_tree``, ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
+    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``), halved every 24 h, but not below 1.  A
+    running job counts with all that it requested (OpenPBS, fairshare.cpp: ``decay_fairshare_tree``,
+    ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
     """
 
     changes_on_start = True
@@ -209,11 +202,7 @@ class FairShare(Order):
 
 
 class ColumnOrder(Order):
-    """An order by a function of columns of the jobs.
-
-    ``value`` are the ordering values, which change as jobs arrive; ``arrival`` is log10 of the seconds since the first
-    submission, at least 1.
-    """
+    """An order by a function of columns; ``arrival``: log10 of the seconds since the first submission, at least 1."""
 
     def __init__(
         self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy, *, fixed: bool = False
@@ -257,10 +246,7 @@ def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], Column
 
 
 def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
-    """Return the order by powers of wait, length and size, as PBS rounds it.
-
-    :raises OptionError: if the order's specification is wrong.
-    """
+    """Return the order by powers of wait, length and size, as PBS rounds it."""
     order = PowerOrder.of(policy.order)
     by_runtime, by_limit, by_size = order.exponents
     walltime = values.limit_array.astype(np.float64)
@@ -300,10 +286,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
 
 
 def order_of(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Order | None:
-    """Return the order that a policy names, which has options after a colon if it is of the family of powers.
-
-    :raises OptionError: if there is no such order, or its options are wrong.
-    """
+    """Return the order that a policy names; :class:`OptionError` if there is none, or its options are wrong."""
     name, colon, _ = policy.order.partition(":")
     if name not in ORDERS:
         raise OptionError(f"no order is called {name!r}; there are {', '.join(ORDERS)}")

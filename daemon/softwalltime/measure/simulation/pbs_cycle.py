@@ -102,7 +102,6 @@ class PbsCycle:
             self._start_candidates(cycle, block)
 
     def _start_candidates(self, cycle: "_Cycle", jobs: Integers) -> None:
-        """Start those of these jobs, in order, that fit beside the top jobs."""
         while len(jobs):
             for position in chain.from_iterable(piece.tolist() for piece in blocks(cycle.tried(jobs), CHUNK)):
                 job = int(jobs[position])
@@ -140,17 +139,12 @@ class JobClasses:
         self.by_limit = np.zeros(len(system.jobs), np.int64) if by_value else self.by_waiting
 
     def classify(self, jobs: Sequence[int]) -> None:
-        walltime, machine, waiting = self._system.jobs.walltime, self._system.machine, self._system.values.waiting
+        walltime, machine, numbers = self._system.jobs.walltime, self._system.machine, self.numbers
+        waiting = self._system.values.waiting if self._by_value else walltime
         for job in jobs:
             kind = machine.kind(job)
-            if self._by_value:
-                self.by_waiting[job] = self._number(walltime[job], kind, waiting[job])
-                self.by_limit[job] = self._number(walltime[job], kind, walltime[job])
-            else:
-                self.by_waiting[job] = self._number(walltime[job], kind)
-
-    def _number(self, *key: object) -> int:
-        return self.numbers.setdefault(key, len(self.numbers))
+            self.by_limit[job] = numbers.setdefault((walltime[job], kind, walltime[job]), len(numbers))
+            self.by_waiting[job] = numbers.setdefault((walltime[job], kind, waiting[job]), len(numbers))
 
 
 class _Cycle:

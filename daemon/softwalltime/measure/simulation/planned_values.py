@@ -24,7 +24,7 @@ from softwalltime.measure.simulation.policies import (
 )
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.predict.drive import PredictorDriver
-from softwalltime.predict.policy.decide import decide
+from softwalltime.predict.policy.decide import Decision, decide
 from softwalltime.predict.policy.site import KEEP, JobPolicy
 from softwalltime.predict.predictors.base import History, Predictor
 from softwalltime.predict.predictors.registry import make
@@ -33,15 +33,11 @@ NOTHING = History()
 
 
 class Values:
-    """The values of all jobs under one policy.
+    """The values of all jobs under one policy, as :func:`~softwalltime.predict.policy.decide.decide` would set them.
 
-    ``waiting`` and ``running`` are whole seconds: a prediction rounded up, at least the minimum, at most the walltime,
-    which they are on a cold start.  ``ordering`` is not rounded, and at least 1.  Waiting and ordering values are
-    fixed at submission; a running value at the start, but where it has the specification of the waiting value it is
-    the waiting value.  ``waiting_array`` and ``limit_array`` are the waiting values and the walltimes as arrays.
-
-    Each value is what :func:`~softwalltime.predict.policy.decide.decide` would set in production for the prediction,
-    the runtime or the recorded soft walltime.
+    ``waiting`` and ``running`` are whole seconds, the walltime on a cold start.  ``ordering`` is not rounded, and at
+    least 1.  Waiting and ordering values are fixed at submission, a running value at the start unless it has the
+    specification of the waiting value.  ``waiting_array`` and ``limit_array``: waiting values and walltimes as arrays.
     """
 
     def __init__(
@@ -90,8 +86,8 @@ class Values:
         self.running = self.waiting if shared else list(self.waiting if self._same else self.limit)
         if policy.running in self._fixed and not self._same:
             for job in range(len(jobs)):
-                value = self._decide_running(self._live_terms, job, self.limit[job], 0, 0)
-                self.running[job] = value or self.limit[job]
+                decision = self._decide(self._live_terms, Kind.STARTED, job, self.limit[job], 0)
+                self.running[job] = decision.soft_walltime or self.limit[job]
 
     def _distorted(self, distort: Distortion, job: int) -> float:
         return distort(job, self._duration[job], self.limit[job])
@@ -107,16 +103,7 @@ class Values:
     def estimate(self, job: int, now: int) -> None:
         """Set the job's waiting and ordering values as known at ``now``."""
         limit = self.limit[job]
-        answers: dict[str, Prediction | NoPrediction] = {}
-
-        def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
-            # If one predictor gives the waiting and the ordering value, call it once.
-            if spec not in answers:
-                answers[spec] = self._predicted(spec, job, now, 0)
-            return answers[spec]
-
-        asked = self._jobs.completed[job].submission
-        decision = decide(self._terms, Kind.SUBMITTED, asked, None, predict)
+        decision = self._decide(self._terms, Kind.SUBMITTED, job, limit, now)
         if self._terms.ordering is not None and decision.ordering is not None:
             self.ordering[job] = decision.ordering
         self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
@@ -130,24 +117,29 @@ class Values:
         if self._same:
             self.running[job] = self.waiting[job]
         elif self._at_start:
-            value = self._decide_running(self._terms, job, self.waiting[job], now, 0)
-            self.running[job] = value or self.limit[job]
+            decision = self._decide(self._terms, Kind.STARTED, job, self.waiting[job], now)
+            self.running[job] = decision.soft_walltime or self.limit[job]
 
     def conditional(self, job: int, now: int, elapsed: int) -> int | None:
-        """Return the new value of a job that has run ``elapsed`` seconds, as for live values in production.
-
-        ``None`` if none would be set: there is no predictor for running jobs, or the policy gives the job none.
-        """
+        """Return the live value of a job that has run ``elapsed`` seconds; ``None`` if none would be set."""
         if is_known(self._policy.running):
             return None
-        return self._decide_running(self._live_terms, job, self.running[job], now, elapsed)
+        return self._decide(self._live_terms, Kind.STARTED, job, self.running[job], now, elapsed).soft_walltime
 
-    def _decide_running(self, terms: JobPolicy, job: int, value: int, now: int, elapsed: int) -> int | None:
-        has = value if value < self.limit[job] else None
+    def _decide(self, terms: JobPolicy, kind: Kind, job: int, value: int, now: int, elapsed: int = 0) -> Decision:
+        """Decide about a job with this value."""
         submission = self._jobs.completed[job].submission
-        return decide(
-            terms, Kind.STARTED, submission, has, lambda spec, _: self._predicted(spec, job, now, elapsed)
-        ).soft_walltime
+        answers: dict[str, Prediction | NoPrediction] = {}
+
+        def predict(spec: str, _: Submission) -> Prediction | NoPrediction:
+            if spec in self._fixed:
+                return Prediction(float(self._fixed[spec](job)), spec)
+            # If one predictor gives the waiting and the ordering value, call it once.
+            if spec not in answers:
+                answers[spec] = self._driver.predict(spec, submission, now, elapsed)
+            return answers[spec]
+
+        return decide(terms, kind, submission, value if value < self.limit[job] else None, predict)
 
     def ended(self, job: int, start: int, end: int) -> None:
         """Let the predictors learn the job with its simulated times."""
@@ -156,9 +148,3 @@ class Values:
             completed = replace(completed, start=start, end=end, runtime=end - start, qtime=None, etime=None)
         event = Ended(end, completed) if self._driver.observes else None
         self._driver.step(end, event=event, job=completed if self._jobs.teaches[job] else None)
-
-    def _predicted(self, spec: str, job: int, now: int, elapsed: int) -> Prediction | NoPrediction:
-        """Return the prediction, or the value of a specification that needs no predictor."""
-        if spec in self._fixed:
-            return Prediction(float(self._fixed[spec](job)), spec)
-        return self._driver.predict(spec, self._jobs.completed[job].submission, now, elapsed)

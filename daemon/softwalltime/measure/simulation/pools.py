@@ -1,8 +1,7 @@
-"""A machine of several pools: processors and other limits on running jobs.
+"""A machine of several pools, of which jobs take some: processors and other limits on running jobs.
 
-Each pool has a capacity, and each job takes some of one or more pools.  The first pool is the processors.  Others are
-the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``: so many jobs, processors or GPUs of one user,
-group, project or queue.  A job starts only if all its pools have enough left.
+The first pool is the processors.  Others are the GPUs, the vnodes of one queue, or a limit such as PBS's ``max_run``:
+so many jobs, processors or GPUs of one user, group, project or queue.
 """
 
 from collections import Counter, defaultdict
@@ -31,10 +30,9 @@ class Window:
 
 
 class Pools:
-    """A machine of pools (:class:`.machine.Machine`).
+    """A machine of pools; ``free`` is what is left of each, below 0 where running jobs hold more than there is.
 
     A job keeps clear of a reserved window by its walltime, as PBS's scheduler does, whatever its soft walltime is.
-    ``free`` is what is left of each pool; below 0 where running jobs hold more than there is.
     """
 
     def __init__(
@@ -185,17 +183,13 @@ class PoolCalendar(Calendar):
 class PooledEasyBackfilling:
     """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
 
-    As in PBS with one top job: the first job that cannot start is the head, whether processors or a limit lack.  Its
-    shadow is the earliest planned end by which all its pools have enough and it keeps clear of reserved windows.  A
-    later job that fits starts if its waiting value ends by the shadow, or if it takes of the head's pools no more than
-    what is left over then.
+    As in PBS with one top job: the first job that cannot start is the head.  Its shadow is the earliest planned end by
+    which all its pools have enough and it keeps clear of reserved windows.  A later job that fits starts if its waiting
+    value ends by the shadow, or if it takes of the head's pools no more than what is left over then.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
-        """
-        :param policy: ``backfill`` is ``none`` (only heads start) or ``easy``.
-        :raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``.
-        """
+        """:raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``."""
         if policy.backfill == "sjbf" or (system.order is not None and system.order.changes_on_start):
             raise UsageError("a machine of several pools needs the backfilling pbs for this order or backfilling")
         self._system = system
@@ -203,10 +197,10 @@ class PooledEasyBackfilling:
         self._order = system.order
         self._backfill = policy.backfill != "none"
         self._guard = policy.guard
-        most = max(map(len, machine.shares), default=1)
-        count, nowhere = len(machine.shares), len(machine.free)
-        self._pools = np.full((most, count), nowhere, np.int64)
-        self._amounts = np.zeros((most, count), np.int64)
+        shape = max(map(len, machine.shares), default=1), len(machine.shares)
+        # Jobs with fewer shares take nothing of a pool behind the last one.
+        self._pools = np.full(shape, len(machine.free), np.int64)
+        self._amounts = np.zeros(shape, np.int64)
         for job, shares in enumerate(machine.shares):
             for column, (pool, need) in enumerate(shares):
                 self._pools[column, job] = pool
@@ -306,20 +300,15 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        if not pool:
-            taken: Integers = self._amounts[0][jobs]
-            return taken
-        total = np.zeros(len(jobs), np.int64)
-        for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
-            total += np.where(pools[jobs] == pool, amounts[jobs], 0)
-        return total
+        taken: Integers = self._amounts[0][jobs]
+        if pool:
+            taken = np.where(self._pools[1:, jobs] == pool, self._amounts[1:, jobs], 0).sum(axis=0)
+        return taken
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:
         machine = self._machine
         jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
-        if not len(jobs):
-            return jobs
-        if len(self._pools) > 1:
+        if len(self._pools) > 1 and len(jobs):
             free = np.array([*machine.free, 1 << 60], np.int64)
             for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
                 jobs = jobs[amounts[jobs] <= free[pools[jobs]]]
@@ -329,13 +318,10 @@ class PooledEasyBackfilling:
 
     def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
         """Return the jobs that would not delay the head if each were the first candidate."""
-        late = self._system.values.planned(guarded)[jobs] > time_left
-        if late.any():
-            some = jobs[late]
-            harmless = np.ones(len(some), np.bool_)
-            for pool, left in extra.items():
-                takes = self._taken(some, pool)
-                harmless &= (takes <= left) | (takes == 0)
-            late[late] = ~harmless
-            jobs = jobs[~late]
-        return jobs
+        harmless = self._system.values.planned(guarded)[jobs] <= time_left
+        late = jobs[~harmless]
+        if len(late):
+            takes = {pool: self._taken(late, pool) for pool in extra}
+            fits = [amounts <= extra[pool] for pool, amounts in takes.items() if amounts.any()]
+            harmless[~harmless] = np.all(fits, axis=0)
+        return jobs[harmless]

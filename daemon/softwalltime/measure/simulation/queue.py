@@ -93,9 +93,8 @@ class RankedQueue(WaitingQueue):
 class RunningJobs:
     """The running jobs by planned end, ascending; ties by the job's position.
 
-    A planned end is corrected when a scheduling pass finds that it has passed, never between two passes.  Each
-    entry is one integer, planned end x 2^bits + job, which sorts faster than a tuple.  ``version`` changes whenever
-    an entry does.
+    Each entry is one integer, planned end x 2^bits + job, which sorts faster than a tuple.  ``version`` changes
+    whenever an entry does.
     """
 
     __slots__ = ("_entry", "_estimates", "_margin", "_planned_end", "bits", "entries", "extensions", "mask", "version")
@@ -123,9 +122,6 @@ class RunningJobs:
     def replan(self, job: int, end: int) -> None:
         self.remove(job)
         self.add(job, end)
-
-    def planned_end(self, job: int) -> int:
-        return self._entry[job] >> self.bits
 
     def correct(self, now: int) -> None:
         """Correct every planned end that has passed at ``now``."""

@@ -35,10 +35,8 @@ Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
 class Experiment:
     """Settings that all simulations of one run share.
 
-    ``digest`` identifies the set of jobs; ``baseline`` is the policy that the others are compared with; ``shake``
-    is empty for the recorded workload; ``by`` names the classes to measure as well, of users and queues only the
-    ``largest`` so many.  ``vnodes``, if there are any, are the machine in place of interchangeable processors, of which
-    they have ``processors``.
+    ``digest`` identifies the set of jobs; ``shake`` is empty for the recorded workload; ``by`` names the classes to
+    measure as well, of users and queues only the ``largest`` so many.  ``vnodes``, if there are any, are the machine.
     """
 
     digest: str
@@ -55,9 +53,7 @@ class Experiment:
 
     def key(self, policy: SchedulerPolicy, seed: int) -> str:
         """Key that differs between simulations with different figures."""
-        values = [asdict(self), asdict(policy), seed]
-        if files := self.baseline.contents | policy.contents:
-            values.append(files)
+        values = [asdict(self), asdict(policy), seed, self.baseline.contents | policy.contents]
         return sha256(dumps(values, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -87,8 +83,7 @@ Results = dict[tuple[SchedulerPolicy, int], SimulationResult]
 def evaluate(task: SimulationTask) -> list[SimulationResult]:
     """Run a task.
 
-    :raises SoftwalltimeError: if this process has another version of the package, or a predictor raises.
-    :raises SourceError: if the jobs cannot be read.
+    :raises SoftwalltimeError: if the package has another version, a predictor raises, or the jobs cannot be read.
     """
     require_version(task.experiment.version)
     jobs = load_once(task.path, lambda path: jobs_of(*read(path)))
@@ -117,10 +112,7 @@ def results(
 def run(
     workload: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Progress = lambda _: None
 ) -> ScheduleOutcome:
-    """Simulate; an exception of a predictor becomes one line that names the policy.
-
-    :raises SoftwalltimeError: if a predictor raises.
-    """
+    """Simulate; :class:`SoftwalltimeError` if a predictor raises: one line that names the policy."""
     try:
         return simulate(workload, machine, policy, progress)
     except SoftwalltimeError:
@@ -142,19 +134,13 @@ _SAVED = TypeAdapter(_Saved)
 def saved_result(
     kept: KeptLines, experiment: Experiment, policy: SchedulerPolicy, seed: int
 ) -> SimulationResult | None:  # fmt: skip
-    """Return the result of this simulation, if it is saved.
-
-    :raises SourceError: if its line is no result.
-    """
+    """Return the result of this simulation, if it is saved; :class:`SourceError` if its line is no result."""
     saved = kept.find(experiment.key(policy, seed), _SAVED)
     return SimulationResult(policy, seed, saved.metrics, saved.classes) if saved else None
 
 
 def save_result(kept: KeptLines, experiment: Experiment, result: SimulationResult) -> None:
-    """Save a result.
-
-    :raises SourceError: if the file cannot be written.
-    """
+    """Save a result; :class:`SourceError` if the file cannot be written."""
     saved = asdict(result) | {"policy": result.policy.name, "shake": experiment.shake}
     kept.add(experiment.key(result.policy, result.seed), saved)
 
@@ -165,10 +151,7 @@ MAX_JOBS_IN_PROCESS = 150_000
 
 @dataclass(frozen=True, slots=True)
 class SimulationPlan:
-    """The simulations: policies by name, the first one as baseline, on one workload or several shaken ones.
-
-    ``teaching``: how jobs must have ended to teach predictors.
-    """
+    """Policies by name, the first one as baseline; ``teaching``: how jobs must have ended to teach predictors."""
 
     experiment: Experiment
     policies: dict[str, SchedulerPolicy]

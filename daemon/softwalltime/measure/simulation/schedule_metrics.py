@@ -88,8 +88,7 @@ def waits(jobs: Jobs, outcome: ScheduleOutcome) -> Integers:
 
 def bounded_slowdowns(wait: Integers, duration: Integers, bound: int) -> Floats:
     """max(1, (wait + duration) / max(duration, bound)) of each job (Feitelson et al. 1997)."""
-    slowdowns: Floats = np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
-    return slowdowns
+    return np.maximum(1.0, (wait + duration) / np.maximum(duration, bound))
 
 
 _Columns = dict[str, NDArray[Any]]
@@ -186,8 +185,6 @@ def _upper_tenth_p99(wait: Integers, by: Integers) -> float:
 
 def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:
     """The indexes of the scored jobs of each class, by the class's name, in ascending order of what makes the class.
-
-    Runtimes and sizes do not depend on the policy: the runtime is the recorded one.
 
     :param by: one of :data:`CLASSES`.
     :param largest: only so many users or queues, those with the most jobs, the largest first; the jobs of the rest are

@@ -29,11 +29,10 @@ class Jobs:
     """Jobs in order of submission; jobs submitted at one instant keep their order in the source.
 
     ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
-    submission, or ``etime`` where it was held or depended on other jobs, which no scheduler can change.  ``walltime``
-    and ``runtime`` are in seconds; the walltime is :data:`UNLIMITED_WALLTIME_S` for a job without one, which holds its
-    processors and is not scored.  ``processors``: requested, or allocated if the request is unknown.
-    ``left_out`` counts the records that cannot be simulated, by reason.  ``teaches``: whether predictors
-    learn from the job's end.  ``priorities`` are those of each job's queue and of the job itself, where they are known.
+    submission, or ``etime`` where it was held or depended on other jobs.  ``walltime`` and ``runtime`` are in seconds;
+    the walltime is :data:`UNLIMITED_WALLTIME_S` for a job without one, which is not scored.  ``processors``: requested,
+    or allocated if the request is unknown.  ``left_out`` counts the records that cannot be simulated, by reason.
+    ``teaches``: whether predictors learn from the job.  ``priorities``: of its queue and of itself, where known.
     """
 
     completed: JobColumns
@@ -51,25 +50,18 @@ class Jobs:
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which jobs the metrics are of: those with a walltime."""
-        scored: NDArray[np.bool_] = self.completed.numbers("walltime") > 0
-        return scored
+        return np.asarray(self.completed.numbers("walltime") > 0)
 
     def scored_share(self, processors: int | None = None) -> float:
-        """The share of the processor time that the scored jobs used, by their recorded runtimes; 1 without jobs.
-
-        :param processors: jobs larger than this are not scored.
-        """
+        """The share of the processor time that the scored jobs up to this size used as recorded; 1 without jobs."""
         # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
         used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
         counted = self.scored if processors is None else self.scored & (np.array(self.processors) <= processors)
         return float(used[counted].sum() / used.sum()) if len(self) else 1.0
 
-    def largest(self) -> int:
-        return max(self.processors, default=0)
-
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
-        return max(self.largest(), int(self.use()[1].max(initial=0)))
+        return max(max(self.processors, default=0), int(self.use()[1].max(initial=0)))
 
     def use(self) -> tuple[Integers, Integers]:
         """The instants at which the number of processors in use changes, and that number from each of them on."""

@@ -29,10 +29,9 @@ class WalltimePlan(NamedTuple):
 class Bounds:
     """Plans by walltimes, and the bounds that follow from them.
 
-    At its submission a job is planned behind all jobs that wait, in order of submission, each at the first time at
-    which it fits for its walltime (conservative backfilling).  Its bound is that time plus the slack, or plus a share
-    of the planned wait if that is more.  A job behind the first ``depth`` waiting jobs gets its bound when it is one of
-    them.
+    At its submission a job is planned behind all jobs that wait, each at the first time at which it fits for its
+    walltime (conservative backfilling).  Its bound is that time plus the slack, or plus a share of the planned wait if
+    that is more.  A job behind the first ``depth`` waiting jobs gets its bound when it is one of them.
     """
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:

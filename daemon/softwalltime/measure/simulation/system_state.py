@@ -32,11 +32,6 @@ class SystemState:
     is ``None`` for first come, first served.
     """
 
-    __slots__ = (
-        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
-        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
-    )  # fmt: skip
-
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),

@@ -20,8 +20,8 @@ from softwalltime.core.jobs import Submission
 from softwalltime.measure.simulation.machine import FOREVER, Calendar
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
-RESOURCES = ("ncpus", "mem", "ngpus")
-"""Resources of vnodes and chunks: processors, bytes of memory, GPUs."""
+Resources = tuple[int, int, int]
+"""Processors, bytes of memory, GPUs."""
 _UNLIMITED = 1 << 60
 """Bytes of memory of a vnode whose memory is not known."""
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
@@ -31,10 +31,10 @@ _SHARES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Vnode:
-    """One vnode: its host and how much it has of each of :data:`RESOURCES`."""
+    """One vnode: its host and how much it has."""
 
     host: str
-    resources: tuple[int, int, int]
+    resources: Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Chunks:
     """A number of equal chunks with the resources of each."""
 
     count: int
-    resources: tuple[int, int, int]
+    resources: Resources
 
 
 class ResourceRequest(NamedTuple):
@@ -58,10 +58,7 @@ Placement = tuple[Integers, Integers]
 
 
 def request_of(job: Submission) -> ResourceRequest:
-    """Return the request of a job.
-
-    Without a ``select`` that can be read: ``nodect`` equal chunks, or chunks of one processor anywhere.
-    """
+    """Return a job's request; without a readable ``select``: ``nodect`` equal chunks, or chunks of one processor."""
     totals = (job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
     try:
         return _request(job.select, job.place, *totals)
@@ -99,10 +96,8 @@ def vnodes_of(text: str) -> tuple[Vnode, ...]:
     """
     vnodes: list[Vnode] = []
     try:
-        for part in text.split("+"):
-            kind = _chunks(part)
-            memory = kind.resources[1] or _UNLIMITED
-            resources = (kind.resources[0], memory, kind.resources[2])
+        for kind in map(_chunks, text.split("+")):
+            resources = (kind.resources[0], kind.resources[1] or _UNLIMITED, kind.resources[2])
             vnodes.extend(Vnode(f"vnode{len(vnodes) + index}", resources) for index in range(kind.count))
     except ValueError as error:
         example = "100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4"
@@ -190,11 +185,9 @@ class Vnodes:
         request = self._requests[job]
         if request.arrangement != "pack":
             return _placed(request, free, np.arange(len(free)), self._host)
-        for host in range(int(self._host.max()) + 1):
-            vnodes = (self._host == host).nonzero()[0]
-            if (placement := _placed(request, free, vnodes, self._host)) is not None:
-                return placement
-        return None
+        hosts = ((self._host == host).nonzero()[0] for host in range(int(self._host.max()) + 1))
+        placements = (_placed(request, free, vnodes, self._host) for vnodes in hosts)
+        return next((placement for placement in placements if placement is not None), None)
 
 
 def _placed(request: ResourceRequest, free: Integers, vnodes: Integers, hosts: Integers) -> Placement | None:
@@ -259,8 +252,8 @@ class VnodeCalendar(Calendar):
 
     def _least(self, start: int, end: int) -> Integers:
         first, last = bisect_right(self.times, start) - 1, bisect_left(self.times, end)
-        least: Integers = np.minimum.reduce(self.free[max(first, 0) : last])
-        return least
+        result: Integers = np.minimum.reduce(self.free[max(first, 0) : last])
+        return result
 
     def change(self, job: int, sign: int, start: int, end: int) -> None:
         """Change the vnodes where the job runs, or those that :meth:`fits` found last."""

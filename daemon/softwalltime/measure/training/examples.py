@@ -77,9 +77,7 @@ def examples_of(
     workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
     known_by: int | None = None,
 ) -> Examples | None:  # fmt: skip
-    """Draw at most ``most`` scored jobs of a log at random and return their examples; ``None`` if no job can be drawn.
-
-    The predictor goes through all events in order of time, so an example holds what was known at the submission.
+    """Return examples of at most ``most`` scored jobs of a log, as known at submission; ``None`` if there is no job.
 
     :param known_by: draw only jobs that ended at or before this time (epoch seconds).
     """
@@ -117,10 +115,7 @@ def examples_of(
 
 
 def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
-    """Return which jobs of a log can be examples.
-
-    :param known_by: only jobs that ended at or before this time (epoch seconds).
-    """
+    """Return which jobs of a log can be examples; ``known_by``: only those that ended by this time (epoch seconds)."""
     suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS)
     return suitable if known_by is None else suitable & (workload.ended <= known_by)
 

@@ -11,28 +11,20 @@ from softwalltime.measure.training.examples import Examples, examples_of
 if TYPE_CHECKING:
     from softwalltime.measure.training.model import Attention
 
-_MISSING = (
-    "torch is missing: run pip install 'pbs-softwalltime[train]'; "
-    "without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
-)
-
 
 def require_torch() -> None:
-    """Refuse to train without PyTorch.
-
-    :raises SoftwalltimeError: says what to install.
-    """
+    """:raises SoftwalltimeError: if PyTorch is missing; says what to install."""
     if find_spec("torch") is None:
-        raise SoftwalltimeError(_MISSING)
+        raise SoftwalltimeError(
+            "torch is missing: run pip install 'pbs-softwalltime[train]'; "
+            "without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
+        )
 
 
 def drawn(
     name: str, workload: Workload, jobs: int, seed: int, show: ShowProgress, known_by: int | None = None
 ) -> Examples:
-    """Return the examples of a log; see :func:`.examples_of`.
-
-    :raises SourceError: if there are none.
-    """
+    """Return the examples of a log (:func:`.examples_of`); :class:`SourceError` if there are none."""
     with show(f"examples of {name}", len(workload.jobs)) as progress:
         examples = examples_of(workload, jobs, seed, progress, known_by)
     if examples is None:

@@ -19,9 +19,7 @@ WARM_UP_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where the log is split, in epoch seconds: predictors are chosen by jobs submitted from ``since`` to before
-    ``cut``, and judged by those submitted later.
-    """
+    """Where the log is split, in epoch seconds: predictors are judged by jobs submitted from ``cut`` on."""
 
     since: int
     """Predictors are chosen by jobs submitted from this time on."""
@@ -62,12 +60,11 @@ def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:
 
 def front(trials: Mapping[str, Trial]) -> list[str]:
     """Return the Pareto front of accuracy and underestimation, ordered by underestimation."""
-    usable = {
-        spec: (part.underestimated or 0.0, -(part.accuracy_mean or 0.0)) for spec, part in _usable(trials).items()
-    }
+    parts = _usable(trials)
+    figures = {spec: (part.underestimated or 0.0, -(part.accuracy_mean or 0.0)) for spec, part in parts.items()}
     undominated: list[str] = []
-    for spec in sorted(usable, key=usable.__getitem__):
-        if not undominated or usable[spec][1] < usable[undominated[-1]][1]:
+    for spec in sorted(figures, key=figures.__getitem__):
+        if not undominated or figures[spec][1] < figures[undominated[-1]][1]:
             undominated.append(spec)
     return undominated
 
@@ -88,10 +85,7 @@ class Chosen:
 
 
 def choose(trials: Mapping[str, Trial], target: float) -> Chosen:
-    """Choose by the earlier part of the log.
-
-    :param target: greatest share of the jobs to underestimate.
-    """
+    """Choose by the earlier part of the log; ``target``: greatest share of the jobs to underestimate."""
     usable = _usable(trials)
     if not usable:
         return Chosen(None, None, None)

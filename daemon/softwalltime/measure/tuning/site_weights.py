@@ -57,8 +57,6 @@ def trained(
 ) -> Iterator[SiteWeights]:
     """Train on the site's jobs before the split's two times, and on all of further logs; equal weights are kept.
 
-    Jobs of the site that are submitted later have no influence.
-
     :param place: returns the file for weights with this key.
     :param keep: the file of the trials, beside which the weights for the choice are kept.
     """
@@ -83,10 +81,7 @@ def trained(
 
 
 def require_other_site(log: str, further: JobColumns, jobs: JobColumns) -> None:
-    """Refuse a further log that has runs of the site.
-
-    :raises UsageError: names it.
-    """
+    """:raises UsageError: if a further log has runs of the site; names it."""
     of_site, of_log = (set(columns.rows("user", "submitted", "start", "end")) for columns in (jobs, further))
     if len(of_site & of_log) > _ALIKE * min(len(of_site), len(of_log)):
         raise UsageError(f"--train-with {log}: SOURCE has its jobs, and the later part of SOURCE must not be learnt")

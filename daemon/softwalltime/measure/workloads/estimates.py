@@ -5,10 +5,8 @@ twenty popular values cover 89% of the jobs, the popularity decreases exponentia
 permitted value is among the most popular, and no job exceeds its request.  The constants are the defaults of the
 authors' program (``m_tsafrir05``, ``est_model.hh``, Parallel Workloads Archive).  The order of the values is our own.
 
-Difference to the model: the model draws a histogram of requests and assigns them to jobs.  Here each user selects a
-value by popularity and by closeness to the expected runtime, and keeps it (:func:`repeat_requests`), so one user's
-requests repeat.  Popularity is a weight and not the resulting histogram.  5 and 10 minutes lead the histogram because
-many jobs of the runtime model are that short.
+The model assigns a histogram of requests to jobs.  Here each user selects a value by popularity and by closeness to
+the expected runtime, and keeps it (:func:`repeat_requests`).
 """
 
 import math

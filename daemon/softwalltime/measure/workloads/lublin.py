@@ -2,9 +2,7 @@
 
 Source: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of
 rigid jobs", Journal of Parallel and Distributed Computing 63(11), 1105-1122, 2003, without its interactive jobs.  The
-values are those of the authors' program ``m_lublin99.c`` (Parallel Workloads Archive, the ``..._BATCH`` constants named
-below).  The model was fitted to SP2, CM-5 and Paragon logs of the 1990s.
-
+values are those of the authors' program ``m_lublin99.c`` (Parallel Workloads Archive, the ``..._BATCH`` constants).
 All functions draw from a ``numpy.random.RandomState``, whose stream numpy keeps stable (NEP 19).
 """
 
@@ -64,15 +62,13 @@ def draw_sizes(random: np.random.RandomState, count: int, processors: int = 128)
     rounded = np.minimum(np.floor(exponent + 0.5), math.floor(high))
     exponent = np.where(kind <= SERIAL + POWER_OF_TWO, rounded, exponent)
     parallel = np.minimum(np.floor(2.0**exponent + 0.5), processors)
-    result: Integers = np.where(kind <= SERIAL, 1, parallel).astype(np.int64)
-    return result
+    return np.where(kind <= SERIAL, 1, parallel).astype(np.int64)
 
 
 def draw_runtimes(random: np.random.RandomState, processors: Integers) -> Integers:
     """Draw runtimes in whole seconds, at least 1 and less than 45 h, of jobs of these sizes.
 
-    ln(runtime) is hyper-gamma: from :data:`SHORT_GAMMA` with a probability that falls linearly with the size, else from
-    :data:`LONG_GAMMA`.  This is the only dependence between size and runtime.
+    ln(runtime) is from :data:`SHORT_GAMMA` with a probability that falls linearly with the size, else from the other.
     """
     probability = np.clip(SHORT_SLOPE * processors + SHORT_INTERCEPT, 0.0, 1.0)
     logarithms = np.full(len(processors), np.inf)

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import CompletedJob, Submission
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats, Integers
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats, Integers, jobs_of
 from softwalltime.measure.workloads import estimates, lublin
-from softwalltime.measure.workloads.cluster import start_times
 
 Flags = NDArray[np.bool_]
 
@@ -127,8 +128,7 @@ def generate(
     """Generate ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
 
     The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
-    at ``start`` (epoch seconds).  :func:`.start_times` schedules the jobs.  Subjobs of arrays count as jobs.  With
-    ``scripts`` each application is a script of its user.
+    at ``start`` (epoch seconds).  Subjobs count as jobs.  With ``scripts`` each application is a script of its user.
 
         >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
         [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
@@ -283,8 +283,21 @@ def _submission_times(
     elapsed = np.cumsum(lublin.draw_gaps(random, int(drawn.number[-1])))
     elapsed *= used / (LOAD * processors) / elapsed[-1]
     arrivals = np.floor(lublin.apply_daily_cycle(elapsed, start % lublin.DAY)).astype(np.int64)
-    times: list[int] = (start + arrivals[drawn.number - 1]).tolist()
-    return times
+    result: list[int] = (start + arrivals[drawn.number - 1]).tolist()
+    return result
+
+
+def start_times(
+    submitted: list[int], sizes: list[int], runtimes: list[int], requests: list[int], processors: int
+) -> list[int]:
+    """Return start times (epoch seconds) of rigid jobs in order of submission, by arrival and EASY backfilling.
+
+    None may exceed the machine.  A job past its walltime counts as about to end.
+    """
+    jobs = replace(jobs_of(()), submitted=submitted, processors=sizes, walltime=requests, runtime=runtimes)
+    outcome = simulate(jobs, processors, SchedulerPolicy(kill_at_walltime=False, correction="none"))
+    starts: list[int] = outcome.start.tolist()
+    return starts
 
 
 def _records(

@@ -9,8 +9,6 @@ from softwalltime.predict.predictors.registry import make
 def expand(spec: str) -> list[str]:
     """Return every combination of the spec's alternatives, separated by ``|``; the last option varies fastest.
 
-    >>> expand("percentile:p=75|85,keys=user")
-    ['percentile:p=75,keys=user', 'percentile:p=85,keys=user']
     >>> expand("v3|v4:last=5")
     ['v3:last=5', 'v4:last=5']
 

@@ -25,10 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The jobs of one source in a file.
-
-    ``digest`` depends on all jobs and on the states that teach; ``jobs`` is the number of jobs.
-    """
+    """The jobs of one source in a file; ``digest`` depends on all jobs and on the states that teach."""
 
     path: Path
     digest: str
@@ -55,20 +52,14 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
 
 
 def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
-    """Return the jobs of a snapshot, and how jobs must have ended to teach.
-
-    :raises OSError: if it cannot be read.
-    """
+    """Return the jobs of a snapshot, and how jobs must have ended to teach; :class:`OSError` if it is unreadable."""
     with path.open("rb") as stream:
         teaching = frozenset(map(State, json.loads(stream.readline())))
         return JobColumns.of_fields(map(json.loads, stream)), teaching
 
 
 def load(path: Path) -> Workload:
-    """Return the workload of a snapshot.
-
-    :raises OSError: if it cannot be read.
-    """
+    """Return the workload of a snapshot; :class:`OSError` if it is unreadable."""
     jobs, teaching = read(path)
     return Workload(jobs, teaching=teaching)
 
@@ -96,5 +87,4 @@ def load_once(path: Path, make: Callable[[Path], T]) -> T:
                     f"{path}: {error.strerror} on {socket.gethostname()}: the file must be in a folder that all "
                     "workers can read"
                 ) from error
-        made: T = _last[1]
-        return made
+        return _last[1]

@@ -32,11 +32,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrialTask:
-    """A predictor to try on a source's jobs; can be sent to any process.
-
-    ``minimum`` is the least soft walltime in seconds, ``timeout`` the greatest processor time in seconds.  ``version``
-    is that of the package which must do it: figures of different versions must not be mixed unnoticed.
-    """
+    """A predictor to try on a source's jobs; ``minimum`` (least soft walltime) and ``timeout`` in seconds."""
 
     source: str
     snapshot: Snapshot

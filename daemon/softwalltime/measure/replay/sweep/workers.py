@@ -46,8 +46,7 @@ class Workers:
     def do(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[R]:
         """Yield the function's result for each task, in the order of completion.
 
-        :raises SoftwalltimeError: what the function raises, or that the workers cannot go on, and why; the tasks that
-            are left are not done then.
+        :raises SoftwalltimeError: what the function raises, or why the workers cannot go on.
         """
         if not tasks:
             return
@@ -97,22 +96,17 @@ def require_version(started: str) -> None:
 
 
 def local_workers(processes: int | None = None) -> Workers:
-    """Processes on this machine.
-
-    :param processes: how many; by default as many as there are cores for us, by taskset, cgroup or PBS.
-    """
+    """Processes on this machine; by default as many as there are cores for us, by taskset, cgroup or PBS."""
     processes = processes or cpu_count()
     return Workers(processes, "one process" if processes == 1 else f"{processes} processes")
 
 
 @contextmanager
 def dask_workers(address: str) -> Iterator[Workers]:
-    """The workers of a running Dask cluster.
+    """The workers of a running Dask cluster, whose scheduler has this address, such as ``tcp://host:8786``.
 
-    :param address: of its scheduler, such as ``tcp://host:8786``.
     :raises UsageError: if Dask is not installed, or the address is none.
-    :raises SoftwalltimeError: if no scheduler answers there, it has no workers, or a worker has another version of
-        softwalltime, or none.
+    :raises SoftwalltimeError: if no scheduler or worker answers there, or one has another version of softwalltime.
     """
     try:
         from distributed import Client
