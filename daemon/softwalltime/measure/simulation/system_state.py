@@ -1,6 +1,6 @@
 """State of the simulated system: waiting jobs, running jobs, and results so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from heapq import heappush
 from itertools import chain, islice
 from types import MappingProxyType
@@ -31,6 +31,11 @@ class SystemState:
     that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.queue.RunningJobs`).  ``order``
     is ``None`` for first come, first served.
     """
+
+    __slots__ = (
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
+        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+    )  # fmt: skip
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
@@ -77,18 +82,15 @@ class SystemState:
     def submit(self, job: int, now: int) -> None:
         """Let a job wait whose values are known."""
         self.queue.append(job)
-        if self.ranked is not self.queue:
-            self._rank([job], now)
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
 
     def rank_anew(self, now: int) -> None:
         """Rank the waiting jobs by their values of now."""
-        if isinstance(self.ranked, RankedQueue):
-            self.ranked = RankedQueue()
-            self._rank(self.queue.jobs, now)
-
-    def _rank(self, jobs: Sequence[int], now: int) -> None:
         if isinstance(self.ranked, RankedQueue) and self.order is not None:
-            for job, priority in zip(jobs, self.order.priorities(np.array(jobs, np.int64), now).tolist(), strict=True):
+            self.ranked = RankedQueue()
+            jobs = self.queue.array()
+            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
                 self.ranked.add(job, priority)
 
     @property
