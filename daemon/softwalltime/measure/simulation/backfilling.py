@@ -298,7 +298,9 @@ class EasyBackfilling:
     ) -> Integers:  # fmt: skip
         """The jobs that could start if each were the first candidate, in their order."""
         # By size first: where few processors are free, few jobs are left.
-        jobs = jobs[(self._needs_array[jobs] <= free).nonzero()[0]]
+        small = (self._needs_array[jobs] <= free).nonzero()[0]
+        if len(small) < len(jobs):
+            jobs = jobs[small]
         seconds = self._system.values.planned(guarded)[jobs]
         result: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
         return result

@@ -89,16 +89,18 @@ class Pools:
         return None
 
     def allocate(self, job: int) -> None:
-        self._take(job, 1)
+        for pool, need in self.shares[job]:
+            self.free[pool] -= need
+        if self.pending:
+            self._cross(job, 1)
 
     def release(self, job: int) -> None:
-        self._take(job, -1)
-
-    def _take(self, job: int, sign: int) -> None:
         for pool, need in self.shares[job]:
-            self.free[pool] -= sign * need
-        if not self.pending:
-            return
+            self.free[pool] += need
+        if self.pending:
+            self._cross(job, -1)
+
+    def _cross(self, job: int, sign: int) -> None:
         end = self._ends.setdefault(job, self._now + self.walltimes[job])
         for index, window in enumerate(self.pending):
             if end > window.start:
@@ -208,7 +210,7 @@ class PooledEasyBackfilling:
         self._limits = np.array(machine.walltimes, np.int64)
         # The reservation that was found last: for which head, at which version of the running jobs.
         self._known = (-1, -1, -1)
-        self._found: tuple[int, dict[int, int]] = (0, {})
+        self._found: tuple[int, dict[int, int], Integers] = (0, {}, np.zeros(0, np.int64))
 
     def discard_plans(self) -> None:
         self._known = (-1, -1, -1)
@@ -222,7 +224,7 @@ class PooledEasyBackfilling:
         candidates = self._fitting(ranked, now)
         if system.promise[head] >= 0 and not len(candidates):
             return
-        shadow, extra = self._reservation(head, now)
+        shadow, extra = self._reservation(head, now), dict[int, int]()
         system.promise_start(head, shadow, now)
         guarded = system.is_late(head, now, self._guard)
         values = system.values.limit if guarded else system.values.waiting
@@ -257,18 +259,18 @@ class PooledEasyBackfilling:
             system.start(job, now)
         return -1, ranked[:0]
 
-    def _reservation(self, head: int, now: int) -> tuple[int, dict[int, int]]:
-        """Return the head's shadow, and the free amounts of its pools at that time."""
+    def _reservation(self, head: int, now: int) -> int:
+        """Return the head's shadow."""
         running, machine = self._system.running, self._machine
         running.correct(now)
         key = (head, running.version, len(machine.pending))
         if key != self._known:
             self._known = key
             self._found = self._shadow(head, now)
-        shadow, extra = self._found
-        return shadow, extra.copy()
+        return self._found[0]
 
-    def _shadow(self, head: int, now: int) -> tuple[int, dict[int, int]]:
+    def _shadow(self, head: int, now: int) -> tuple[int, dict[int, int], Integers]:
+        """Return the shadow, what is left of the pools without what comes free by then, and the jobs that end."""
         running, machine = self._system.running, self._machine
         entries = np.array(running.entries, np.int64)
         jobs, ends = entries & running.mask, entries >> running.bits
@@ -281,12 +283,9 @@ class PooledEasyBackfilling:
             shadow = window.end
         ended = jobs[: int(np.searchsorted(ends, shadow, side="right"))]
         over = sum(window.processors for window in machine.active if window.end <= shadow)
-        extra = {
-            pool: machine.free[pool] - need + int(self._taken(ended, pool).sum())
-            for pool, need in machine.shares[head]
-        }  # fmt: skip
-        extra[0] += over
-        return shadow, extra
+        left = {pool: machine.free[pool] - need for pool, need in machine.shares[head]}
+        left[0] += over
+        return shadow, left, ended
 
     def _enough(self, pool: int, lack: int, jobs: Integers, ends: Integers) -> int:
         """The first planned end by which so much of a pool comes free; :data:`FOREVER` if never."""
@@ -300,9 +299,10 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        taken: Integers = self._amounts[0][jobs]
-        if pool:
-            taken = np.where(self._pools[1:, jobs] == pool, self._amounts[1:, jobs], 0).sum(axis=0)
+        taken: Integers = self._amounts[0][jobs] if not pool else np.zeros(len(jobs), np.int64)
+        # One column at a time: faster than all at once, because few jobs have more than two shares.
+        for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True) if pool else ():
+            taken += np.where(pools[jobs] == pool, amounts[jobs], 0)
         return taken
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:
@@ -317,11 +317,21 @@ class PooledEasyBackfilling:
         return jobs
 
     def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
-        """Return the jobs that would not delay the head if each were the first candidate."""
-        harmless = self._system.values.planned(guarded)[jobs] <= time_left
-        late = jobs[~harmless]
-        if len(late):
-            takes = {pool: self._taken(late, pool) for pool in extra}
-            fits = [amounts <= extra[pool] for pool, amounts in takes.items() if amounts.any()]
-            harmless[~harmless] = np.all(fits, axis=0)
-        return jobs[harmless]
+        """Return the jobs that would not delay the head if each were the first candidate.
+
+        :param extra: free amounts of the head's pools at its shadow; counted when they are first needed.
+        """
+        late = self._system.values.planned(guarded)[jobs] > time_left
+        if late.any():
+            if not extra:
+                _, left, ended = self._found
+                extra |= {pool: amount + int(self._taken(ended, pool).sum()) for pool, amount in left.items()}
+            some = jobs[late]
+            harmless = np.ones(len(some), np.bool_)
+            for pool, amount in extra.items():
+                takes = self._taken(some, pool)
+                if takes.any():
+                    harmless &= takes <= amount
+            late[late] = ~harmless
+            jobs = jobs[~late]
+        return jobs

@@ -1,6 +1,6 @@
 """State of the simulated system: waiting jobs, running jobs, and results so far."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from heapq import heappush
 from itertools import chain, islice
 from types import MappingProxyType
@@ -32,6 +32,11 @@ class SystemState:
     is ``None`` for first come, first served.
     """
 
+    __slots__ = (
+        "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
+        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
+    )  # fmt: skip
+
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
@@ -59,8 +64,7 @@ class SystemState:
             self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
-            # Waiting jobs can be kept sorted where priorities stay.
-            self.ranked = RankedQueue() if self.order.fixed and not self.order.changes_on_start else None
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -70,22 +74,23 @@ class SystemState:
         # It is still running, so its runtime is at least the elapsed time.
         self.duration[job] = max(self.duration[job], now - start + 1)
         self.values.running[job] = value
-        self._run(job, now)
+        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, start + value)
+        if self._usage is not None:
+            self._usage.started(job, now)
 
     def submit(self, job: int, now: int) -> None:
         """Let a job wait whose values are known."""
         self.queue.append(job)
-        self._rank([job], now)
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
 
     def rank_anew(self, now: int) -> None:
         """Rank the waiting jobs by their values of now."""
-        if isinstance(self.ranked, RankedQueue):
-            self.ranked = RankedQueue()
-            self._rank(self.queue.jobs, now)
-
-    def _rank(self, jobs: Sequence[int], now: int) -> None:
         if isinstance(self.ranked, RankedQueue) and self.order is not None:
-            for job, priority in zip(jobs, self.order.priorities(np.array(jobs, np.int64), now).tolist(), strict=True):
+            self.ranked = RankedQueue()
+            jobs = self.queue.array()
+            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
                 self.ranked.add(job, priority)
 
     @property
@@ -98,7 +103,8 @@ class SystemState:
 
         :param backfilled: whether it overtakes another one; ``None``: if it is not the first by submission.
         """
-        self.backfilled[job] = job != self.queue.jobs[0] if backfilled is None else backfilled
+        if backfilled is not False:
+            self.backfilled[job] = job != self.queue.jobs[0] if backfilled is None else backfilled
         self.queue.remove(job)
         if self._places is not None:
             self._places.leave(job)
@@ -110,12 +116,8 @@ class SystemState:
             self.values.started(job, now)
         if self._kill_at_estimate:
             self.duration[job] = min(self.duration[job], self.values.running[job])
-        self._run(job, now)
-
-    def _run(self, job: int, now: int) -> None:
-        start = self.started[job]
-        heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
-        self.running.add(job, start + self.values.running[job])
+        heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
+        self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
             self._usage.started(job, now)
 
@@ -155,6 +157,11 @@ class SystemState:
         """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    """Whether waiting jobs can be kept sorted."""
+    return order.fixed and not order.changes_on_start
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

@@ -19,7 +19,9 @@ WARM_UP_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Where the log is split, in epoch seconds: predictors are judged by jobs submitted from ``cut`` on."""
+    """Where the log is split, in epoch seconds: predictors are chosen by jobs submitted from ``since`` to before
+    ``cut``, and judged by those submitted later.
+    """
 
     since: int
     """Predictors are chosen by jobs submitted from this time on."""
