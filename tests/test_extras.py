@@ -23,7 +23,7 @@ class Blocked(MetaPathFinder):
 sys.meta_path.insert(0, Blocked())
 """
 DAEMON = """
-from softwalltime.cli import cli, daemon, doctor, install, policy, store, top
+from softwalltime.cli import cli, daemon, doctor, install, policy, store
 from softwalltime.deployment import doctor as checks
 from softwalltime.predict.policy.site import site_policy
 from softwalltime.service import daemon as service, live_values

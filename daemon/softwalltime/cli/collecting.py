@@ -32,7 +32,7 @@ def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> No
     """
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        return entry.replace(mode=0o600, mtime=int(when.timestamp()), uid=0, gid=0, uname="", gname="")
+        return entry.replace(mode=0o600, mtime=int(when.timestamp()), uid=0, gid=0, uname="", gname="", deep=False)
 
     with replaced(target, 0o600) as stream, tarfile.open(fileobj=stream, mode="w:gz", dereference=True) as archive:
         for name, path in files.items():
