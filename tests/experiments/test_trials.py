@@ -57,7 +57,9 @@ def test_changes_are_paired_and_the_interval_is_over_the_parts() -> None:
     found = Trials(
         {
             name: {
-                (part, seed): {"wait_mean": both[place] * (1 + seed)} for part, both in cells.items() for seed in (0, 1)
+                (part, seed): {"wait_mean": both[place] * (1 + seed), "jobs": 3.0 if part == "jan" else 1.0}
+                for part, both in cells.items()
+                for seed in (0, 1)
             }
             for place, name in enumerate(("today", "new"))
         }
@@ -65,7 +67,9 @@ def test_changes_are_paired_and_the_interval_is_over_the_parts() -> None:
     change = found.change("new", "today", "wait_mean")
     assert change.mean == pytest.approx((-0.1 - 0.5) / 2)
     assert change.low is not None
-    assert found.mean("today", "wait_mean") == pytest.approx((150 + 15) / 2)
+    assert found.pooled("new", "today", "wait_mean") == pytest.approx((3 * 90 + 5) / (3 * 100 + 10) - 1)
+    assert found.better("new", "today", "wait_mean") == "2 of 2"
+    assert found.mean("today", "wait_mean", "feb") == pytest.approx(15)
 
 
 def test_without_parts_the_interval_is_over_the_seeds() -> None:
@@ -79,15 +83,18 @@ def test_without_parts_the_interval_is_over_the_seeds() -> None:
 
 
 def test_figures_are_those_of_simulate_and_the_papers_own(study: Study) -> None:
-    outcome = simulate(study.jobs, 16, SchedulerPolicy(waiting="v1", running="v1", kill_at_estimate=True))
-    found = schedule_figures(part_of(study.jobs, WHOLE), outcome, 16)
+    policy = SchedulerPolicy(order="wfp", waiting="v1", ordering="v1")
+    outcome = simulate(study.jobs, 16, policy)
+    found = schedule_figures(part_of(study.jobs, WHOLE), outcome, 16, policy)
     metrics = measure(study.jobs, outcome, 16)
     assert found["wait_mean"] == metrics.wait_mean
     assert found["bsld60_mean"] == metrics.bsld60_mean
-    runtime = np.array(study.jobs.runtime)
-    slowdown = (outcome.start - np.array(study.jobs.submitted) + outcome.duration) / np.maximum(outcome.duration, 600)
-    assert found["bsld600_mean"] == pytest.approx(np.maximum(slowdown, 1).mean())
-    assert found["killed"] == (outcome.duration < runtime).mean() > 0
+    wait = outcome.start - np.array(study.jobs.submitted)
+    priority = (wait / np.array(study.jobs.walltime)) ** 3 * np.array(study.jobs.processors)
+    assert found["priority_wait"] == pytest.approx((wait * priority).sum() / priority.sum())
+    under = [estimate < run for estimate, run in zip(outcome.waiting, outcome.duration, strict=True)]
+    assert found["underestimated"] == pytest.approx(sum(under) / len(under))
+    assert 0 < found["accuracy_mean"] < 1
 
 
 def test_a_study_may_be_of_some_months_or_the_first_jobs(study: Study) -> None:

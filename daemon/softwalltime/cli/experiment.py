@@ -55,8 +55,8 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     """Repeat a paper's experiment on recorded jobs.
 
     A TRACE is the same as a SOURCE of replay; each one is a separate workload.  Without one, a synthetic workload is
-    used.  The policies, predictors and metrics are the paper's.  The output has its figures below each table, and
-    the differences from its setting at the end.  With --seeds, changes have 95% confidence intervals.
+    used.  The policies, predictors and metrics are the paper's.  The output has its figures beside the results, and
+    the differences from its setting below them.  With --seeds, changes have 95% confidence intervals.
 
     \b
     Example:

@@ -1,25 +1,16 @@
 """Results as tables: Markdown for people, plain values for programs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from types import MappingProxyType
 from typing import Any, Literal
 
 from softwalltime.core.formatting import MISSING, duration, number, percent, plural
 from softwalltime.core.text_table import TextColumn, TextTable
-from softwalltime.measure.experiments.study import Study
 from softwalltime.measure.simulation.differences import Interval
 
 Cell = str | int | float | Interval | None
 Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change"]
 """Format of a column: a share in per cent, a change in signed per cent with its interval."""
-_FORMATS: dict[Kind, Callable[[float], str]] = {
-    "duration": duration,
-    "minutes": lambda seconds: number(seconds / 60, 2),
-    "number": lambda value: number(value, 2),
-    "accuracy": "{:.3f}".format,
-    "share": percent,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +40,15 @@ class Table:
             TextColumn(column.title, max(0, index - 2), left=index == 0, least=0 if index else 24)
             for index, column in enumerate(self.columns)
         )
-        kinds = [column.kind for column in self.columns]
-        rows = (map(_printed, row, kinds) for row in self.rows)
+        rows = ([_printed(cell, column.kind) for cell, column in self._pairs(row)] for row in self.rows)
         return TextTable.of(columns, rows)
 
     def document(self) -> "PaperTable":
-        keys = [column.key for column in self.columns]
-        rows = tuple(dict(zip(keys, map(_plain, row), strict=True)) for row in self.rows)
+        rows = tuple({column.key: _plain(cell) for cell, column in self._pairs(row)} for row in self.rows)
         return PaperTable(self.title, self.published, rows)
+
+    def _pairs(self, row: Sequence[Cell]) -> list[tuple[Cell, Column]]:
+        return list(zip(row, self.columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +140,6 @@ class PaperResults(PaperHead):
         return PaperDocument(**head, tables={table.key: table.document() for table in self.tables})
 
 
-def results(
-    study: Study, paper: str, citation: str, differences: str, tables: tuple[Table, ...], missing: Mapping[str, str],
-    settings: Mapping[str, object] = MappingProxyType({}),
-) -> PaperResults:  # fmt: skip
-    """Return the results of an experiment.
-
-    :param differences: each begins with a line that begins with ``- ``.
-    :param settings: those of the paper, besides the study's.
-    """
-    return PaperResults(
-        paper, citation, study.source, len(study.jobs), study.refused, study.processors,
-        {**study.settings(), **settings},
-        tuple(" ".join(difference.split()) for difference in f"\n{differences}".split("\n- ")[1:]), missing, tables,
-    )  # fmt: skip
-
-
 def _plain(cell: Cell) -> object:
     return asdict(cell) if isinstance(cell, Interval) else cell
 
@@ -175,6 +151,22 @@ def _printed(cell: Cell, kind: Kind) -> str:
         if cell.low is None or cell.high is None:
             return f"{cell.mean:+.1%}"
         return f"{cell.mean:+.1%} [{cell.low:+.1%}, {cell.high:+.1%}]"
-    if cell is None or isinstance(cell, str):
-        return MISSING if cell is None else cell
-    return _FORMATS.get(kind, number)(cell)
+    if cell is None:
+        return MISSING
+    if isinstance(cell, str):
+        return cell
+    match kind:
+        case "duration":
+            return duration(cell)
+        case "minutes":
+            return number(cell / 60, 2)
+        case "number":
+            return number(cell, 2)
+        case "accuracy":
+            return f"{cell:.3f}"
+        case "share":
+            return percent(cell)
+        case "change":
+            return f"{cell:+.1%}"
+        case _:
+            return number(cell)

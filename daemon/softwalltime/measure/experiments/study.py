@@ -1,6 +1,6 @@
 """Input of the experiments: jobs of a trace, machine, seeds, processes, and estimates by replay."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,7 @@ from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
+from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import BASELINE, make
 
 
@@ -22,7 +23,7 @@ class Study:
     """A trace, and the settings of its simulation.
 
     ``completed``: its records.  ``jobs``: those that fit on ``processors``.  ``shake``: empty for the recorded
-    workload; otherwise there is one shaken workload for each seed.
+    workload; otherwise there is one shaken workload for each seed.  ``minimum``: minimum estimate in seconds.
     ``processes``: number of processes, ``None``: one per core.
     """
 
@@ -33,6 +34,7 @@ class Study:
     processors: int
     shake: str = ""
     seeds: tuple[int, ...] = (0,)
+    minimum: int = MIN_SOFT_WALLTIME_S
     processes: int | None = 1
     teaching: tuple[State, ...] = tuple(sorted(TEACHING))
     bar: ShowProgress = field(default=no_progress, compare=False)
@@ -41,7 +43,7 @@ class Study:
     def workload(self) -> Workload:
         return Workload(self.completed, teaching=self.teaching)
 
-    def settings(self) -> Mapping[str, object]:
+    def settings(self) -> dict[str, object]:
         if not self.shake:
             return {"workload": "as recorded"}
         return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}
@@ -137,7 +139,7 @@ def estimates(study: Study, specs: list[str]) -> ScoredJobs:
     predicted = {BASELINE: walltime}
     with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
         for spec in specs:
-            soft = drive(workload, make(spec), progress=progress).soft_walltimes[index]
+            soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
             predicted[spec] = np.where(soft < 0, walltime, soft)
     recorded = workload.runtime[index]
     return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)

@@ -5,8 +5,6 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.states import State
 from softwalltime.measure.experiments.study import Study, months_of
+from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.replay.sweep.jobs_file import load, take
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.simulation.differences import Interval, interval
@@ -22,7 +21,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import run
 from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns, measure, waits
 from softwalltime.measure.simulation.shaking import shaken
-from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
 
 Count = Callable[[Jobs], NDArray[np.bool_]]
 """Function that selects the measured jobs of a workload; defined at module level, so that it can be pickled."""
@@ -71,20 +70,40 @@ def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
     return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
 
 
-def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int) -> Figures:
+def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int, policy: SchedulerPolicy) -> Figures:
     """The figures of :class:`~softwalltime.measure.simulation.schedule_metrics.Metrics` over the counted jobs.
 
-    Besides ``jobs``; ``killed``: share that ended before its recorded runtime; ``bsld600_mean``: slowdown with 600 s.
+    ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
+    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
     """
     jobs, counted = part.jobs, part.counted
     metrics = measure(jobs, outcome, processors, None, counted)
     figures: Figures = {name: value for name, value in asdict(metrics).items() if name != "jobs_per_second"}
-    figures["jobs"] = float(counted.sum())
+    count = int(counted.sum())
+    figures["jobs"] = float(count)
+    if not count:
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
-    recorded = np.array(jobs.runtime, np.int64)[counted]
-    figures["killed"] = float((run < recorded).mean()) if len(run) else None
-    figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean()) if len(run) else None
+    estimate = outcome.waiting[counted]
+    figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
+    figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
+    priority = _priorities(jobs, outcome, policy)[counted]
+    total = float(priority.sum())
+    figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
+    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
+    figures["underestimated"] = float((estimate < run).mean())
     return figures
+
+
+def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -> Floats:
+    """Return each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
+    wait = waits(jobs, outcome).astype(np.float64)
+    if policy.order != "wfp":
+        return wait
+    relative = wait / np.array(jobs.walltime, np.float64)
+    priorities: Floats = relative * relative * relative * np.array(jobs.processors, np.float64)
+    return priorities
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +116,12 @@ class Trials:
     def parts(self) -> list[str]:
         return list(dict.fromkeys(part for cells in self.found.values() for part, _ in cells))
 
-    def mean(self, policy: str, figure: str) -> float | None:
-        """Return the mean of a metric over parts and seeds; ``None`` without a value."""
-        values = [value for cell in self.found[policy].values() if (value := cell[figure]) is not None]
+    def mean(self, policy: str, figure: str, part: str | None = None) -> float | None:
+        """Return the mean of a metric over parts and seeds, or over the seeds of one part; ``None`` without a value."""
+        cells = self.found[policy].items()
+        values = [
+            value for (name, _), cell in cells if part in (None, name) and (value := cell[figure]) is not None
+        ]  # fmt: skip
         return math.fsum(values) / len(values) if values else None
 
     def change(self, policy: str, baseline: str, figure: str) -> Interval:
@@ -121,10 +143,31 @@ class Trials:
                 changes[key[0]].append((mine - other) / other)
         return changes
 
+    def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
+        """Return the relative change of the mean over all jobs of all parts and seeds; months are weighted by jobs."""
+        sums = []
+        for name in (policy, baseline):
+            cells = [(cell["jobs"], cell[figure]) for cell in self.found[name].values()]
+            sums.append(math.fsum(count * value for count, value in cells if count is not None and value is not None))
+        return (sums[0] - sums[1]) / sums[1] if sums[1] else None
 
-_Policies = tuple[tuple[str, SchedulerPolicy], ...]
-_Task = tuple[int, str, _Policies]
-"""Seed, part and policies."""
+    def better(self, policy: str, baseline: str, figure: str) -> str:
+        """Return the number of parts with a lower mean than the other policy's, such as ``11 of 12``."""
+        pairs = [(self.mean(policy, figure, part), self.mean(baseline, figure, part)) for part in self.parts]
+        both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
+        return f"{sum(mine < other for mine, other in both)} of {len(both)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    path: Path
+    teaching: tuple[State, ...]
+    processors: int
+    shake: str
+    seed: int
+    part: str
+    policies: tuple[tuple[str, SchedulerPolicy], ...]
+    count: Count
 
 
 def simulate_all(
@@ -145,12 +188,16 @@ def simulate_all(
     with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
         path = Path(folder) / "jobs.json"
         take(study.jobs.completed, study.teaching, path)
-        tasks = list(product(study.seeds, names, pieces))
-        evaluate = partial(_evaluate, path, study.teaching, study.processors, study.shake, count)
-        with closing(workers.do(evaluate, tasks)) as done, study.bar("simulating", total) as progress:
-            for (seed, part, policies_of), figures in done:
-                for (name, _), cell in zip(policies_of, figures, strict=True):
-                    simulated[name][part, seed] = cell
+        tasks = [
+            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
+            for seed in study.seeds
+            for name in names
+            for piece in pieces
+        ]
+        with closing(workers.do(_evaluate, tasks)) as done, study.bar("simulating", total) as progress:
+            for task, figures in done:
+                for (name, _), cell in zip(task.policies, figures, strict=True):
+                    simulated[name][task.part, task.seed] = cell
                 progress(total // len(tasks))
     keys = [(part, seed) for part in names for seed in study.seeds]
     return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
@@ -159,14 +206,13 @@ def simulate_all(
 _recent: tuple[tuple[Path, int], Jobs] | None = None
 
 
-def _evaluate(
-    path: Path, teaching: tuple[State, ...], processors: int, shake: str, count: Count, task: _Task
-) -> tuple[_Task, list[Figures]]:
+def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
     global _recent
-    seed, name, policies = task
-    if _recent is None or _recent[0] != (path, seed):
-        jobs = jobs_of(load(path).jobs, teaching, limited_only=True)
-        _recent = (path, seed), shaken(jobs, shake, seed)
-    part = part_of(_recent[1], name, count)
-    outcomes = (run(part.jobs, processors, policy) for _, policy in policies)
-    return task, [schedule_figures(part, outcome, processors) for outcome in outcomes]
+    key = (task.path, task.seed)
+    if _recent is None or _recent[0] != key:
+        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
+        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
+    part = part_of(_recent[1], task.part, task.count)
+    processors = task.processors
+    outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
+    return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]
