@@ -1,5 +1,6 @@
 """``softwalltime simulate`` as an administrator types it."""
 
+import csv
 import json
 import re
 import sys
@@ -11,7 +12,9 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
 from softwalltime.measure.simulation.schedule_metrics import Metrics
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
+from tests.dask_cluster import cluster
 
 METRICS = [field.name for field in fields(Metrics)]
 HALF = ["--processors", "128", "--waiting", "factor:0.5"]
@@ -116,12 +119,52 @@ def test_kept_figures_are_not_computed_again(
     assert [file.name for file in tmp_path.iterdir()] == ["figures.jsonl"]
 
 
-def test_a_file_of_policies_gives_the_figures_of_each(
+def test_a_file_of_policies_makes_a_schedule_for_each(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policies = tmp_path / "policies.toml"
     policies.write_text('[today]\n["short first"]\nbackfill = "sjbf"\nwaiting = "v3"\n')
-    assert list(document(capsys, logs, "--policies", str(policies))["policies"]) == ["today", "short first"]
+    jobs = tmp_path / "jobs.csv"
+    found = document(capsys, logs, "--policies", str(policies), "--schedule", str(jobs))
+    assert list(found["policies"]) == ["today", "short first"]
+    for name, file in (("today", "jobs-today.csv"), ("short first", "jobs-short_first.csv")):
+        with (tmp_path / file).open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert len(rows) == found["jobs"]
+        assert {row["workload_name"] for row in rows} == {name}
+        waits = [int(row["starting_time"]) - int(row["submission_time"]) for row in rows]
+        assert waits == [int(row["waiting_time"]) for row in rows]
+        scored = [
+            wait for wait, row in zip(waits, rows, strict=True) if int(row["requested_time"]) < UNLIMITED_WALLTIME_S
+        ]
+        assert sum(scored) / found["scored"] == pytest.approx(found["policies"][name]["wait_mean"])
+
+
+def test_one_schedule_is_written_byte_for_byte_the_same(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        assert run(["simulate", logs, *HALF, "--order", "wfp", "--schedule", str(file)]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
+
+
+def test_texts_in_a_schedule_are_neither_formulas_nor_commands(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies, jobs = tmp_path / "policies.toml", tmp_path / "jobs.csv"
+    policies.write_text('[today]\n["=1+1\\u001b[31m\\u202e"]\nwaiting = "factor:0.5"\n')
+    record = "04/15/2026 12:00:00;E;@cmd.srv;user=a queue=q ctime=1776240000 qtime=1776240000 etime=1776240000"
+    record += " start=1776240100 end=1776240400 Resource_List.ncpus=1 Resource_List.walltime=01:00:00"
+    record += " resources_used.walltime=00:05:00 Exit_status=0\n"
+    (tmp_path / "20260415").write_text(record)
+    arguments = [str(tmp_path / "20260415"), "--processors", "4", "--policies", str(policies)]
+    assert run(["simulate", *arguments, "--schedule", str(jobs)]) == 0
+    file = next(tmp_path.glob("jobs-_1*.csv"), None) or next(tmp_path.glob("jobs-=*.csv"))
+    with file.open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["job_id"], row["workload_name"]) == ("'@cmd.srv", r"'=1+1\x1b[31m\u202e")
 
 
 def test_the_header_of_a_trace_gives_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +190,10 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
         (["--waiting", "v9"], "no predictor is called 'v9'"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
+        (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),
+        (["--processes", "2", "--scheduler", "tcp://x:1"], "--processes is for this machine"),
         (["--policies", "/nowhere.toml"], "/nowhere.toml: No such file or directory"),
+        (["--schedule", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
         (["--keep", "/nowhere/x"], "/nowhere: cannot be written"),
         (["--processors", "0"], "0 is not in the range x>=1"),
     ],
@@ -168,6 +214,17 @@ def test_a_file_of_something_else_is_left_alone(logs: str, tmp_path: Path, capsy
     assert run(["simulate", logs, *HALF, "--keep", str(keep)]) == 2
     assert "holds something other than results" in capsys.readouterr().err
     assert keep.read_text() == "buy milk\n"
+
+
+def test_a_dask_cluster_gives_the_same_figures(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [logs, *HALF, "--shake", "week", "--seeds", "1,2"]
+    here = document(capsys, *arguments)
+    monkeypatch.chdir(tmp_path)
+    with cluster(workers=2) as address:
+        assert document(capsys, *arguments, "--scheduler", address) == here
+    assert list(tmp_path.iterdir()) == [], "nothing is left where the workers read the jobs"
 
 
 def test_a_predictor_that_fails_is_named_in_one_line(
@@ -192,6 +249,14 @@ def test_each_policy_is_saved_when_it_is_done(
     keep = tmp_path / "figures.jsonl"
     assert run(["simulate", logs, "--waiting", "v1", "--keep", str(keep), "--processes", "1"]) == 1
     assert [json.loads(line)["policy"] for line in keep.read_text().splitlines()] == ["fcfs+easy"]
+
+
+def test_a_dask_scheduler_without_workers_is_said(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(workers=0) as address:
+        assert run(["simulate", logs, *HALF, "--scheduler", address]) == 1
+    assert capsys.readouterr().err == (
+        f"softwalltime: the Dask scheduler at {address} has no workers: start some with dask worker {address}\n"
+    )
 
 
 def test_jobs_without_a_walltime_hold_processors_and_are_counted(

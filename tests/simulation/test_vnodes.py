@@ -162,3 +162,7 @@ def test_what_is_no_list_of_vnodes_is_refused(text: str, tmp_path: Path) -> None
 def test_a_wrong_description_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         vnodes_of(text)
+
+
+def test_each_described_vnode_is_a_host_of_its_own() -> None:
+    assert [vnode.host for vnode in vnodes_of("3:ncpus=4+2:ncpus=8")] == [f"vnode{index}" for index in range(5)]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import click
 from softwalltime.accounting.queue_limits import read_queue_limits
 from softwalltime.cli.completing import complete_predictor, complete_source
 from softwalltime.cli.parameters import FOLDER, argument, option, options
+from softwalltime.core.errors import UsageError
 from softwalltime.measure.forecast.defaults import LOOK, PREDICTOR
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
@@ -51,6 +53,26 @@ def numbers(value: str | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:
+    """Return walltimes in seconds by queue, of pairs, a file of pairs, or a snapshot of the PBS server.
+
+    :raises UsageError: if a pair is malformed, or a snapshot has no default.
+    :raises SourceError: if the file cannot be read.
+    """
+    if isinstance(value, dict):
+        return value
+    with suppress(OSError), Path(value).open("rb") as stream:
+        if "=" not in value and stream.read(64).lstrip().startswith(b"{"):
+            from softwalltime.measure.forecast.snapshot import default_walltimes, load_snapshot
+
+            if defaults := default_walltimes(load_snapshot(Path(value))):
+                return defaults
+            raise UsageError(
+                f"{value}: no queue of this snapshot has a default or maximum walltime: give queue=HH:MM:SS"
+            )
+    return read_queue_limits(value)
+
+
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
@@ -81,8 +103,9 @@ SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, 
 TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
 CONFIG = option("Settings file of the daemon.")
 WALLTIMES = option(
-    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such lines.",
-    "--walltime-from", type=read_queue_limits, metavar="PAIRS|FILE",
+    "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "
+    "lines; or the queue defaults in a file of softwalltime snapshot.",
+    "--walltime-from", type=queue_walltimes, metavar="PAIRS|FILE",
 )  # fmt: skip
 
 

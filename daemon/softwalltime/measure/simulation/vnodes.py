@@ -98,7 +98,8 @@ def vnodes_of(text: str) -> tuple[Vnode, ...]:
     try:
         for kind in map(_chunks, text.split("+")):
             resources = (kind.resources[0], kind.resources[1] or _UNLIMITED, kind.resources[2])
-            vnodes.extend(Vnode(f"vnode{len(vnodes) + index}", resources) for index in range(kind.count))
+            first = len(vnodes)
+            vnodes += [Vnode(f"vnode{first + index}", resources) for index in range(kind.count)]
     except ValueError as error:
         example = "100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4"
         raise UsageError(f"{text!r}: {error}: describe the vnodes as in {example}") from error
