@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
@@ -272,22 +271,14 @@ def test_jobs_without_a_walltime_hold_processors_and_are_counted(
     assert (found["jobs"], found["scored"], found["left_out"]) == (50, 30, {})
     assert found["scored_processor_time"] == 30 * 60 / (30 * 60 + 20 * 600 * 4)
     assert found["policies"]["fcfs+easy"]["wait_mean"] > 0, "processors are held"
-    (tmp_path / "queues.json").write_text(snapshot_with_default())
-    for given in ("queue1=0:20:00", str(tmp_path / "queues.json")):
-        found = document(capsys, str(trace), "--processors", "8", "--walltime-from", given)
-        assert (found["jobs"], found["scored"], found["scored_processor_time"]) == (50, 50, 1)
+    found = document(capsys, str(trace), "--processors", "8", "--walltime-from", "queue1=0:20:00")
+    assert (found["jobs"], found["scored"], found["scored_processor_time"]) == (50, 50, 1)
     assert run(["simulate", str(trace), "--processors", "8"]) == 0
     assert "20 of the jobs have no walltime." in capsys.readouterr().out
     trace.write_text("".join(records[:20]))
     assert run(["simulate", str(trace)]) == 2
     assert "none of the 20 jobs" in (error := capsys.readouterr().err)
     assert "--walltime-from queue=HH:MM:SS" in error
-
-
-def snapshot_with_default() -> str:
-    """A snapshot of a server whose queue queue1 has a default walltime."""
-    queues = (QueueSettings("queue1", execution=True, enabled=True, started=True, default_walltime=1200),)
-    return ServerSnapshot(0, "pbs", "23.06", (), (), queues, (), SchedulerSettings()).to_json()
 
 
 def test_a_machine_of_vnodes_is_scheduled_by_pbs(logs: str, capsys: pytest.CaptureFixture[str]) -> None:

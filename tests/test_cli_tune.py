@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.cli import run
+from softwalltime.cli import run, tune_predictor
 from softwalltime.core.progress import no_progress
 from softwalltime.core.states import TEACHING
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.training import weights
-from softwalltime.measure.tuning import site_weights
 from softwalltime.measure.tuning.choice import split_at
 from softwalltime.measure.tuning.site_weights import TrainingLogs, trained
 from softwalltime.measure.workloads.synthetic import generate
@@ -114,7 +113,7 @@ def test_training_refuses_what_would_learn_the_later_part_or_cannot_be_named(
         (["--weights", str(tmp_path / "a,b.json")], "cannot name a path with a comma"),
     ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(site_weights, "MIN_TRAINING_JOBS", 100)
+            patch.setattr(tune_predictor, "MIN_TRAINING_JOBS", 100)
             assert run(["tune", logs, "--train", *arguments]) == 2
         assert message in capsys.readouterr().err
 
@@ -139,7 +138,7 @@ def test_weights_of_the_earlier_part_are_tried_kept_and_named(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    monkeypatch.setattr(site_weights, "MIN_TRAINING_JOBS", 100)
+    monkeypatch.setattr(tune_predictor, "MIN_TRAINING_JOBS", 100)
     other, settings, keep = tmp_path / "other", tmp_path / "softwalltime.toml", tmp_path / "kept"
     assert run(["generate", str(other), "--jobs", "300", "--seed", "9"]) == 0
     arguments = [

@@ -70,9 +70,8 @@ def command_page(context: click.Context) -> str:
     lines.append(_escape(" ".join(command.collect_usage_pieces(context))))
     lines.append(".SH DESCRIPTION")
     described = [" ".join(paragraph.split()) for paragraph in paragraphs if not paragraph.startswith("\b")]
-    for index, text in enumerate(described):
-        # What leads to an example ends here, because the examples have a section of their own.
-        lines += [".PP"] * bool(index) + [_escape(f"{text[:-1]}." if text.endswith(":") else text)]
+    # What leads to an example ends here, because the examples have a section of their own.
+    lines.append("\n.PP\n".join(_escape(f"{text[:-1]}." if text.endswith(":") else text) for text in described))
     if isinstance(command, click.Group):
         lines.append(".SH COMMANDS")
         for name, child in sorted(command.commands.items()):

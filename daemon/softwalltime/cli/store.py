@@ -76,10 +76,7 @@ def _ingest(paths: tuple[Path, ...], settings: "Settings", *, again: bool) -> in
 
     logs = find_logs(paths)
     files, tally = logs.files, Tally(left_out_files=logs.left_out, broken=logs.broken)
-    with (
-        open_store(settings) as engine,
-        progress_bar("ingesting", sum(map(size_on_disk, files))) as progress,
-    ):
+    with open_store(settings) as engine, progress_bar("ingesting", sum(map(size_on_disk, files))) as progress:
         stored, known = ingest_logs(engine, files, tally, settings.server, progress, again=again)
         if stored > VACUUM_MIN_JOBS:
             vacuum_analyze(engine)
