@@ -49,7 +49,7 @@ def test_fish_completes(folder: Path) -> None:
     assert done.stderr == ""
     *offered, described, _ = done.stdout.split("==\n")
     assert [text.partition("\t")[0].strip() for text in offered] == [expected for _, expected in LINES]
-    assert described.startswith("--predictors\tPredictors, separated by commas.")
+    assert described.startswith("--predictors\tPredictors (default: v1,v2,v3,v4,percentile), separated by commas")
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softwalltime.cli.output import Output
 from softwalltime.cli.recommendation_output import write_plan
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
@@ -237,12 +238,15 @@ def test_the_policy_is_one_that_the_daemon_accepts_with_its_guard(candidate: Can
 @pytest.mark.parametrize(
     "candidate", [*common_candidates(), *own_candidates(["last2"], "v2")], ids=lambda one: one.name
 )
-def test_the_plan_of_a_candidate_is_what_was_simulated(candidate: Candidate, tmp_path: Path) -> None:
+def test_the_plan_of_a_candidate_is_what_was_simulated(
+    candidate: Candidate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = waits(candidate=candidate)
     figures = simulated(found)
     advice = replace(recommend(figures, 0.05), verdict=Verdict.ON, waits=found)
     file = tmp_path / "plan.toml"
-    assert write_plan(file, advice, figures).startswith(f"{file}: written; softwalltime policy set {file} ")
+    write_plan(Output(), file, advice, figures)
+    assert capsys.readouterr().out.startswith(f"{file}: written; softwalltime policy set {file} ")
     plan = read_plan(file)
     policy, live = read_policy(plan.policy.values(), plan.live.model_dump())
     assert (policy.mode, policy.waiting) == ("on", candidate.policy.waiting)
@@ -254,8 +258,8 @@ def test_the_plan_of_a_candidate_is_what_was_simulated(candidate: Candidate, tmp
     assert (plan.promised.wait_before, plan.promised.wait_after) == (10_800, 8640)
 
 
-def test_without_a_recommendation_no_plan_is_written(tmp_path: Path) -> None:
+def test_without_a_recommendation_no_plan_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = simulated(waits(wait=1.0))
-    line = write_plan(tmp_path / "plan.toml", recommend(figures, 0.05), figures)
-    assert line == f"{tmp_path}/plan.toml: not written: no policy is recommended"
+    write_plan(Output(), tmp_path / "plan.toml", recommend(figures, 0.05), figures)
+    assert capsys.readouterr().out == f"{tmp_path}/plan.toml: not written: no policy is recommended\n"
     assert not list(tmp_path.iterdir())
