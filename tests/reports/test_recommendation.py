@@ -9,6 +9,7 @@ import pytest
 
 from softwalltime.cli.output import Output
 from softwalltime.cli.recommendation_output import write_plan
+from softwalltime.core.formatting import DAY
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.plan_file import read_plan
@@ -21,6 +22,7 @@ from softwalltime.reports.recommendation import (
     Verdict,
     keeps_promises,
     recommend,
+    recommend_on,
     shortens,
     too_early,
     unsimulated,
@@ -73,6 +75,14 @@ def test_few_jobs_or_days_cannot_tell(jobs: int, days: float) -> None:
     assert advice is not None
     assert advice.verdict is Verdict.UNKNOWN
     assert advice.policy == ""
+
+
+def test_a_busy_site_simulates_more_jobs_before_a_verdict() -> None:
+    figures = replace(simulated(waits()), jobs=4000, of=51_000, since=0, until=2 * DAY)
+    advice = recommend_on(figures, 0.05)
+    assert advice.verdict is Verdict.UNKNOWN
+    assert "only 4,000 scored jobs in 2 days" in advice.sentence
+    assert advice.reasons[0].endswith("47,000 earlier jobs of the log can be simulated too: --simulated-jobs.")
 
 
 def test_enough_jobs_are_not_too_early() -> None:

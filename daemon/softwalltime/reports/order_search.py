@@ -145,7 +145,7 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     """Return the verdict on the last part: the chosen order, none, or that the simulation cannot tell."""
     figures, last = found.figures, found.last
     days = (figures.until - figures.since) / DAY
-    unable = too_early(figures.jobs - figures.unscored, days) or undecidable(figures)
+    unable = too_early(figures.jobs - figures.unscored, days, figures.of - figures.jobs) or undecidable(figures)
     if unable is not None:
         return unable
     if last is not None and not last.exceeded:

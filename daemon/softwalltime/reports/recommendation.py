@@ -112,10 +112,11 @@ def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
     return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
 
 
-def too_early(jobs: int, days: float) -> Recommendation | None:
-    """Return the verdict for a log that is too short; ``None`` if it is long enough.
+def too_early(jobs: int, days: float, earlier: int = 0) -> Recommendation | None:
+    """Return the verdict for too few scored jobs or days; ``None`` if there are enough.
 
     :param days: from the first one's submission to the last one's.
+    :param earlier: number of earlier jobs of the log that were not simulated.
     """
     if jobs >= MIN_JOBS and days >= MIN_DAYS:
         return None
@@ -123,7 +124,11 @@ def too_early(jobs: int, days: float) -> Recommendation | None:
     return cannot_tell(
         f"only {count}" if jobs else "no job can be scored",
         f"At least {MIN_JOBS:,} jobs that ran and had a walltime, over at least {MIN_DAYS} days, are needed. "
-        "Give more logs; --walltime-from gives walltimes of jobs that have none.",
+        + (
+            f"{plural(earlier, 'earlier job')} of the log can be simulated too: --simulated-jobs."
+            if earlier
+            else "Give more logs; --walltime-from gives walltimes of jobs that have none."
+        ),
     )
 
 
@@ -142,7 +147,8 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
 def recommend_on(simulated: SimulationFigures, target: float) -> Recommendation:
     """Return the verdict for a log of any length."""
     days = (simulated.until - simulated.since) / DAY
-    return too_early(simulated.jobs - simulated.unscored, days) or recommend(simulated, target)
+    earlier = simulated.of - simulated.jobs
+    return too_early(simulated.jobs - simulated.unscored, days, earlier) or recommend(simulated, target)
 
 
 def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
