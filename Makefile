@@ -65,11 +65,11 @@ docs: $(VENV)/.developer
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The pictures of the README, from the demo's jobs; needs Chromium.
-pictures: demo
+pictures: demo $(VENV)/.pictures
 	$(BIN)/python deploy/site/pictures.py
 
 # The picture of the dashboard, by Grafana's components; needs npm, Chromium and prometheus.
-dashboard: $(VENV)/.developer
+dashboard: $(VENV)/.developer $(VENV)/.pictures
 	PYTHONPATH=. $(BIN)/python deploy/site/dashboard/draw.py
 
 # Build packages for this system and its Python in build/packages.
@@ -95,6 +95,11 @@ $(VENV)/.user: pyproject.toml | $(VENV)
 $(VENV)/.developer: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --group dev
+	touch $@
+
+# Only the pictures need it.
+$(VENV)/.pictures: | $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pillow>=11,<13'
 	touch $@
 
 $(BIN)/uv: | $(VENV)
