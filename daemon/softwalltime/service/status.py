@@ -42,11 +42,6 @@ class Histogram:
         """Return the durations so far; safe from any thread."""
         return Histogram(self.bounds_us, self.counts.copy(), self.total_us)
 
-    def since(self, earlier: "Histogram") -> "Histogram":
-        """Return the durations added after ``earlier``; all of them if the daemon was restarted since."""
-        counts = [count - before for count, before in zip(self.counts, earlier.counts, strict=True)]
-        return self if min(counts) < 0 else Histogram(self.bounds_us, counts, self.total_us - earlier.total_us)
-
     def percentile(self, share: float) -> float | None:
         """Return the percentile in microseconds, interpolated linearly within a bucket; ``None`` without durations.
 
