@@ -22,7 +22,6 @@ from softwalltime.reports.recommendation import (
     Verdict,
     keeps_promises,
     recommend,
-    recommend_on,
     shortens,
     too_early,
     unsimulated,
@@ -79,7 +78,7 @@ def test_few_jobs_or_days_cannot_tell(jobs: int, days: float) -> None:
 
 def test_a_busy_site_simulates_more_jobs_before_a_verdict() -> None:
     figures = replace(simulated(waits()), jobs=4000, of=51_000, since=0, until=2 * DAY)
-    advice = recommend_on(figures, 0.05)
+    advice = recommend(figures, 0.05)
     assert advice.verdict is Verdict.UNKNOWN
     assert "only 4,000 scored jobs in 2 days" in advice.sentence
     assert advice.reasons[0].endswith("47,000 earlier jobs of the log can be simulated too: --simulated-jobs.")

@@ -89,7 +89,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     """
     from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
-    from softwalltime.reports.recommendation import recommend_on
+    from softwalltime.reports.recommendation import recommend
     from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates
 
     output, site, plan = options.output, options.site, options.plan
@@ -102,10 +102,10 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     candidates = common_candidates(baseline)
     advised: list[tuple[Recommendation, SimulationFigures]] = []
 
-    def recommend(recorded: SimulationInput, seeds: tuple[int, ...], found: "Results") -> "Recommendation":
+    def advise(recorded: SimulationInput, seeds: tuple[int, ...], found: "Results") -> "Recommendation":
         compared = SimulationOptions(baseline, recorded.processors, seeds)
         figures = compare_candidates(recorded, candidates, compared, found)
-        advice = recommend_on(figures, options.max_broken / 100)
+        advice = recommend(figures, options.max_broken / 100)
         advised.append((advice, figures))
         return advice
 
@@ -115,7 +115,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
         minimum=options.minimum, output=output, recorded=options.recorded,
     )  # fmt: skip
     policies = preset_policies(baseline) | {candidate.name: candidate.policy for candidate in candidates}
-    result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=recommend)
+    result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=advise)
     if plan is None:
         return result
     return replace(result, then=lambda output: write_plan(output, plan, *advised[0]))

@@ -50,7 +50,7 @@ from softwalltime.predict.policy.presets import HALF
 from softwalltime.predict.policy.site import site_policy
 from softwalltime.predict.predictors.registry import BASELINE
 from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
-from softwalltime.reports.recommendation import Recommendation, policy_values, recommend_on, unsimulated
+from softwalltime.reports.recommendation import Recommendation, policy_values, recommend, unsimulated
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import (
     SimulationInput,
@@ -199,7 +199,7 @@ def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, process
     named[CHANCE] = chance_policy(baseline.policy)
     results, figures = simulate_candidates(recorded, compared, simulation, progress_bar)
     metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
-    return SimulatedCandidates(recorded, metrics, recommend_on(figures, options.max_broken / 100))
+    return SimulatedCandidates(recorded, metrics, recommend(figures, options.max_broken / 100))
 
 
 def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:

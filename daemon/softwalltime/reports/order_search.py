@@ -30,7 +30,6 @@ from softwalltime.reports.recommendation import (
     shortens,
     switch_on,
     tail_growths,
-    too_early,
     undecidable,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
@@ -144,8 +143,7 @@ def search_order(
 def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
     """Return the verdict on the last part: the chosen order, none, or that the simulation cannot tell."""
     figures, last = found.figures, found.last
-    days = (figures.until - figures.since) / DAY
-    unable = too_early(figures.jobs - figures.unscored, days, figures.of - figures.jobs) or undecidable(figures)
+    unable = undecidable(figures)
     if unable is not None:
         return unable
     if last is not None and not last.exceeded:

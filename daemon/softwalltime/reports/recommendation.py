@@ -144,15 +144,8 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
     return Recommendation(Verdict.UNKNOWN, f"Cannot tell whether soft walltimes would help: {why}.", reasons)
 
 
-def recommend_on(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Return the verdict for a log of any length."""
-    days = (simulated.until - simulated.since) / DAY
-    earlier = simulated.of - simulated.jobs
-    return too_early(simulated.jobs - simulated.unscored, days, earlier) or recommend(simulated, target)
-
-
 def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Return the verdict for a log that is long enough.
+    """Return the verdict for a log of any length.
 
     :param target: greatest share of promised starts that may come later because of the candidate.
     """
@@ -186,8 +179,11 @@ def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
 def undecidable(simulated: SimulationFigures) -> Recommendation | None:
     """Return a verdict that does not depend on the candidates; ``None`` if they decide.
 
-    The simulation is not like this machine, there are too few users, or there is nothing to gain.
+    There are too few jobs, days or users, the simulation is not like this machine, or there is nothing to gain.
     """
+    days = (simulated.until - simulated.since) / DAY
+    if early := too_early(simulated.jobs - simulated.unscored, days, simulated.of - simulated.jobs):
+        return early
     reasons = population(simulated)
     cautions = simulation_cautions(simulated, None)
     if doubtful := doubts(simulated.likeness, simulated.scored_share):

@@ -16,7 +16,7 @@ from softwalltime.predict.predictors.registry import make
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Rename, make_columns
 from softwalltime.reports.likeness import Likeness
-from softwalltime.reports.recommendation import Recommendation, recommend_on, too_early, unsimulated
+from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
     SimulationFigures,
     SimulationInput,
@@ -111,7 +111,7 @@ def _advise(
         return unsimulated(prepared), prepared
     candidates = common_candidates(simulation.baseline)
     _, simulated = simulate_candidates(prepared, candidates, simulation, show, rename)
-    return recommend_on(simulated, options.target), simulated
+    return recommend(simulated, options.target), simulated
 
 
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
