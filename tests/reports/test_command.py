@@ -70,17 +70,17 @@ def test_without_a_recommendation_there_is_no_plan(
     assert "the folder does not exist" in capsys.readouterr().err
 
 
-def test_predictors_and_target_follow_the_options(
+def test_predictors_and_limits_follow_the_options(
     accounting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "report.html"
     arguments = ["--predictors", "v1,percentile:p=95,keys=user", "--predictor", "v3", "--max-broken", "2.5"]
-    arguments += ["--no-simulation", "--format", "json"]
+    arguments += ["--max-longest", "20", "--no-simulation", "--format", "json"]
     capsys.readouterr()
     assert run(["report", str(accounting), "-o", str(output), *arguments]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document["predictors"]) == ["request", "v1", "percentile:p=95,keys=user", "v3"]
-    assert document["target"] == 0.025
+    assert document["limits"] == {"tail": 0.05, "longest": 0.2, "broken": 0.025}
 
 
 def test_with_pseudonyms_the_page_has_no_names_and_no_source_folder(accounting: Path, tmp_path: Path) -> None:

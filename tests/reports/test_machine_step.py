@@ -14,7 +14,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.reports.machine_step import WEEK_S, machine_step, since_last_change
-from softwalltime.reports.recommendation import Verdict, recommend
+from softwalltime.reports.recommendation import Verdict, WaitLimits, recommend
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from tests.samples import trace
 
@@ -78,7 +78,7 @@ def test_only_the_time_since_the_change_is_simulated_and_the_verdict_says_so() -
     assert isinstance(recorded, SimulationInput)
     assert recorded.step is not None
     assert abs(recorded.jobs.submitted[0] - since) <= WEEK_S
-    advice = recommend(simulate_candidates(recorded, [], options)[1], 0.05)
+    advice = recommend(simulate_candidates(recorded, [], options)[1], WaitLimits())
     assert str(recorded.step) in advice.cautions
     assert advice.verdict is not Verdict.UNKNOWN
 

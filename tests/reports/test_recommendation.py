@@ -3,8 +3,8 @@
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
 from softwalltime.cli.output import Output
@@ -20,6 +20,7 @@ from softwalltime.reports.likeness import BothWaits, Level, Likeness, doubts, li
 from softwalltime.reports.recommendation import (
     Recommendation,
     Verdict,
+    WaitLimits,
     keeps_promises,
     recommend,
     shortens,
@@ -64,8 +65,8 @@ def simulated(*settings: SettingWaits, **more: object) -> SimulationFigures:
     return replace(found, **more)  # type: ignore[arg-type]  # fields of the dataclass
 
 
-def advised(*settings: SettingWaits, target: float = 0.05, **more: object) -> Recommendation:
-    return recommend(simulated(*settings, **more), target)
+def advised(*settings: SettingWaits, **more: object) -> Recommendation:
+    return recommend(simulated(*settings, **more), WaitLimits())
 
 
 @pytest.mark.parametrize(("jobs", "days"), [(999, 100), (10_000, 13.9), (0, 0)])
@@ -78,7 +79,7 @@ def test_few_jobs_or_days_cannot_tell(jobs: int, days: float) -> None:
 
 def test_a_busy_site_simulates_more_jobs_before_a_verdict() -> None:
     figures = replace(simulated(waits()), jobs=4000, of=51_000, since=0, until=2 * DAY)
-    advice = recommend(figures, 0.05)
+    advice = recommend(figures, WaitLimits())
     assert advice.verdict is Verdict.UNKNOWN
     assert "only 4,000 scored jobs in 2 days" in advice.sentence
     assert advice.reasons[0].endswith("47,000 earlier jobs of the log can be simulated too: --simulated-jobs.")
@@ -111,8 +112,8 @@ def test_the_sentence_is_for_a_manager() -> None:
         (waits(wait=1.1), "waits do not get shorter beyond the interval"),
         (waits(p95=1.1), "95th percentile wait +10.0%"),
         (waits(slowdown=1.1), "mean bounded slowdown +10.0%"),
-        (waits(broken=0.07), "7.0% of the promised starts are broken"),
-        (waits(broken=0.0595), "up to 5.1% by this policy, and the limit is 5%"),
+        (waits(broken=0.07), "promised starts that come later +6.0%"),
+        (waits(broken=0.0595), "to +5.1), and the limit is 5%"),
         (waits(wide=1.06), "99th percentile wait of half the machine +6.0% (+4.2 to +7.8), and the limit is 5%"),
         (waits(longest=1.11), "longest wait +11.0% (+11.0 to +11.0), and the limit is 10%"),
     ],
@@ -143,13 +144,16 @@ def test_half_the_walltime_is_preferred_unless_a_predictor_is_better_beyond_the_
     assert advised(waits(broken=0.2), waits(V3, 0.9)).predictor == "v3"
 
 
-def test_the_order_of_the_queue_is_changed_only_if_nothing_else_qualifies() -> None:
+def test_the_order_of_the_queue_is_changed_only_if_that_is_better_beyond_the_interval() -> None:
+    assert advised(waits(), waits(ORDERED, 0.797, spread=0.02)).predictor == HALF
     advice = advised(waits(), waits(ORDERED, 0.5))
-    assert advice.predictor == HALF
-    assert f"With {ORDERED} the mean wait would change by" in " ".join(advice.reasons)
+    assert "ordering = " in advice.policy
+    assert f"{ORDERED} changes the order of the queue. With safe, which keeps it, the mean wait changes by" in " ".join(
+        advice.reasons
+    )
     alone = advised(waits(wait=1.0), waits(ORDERED, 0.5))
     assert alone.verdict is Verdict.ON
-    assert "ordering = " in alone.policy
+    assert "which keeps it" not in " ".join(alone.reasons)
 
 
 def test_an_own_predictor_refines_the_choice_and_decides_about_no_verdict() -> None:
@@ -219,17 +223,70 @@ def test_what_chance_does_is_subtracted() -> None:
     assert "Beyond chance 8.0% of the jobs wait at least 1 h longer than today, 0.0% at least 1 h less (23.0%" in text
 
 
-def test_the_classes_that_lose_are_in_the_sentence_with_their_share_of_the_jobs() -> None:
-    def changed(name: str, mean: float, spread: float = 0.01) -> ClassWaits:
-        change = Interval(mean, mean - spread, mean + spread)
-        return ClassWaits(name, 1e4, change, Interval(1e4 * mean, 0, 0), change, change, change)
+def changed(name: str, mean: float = 0.0, spread: float = 0.01, p99: float = 0.0) -> ClassWaits:
+    """A class whose mean and 99th percentile wait change by these shares of 10,000 s."""
+    change, tail = (Interval(growth, growth - spread, growth + spread) for growth in (mean, p99))
+    difference, difference_p99 = (Interval(1e4 * growth, 0, 0) for growth in (mean, p99))
+    return ClassWaits(name, 1e4, change, difference, change, change, tail, difference_p99)
 
-    names, jobs = ("short", "long", "tiny", "noise"), (5500, 3000, 10, 1490)
-    growth = np.array((0.19, -0.3, 9.0, 0.05))
-    today = tuple(JobClass(name, count, 1e4, 2e4) for name, count in zip(names, jobs, strict=True))
-    new = tuple(changed(name, mean, 1.0 if name == "noise" else 0.01) for name, mean in zip(names, growth, strict=True))
-    advice = advised(replace(waits(), classes={"queue": new}), classes={"queue": today})
-    assert "longer waits for jobs in queue short (+19%, 55% of the jobs); undo" in advice.sentence
+
+def by_class(
+    kind: str, *classes: ClassWaits, jobs: tuple[int, ...] = (), use: float = 0.1
+) -> tuple[SettingWaits, dict[str, tuple[JobClass, ...]]]:
+    """A policy with these waits of classes, and the classes, of 1,000 jobs unless ``jobs`` says how many."""
+    counts = jobs or (1000,) * len(classes)
+    today = tuple(JobClass(found.name, count, use, 1e4, 2e4) for found, count in zip(classes, counts, strict=True))
+    return replace(waits(), classes={kind: classes}), {kind: today}
+
+
+def test_the_classes_that_lose_within_the_limits_are_in_the_sentence_with_their_share_of_the_jobs() -> None:
+    losing = (changed("short", 0.04), changed("long", -0.3), changed("tiny", 9.0), changed("noise", 0.05, 1.0))
+    setting, classes = by_class("queue", *losing, jobs=(5500, 3000, 10, 1490))
+    advice = advised(setting, classes=classes)
+    assert advice.verdict is Verdict.ON
+    assert "longer waits for jobs in queue short (+4%, 55% of the jobs); undo" in advice.sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "losing", "why"),
+    [
+        ("queue", changed("short", 0.07), "mean wait of queue short +7.0% (+6.0 to +8.0), and the limit is 5%"),
+        ("size", changed("1 processor", p99=0.2), "99th percentile wait of size 1 processor +20.0%"),
+        ("runtime", changed("up to 10 min", 0.06), "mean wait of runtime up to 10 min +6.0%"),
+        ("user", changed("dave", p99=0.06), "99th percentile wait of user dave +6.0%"),
+    ],
+)
+def test_a_policy_for_which_a_class_of_jobs_pays_is_not_recommended(kind: str, losing: ClassWaits, why: str) -> None:
+    setting, classes = by_class(kind, changed("other"), losing)
+    advice = advised(setting, classes=classes)
+    assert advice.verdict is Verdict.OFF
+    assert any(why in reason for reason in advice.reasons)
+    assert any("tune --order" in reason for reason in advice.reasons), "what may help"
+
+
+@pytest.mark.parametrize(
+    ("kind", "losing", "more"),
+    [
+        ("queue", changed("short", 0.07, 0.1), {}),  # within its interval
+        ("queue", changed("short", 0.004, 0.001), {}),  # 40 s
+        ("queue", changed("short", 0.5), {"jobs": (49,)}),
+        ("user", changed("dave", 0.5), {"use": 0.009}),
+        ("month", changed("2026-03", 0.5), {}),  # pays nobody
+    ],
+)
+def test_a_class_that_is_small_or_loses_by_chance_does_not_decide(
+    kind: str, losing: ClassWaits, more: dict[str, Any]
+) -> None:
+    setting, classes = by_class(kind, losing, **more)
+    assert advised(setting, classes=classes).verdict is Verdict.ON
+
+
+def test_the_reasons_against_a_policy_name_the_worst_classes_and_count_the_others() -> None:
+    setting, classes = by_class("queue", *(changed(f"q{number}", 0.1 * number) for number in range(1, 6)))
+    (reason,) = (reason for reason in advised(setting, classes=classes).reasons if reason.startswith("safe: "))
+    assert "; mean wait of queue q5 +50.0%" in reason
+    assert "queue q2" not in reason
+    assert reason.endswith("; and 2 more limits are exceeded.")
 
 
 @pytest.mark.parametrize("candidate", common_candidates(), ids=lambda one: one.name)
@@ -252,7 +309,7 @@ def test_the_plan_of_a_candidate_is_what_was_simulated(
 ) -> None:
     found = waits(candidate=candidate)
     figures = simulated(found)
-    advice = replace(recommend(figures, 0.05), verdict=Verdict.ON, waits=found)
+    advice = replace(recommend(figures, WaitLimits()), verdict=Verdict.ON, waits=found)
     file = tmp_path / "plan.toml"
     write_plan(Output(), file, advice, figures)
     assert capsys.readouterr().out.startswith(f"{file}: written; softwalltime policy set {file} ")
@@ -269,6 +326,6 @@ def test_the_plan_of_a_candidate_is_what_was_simulated(
 
 def test_without_a_recommendation_no_plan_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = simulated(waits(wait=1.0))
-    write_plan(Output(), tmp_path / "plan.toml", recommend(figures, 0.05), figures)
+    write_plan(Output(), tmp_path / "plan.toml", recommend(figures, WaitLimits()), figures)
     assert capsys.readouterr().out == f"{tmp_path}/plan.toml: not written: no policy is recommended\n"
     assert not list(tmp_path.iterdir())

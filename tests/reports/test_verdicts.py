@@ -14,7 +14,7 @@ from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.settings import Settings
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.reports.recommendation import Recommendation, Verdict, recommend
+from softwalltime.reports.recommendation import Recommendation, Verdict, WaitLimits, recommend
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from tests.samples import trace
 
@@ -27,7 +27,7 @@ def advised(jobs: Sequence[CompletedJob], processors: int | None) -> Recommendat
     options = SimulationOptions(processors=processors, seeds=(31,), processes=1)
     recorded = prepare(Workload(list(jobs)), options)
     assert isinstance(recorded, SimulationInput)
-    return recommend(simulate_candidates(recorded, [], options)[1], 0.05)
+    return recommend(simulate_candidates(recorded, [], options)[1], WaitLimits())
 
 
 def without_walltimes() -> list[CompletedJob]:

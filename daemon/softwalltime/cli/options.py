@@ -84,10 +84,6 @@ MINIMUM_OPTION = option(
 RUNTIMES = option(
     "Predictor of runtimes.", "--predictor", default=PREDICTOR, metavar="SPEC", shell_complete=complete_predictor
 )
-MAX_BROKEN = option(
-    "Greatest share of promised starts, in percent, that a recommended policy may break in the simulation, beyond "
-    "those that the site breaks now.", type=click.FloatRange(0, 50), default=5.0, metavar="PERCENT",
-)  # fmt: skip
 PLAN = option(
     "Write the recommended policy and its promise into this plan file, for policy set and verify.", "--write",
     metavar="FILE",

@@ -8,7 +8,8 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
-from softwalltime.cli.options import KEEP, MAX_BROKEN, MINIMUM_OPTION, PLAN, PROCESSES, numbers
+from softwalltime.cli.limit_options import LimitOptions
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, numbers
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
@@ -61,7 +62,7 @@ def set_policy(options: SwitchOptions) -> None:
 @options
 class CompareOptions:
     site: SiteOptions
-    max_broken: float = MAX_BROKEN
+    limits: LimitOptions
     seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
     keep: Path | None = KEEP
     processes: int | None = PROCESSES
@@ -105,7 +106,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     def advise(recorded: SimulationInput, seeds: tuple[int, ...], found: "Results") -> "Recommendation":
         compared = SimulationOptions(baseline, recorded.processors, seeds)
         figures = compare_candidates(recorded, candidates, compared, found)
-        advice = recommend(figures, options.max_broken / 100)
+        advice = recommend(figures, options.limits.shares)
         advised.append((advice, figures))
         return advice
 

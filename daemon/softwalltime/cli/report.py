@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.command import Result, command
+from softwalltime.cli.limit_options import LimitOptions
 from softwalltime.cli.options import (
     LIMIT,
-    MAX_BROKEN,
     MINIMUM_OPTION,
     PLAN,
     PROCESSES,
@@ -37,7 +37,7 @@ class ReportPageOptions:
         type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default=Path("report.html"),
     )  # fmt: skip
     predictors: PredictorOptions
-    max_broken: float = MAX_BROKEN
+    limits: LimitOptions
     no_simulation: bool = option("Do not simulate waits; faster, but nothing can be switched on.")
     site: SiteOptions
     seeds: tuple[int, ...] = option(
@@ -137,4 +137,4 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
             options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
             options.simulated_jobs, options.processes,
         )  # fmt: skip
-    return ReportOptions(options.predictors.specs, options.max_broken / 100, options.minimum, simulation)
+    return ReportOptions(options.predictors.specs, options.limits.shares, options.minimum, simulation)

@@ -35,4 +35,4 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
     from softwalltime.cli.tune_order import find_order
     from softwalltime.cli.tune_predictor import choose_predictor
 
-    return find_order(options) if options.order.wanted else choose_predictor(options)
+    return find_order(options) if options.order else choose_predictor(options)

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import KEEP, MAX_BROKEN, MINIMUM_OPTION, PROCESSES, SHARE, numbers, predictors
+from softwalltime.cli.limit_options import LimitOptions
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, SHARE, numbers, predictors
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.site_options import SiteOptions
@@ -67,21 +68,6 @@ class TrainingOptions:
 
 
 @options
-class OrderOptions:
-    """Whether to search the order of the queue, and within which limits."""
-
-    wanted: bool = option("Search the order of the queue instead, within the limits below.", "--order")
-    max_tail: float = option(
-        "With --order: greatest growth of the 99th percentile wait of each class of jobs, in percent.",
-        type=click.FloatRange(0, 1000), default=5.0, metavar="PERCENT",
-    )  # fmt: skip
-    max_longest: float = option(
-        "With --order: greatest growth of the longest wait, in percent.",
-        type=click.FloatRange(0, 1000), default=10.0, metavar="PERCENT",
-    )  # fmt: skip
-
-
-@options
 class TuneOptions:
     listed: tuple[str, ...] = predictors("Try only these predictors or grids (default: all, with several options)")
     target: float = option("Greatest share of the jobs to underestimate.", type=click.FloatRange(
@@ -96,9 +82,9 @@ class TuneOptions:
         type=click.FloatRange(0, min_open=True), default=600, metavar="SECONDS",
     )  # fmt: skip
     processes: int | None = PROCESSES
-    order: OrderOptions
+    order: bool = option("Search the order of the queue instead.")
     site: SiteOptions
-    max_broken: float = MAX_BROKEN
+    limits: LimitOptions
     simulated_jobs: int = option(
         "Simulate the newest N jobs, with --order of each part; 0: none.", least=0, default=10_000, metavar="N"
     )
@@ -120,7 +106,7 @@ class TuneOptions:
 
         :raises SoftwalltimeError: says what.
         """
-        if self.order.wanted:
+        if self.order:
             if self.listed or self.training.wanted or not self.simulated_jobs:
                 raise UsageError(
                     "--order simulates orders: omit --predictors, --predictor, --train and --simulated-jobs 0"

@@ -118,7 +118,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     jobs, tally = given.recorded.columns(site.walltimes)
     teaching = given.recorded.settings().teaching
     baseline = site.baseline(given.minimum)
-    limits = WaitLimits(given.order.max_tail / 100, given.order.max_longest / 100, given.max_broken / 100)
+    limits = given.limits.shares
     options = SimulationOptions(
         baseline, site.processors or tally.machine or None, given.seeds, len(jobs), given.processes, given.keep
     )

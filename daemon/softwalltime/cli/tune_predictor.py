@@ -199,7 +199,7 @@ def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, process
     named[CHANCE] = chance_policy(baseline.policy)
     results, figures = simulate_candidates(recorded, compared, simulation, progress_bar)
     metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
-    return SimulatedCandidates(recorded, metrics, recommend(figures, options.max_broken / 100))
+    return SimulatedCandidates(recorded, metrics, recommend(figures, options.limits.shares))
 
 
 def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:

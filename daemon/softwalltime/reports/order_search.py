@@ -1,9 +1,7 @@
-"""Search the queue orders by powers on a site's own jobs, with limits on the tails of the waits.
+"""Search the queue orders by powers on a site's own jobs, within limits on the waits of each class.
 
 1. On the earlier part of the log a coarse grid of orders is simulated, then the neighbours of the best one.
-2. An order is within the limits if it shortens waits and keeps promises as :mod:`.recommendation` demands, and neither
-   the 99th percentile of the wait of any class of jobs nor the longest wait grows by more than its limit.  A growth
-   that the 95% interval does not tell from none exceeds no limit.
+2. An order is within the limits if it qualifies by the rules of :mod:`.recommendation`.
 3. The few best orders within the limits are simulated on the middle part; the best one within them there is chosen.
 4. The chosen order is simulated on the last part.  It is recommended if it is within the limits there too.
 """
@@ -25,7 +23,7 @@ from softwalltime.reports.recommendation import (
     WaitLimits,
     change,
     effects,
-    exceeding,
+    exceeded,
     population,
     shortens,
     switch_on,
@@ -33,12 +31,9 @@ from softwalltime.reports.recommendation import (
     undecidable,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
-from softwalltime.reports.waits_by_class import members_of
 
 FINALISTS = 3
 """Number of orders simulated on the middle part."""
-MIN_USE_SHARE = 0.01
-"""Minimum share of the processor time for a user's jobs to be a class with a limit."""
 _LENGTHS, _SIZES, _P99S = (0.5, 1.0, 1.5), (0.0, 0.5), (1.0, 1.5)
 """The coarse grid: exponents of length and size where that of wait is 2; oldest-first limits in 99th percentiles of the
 site's waits."""
@@ -119,7 +114,7 @@ def search_order(
 
     def tried(recorded: SimulationInput, orders: Sequence[tuple[PowerOrder, int | None]]) -> list[OrderTrial]:
         figures = simulate(recorded, [order_candidate(order, guard, baseline) for order, guard in orders])
-        return _judged([order for order, _ in orders], figures, recorded, limits)
+        return _judged([order for order, _ in orders], figures, limits)
 
     usual = simulate(earlier, ()).baseline.wait_p99 or 0.0
     grid = [
@@ -136,7 +131,7 @@ def search_order(
     if chosen is None or chosen.exceeded:
         return OrderSearch(tuple(trials), tuple(second), None, simulate(last, ()))
     figures = simulate(last, [chosen.waits.setting])
-    (checked,) = _judged([chosen.order], figures, last, limits)
+    (checked,) = _judged([chosen.order], figures, limits)
     return OrderSearch(tuple(trials), tuple(second), checked, figures)
 
 
@@ -210,31 +205,20 @@ def _key(trial: OrderTrial) -> tuple[PowerOrder, int | None]:
 
 def _best(trials: Sequence[OrderTrial]) -> OrderTrial:
     """Return the order with the greatest gain within the limits, else the one that exceeds them least."""
-    return max(trials, key=lambda trial: (-trial.excess, trial.gain))
+    return max(trials, key=lambda trial: (not trial.exceeded, -trial.excess, trial.gain))
 
 
-def _judged(
-    orders: Sequence[PowerOrder], figures: SimulationFigures, recorded: SimulationInput, limits: WaitLimits
-) -> list[OrderTrial]:
-    jobs, trials = recorded.jobs, []
-    use = [size * seconds for size, seconds in zip(jobs.processors, jobs.runtime, strict=True)]
-    users = members_of(jobs, recorded.processors)["user"].values()
-    heavy = [sum(use[index] for index in which) >= MIN_USE_SHARE * sum(use) for which in users]
+def _judged(orders: Sequence[PowerOrder], figures: SimulationFigures, limits: WaitLimits) -> list[OrderTrial]:
+    trials = []
     for order, waits in zip(orders, figures.settings, strict=True):
-        growths = tail_growths(waits)
-        for kind, watched in (("queue", None), ("user", heavy)):
-            for position, (today, then) in enumerate(zip(figures.classes[kind], waits.classes[kind], strict=True)):
-                if not today.small and (watched is None or watched[position]):
-                    growths[f"of {kind} {today.name}"] = then.change_p99
-        growths = {name: growth for name, growth in growths.items() if growth.mean is not None}
-        held = {f"p99 {name}": (growth, limits.tail) for name, growth in growths.items()}
-        held["longest wait"] = (waits.changes["wait_max"], limits.longest)
-        held["promises"] = (waits.added, limits.broken)
-        over = exceeding(held)
-        said = {name: f"{change(growth)}, limit {exact_percent(limit)}" for name, (growth, limit) in over.items()}
+        over = exceeded(figures, waits, limits)
+        said = {
+            name.replace("99th percentile wait", "p99"): f"{change(growth)}, limit {exact_percent(limit)}"
+            for name, (growth, limit) in over.items()
+        }
         excess = sum((growth.mean or 0.0) - limit for growth, limit in over.values())
         if not shortens(waits):
             said["waits"] = "not shorter beyond the interval"
             excess += 1
-        trials.append(OrderTrial(order, waits, growths, said, excess))
+        trials.append(OrderTrial(order, waits, tail_growths(figures, waits), said, excess))
     return trials

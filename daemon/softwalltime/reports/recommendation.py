@@ -6,16 +6,15 @@
    ``shaking.LEAST_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks.
 2. Jobs wait less than ``MIN_MEAN_WAIT_S`` on average today: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
-   neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, the tails of the waits
-   stay within their limits (:class:`WaitLimits`), and the interval of the share of promised starts that come later,
-   less what the baseline breaks, ends at most at the target.
-4. Of the common candidates that qualify and keep the order of the queue, half the walltime is chosen, unless a
-   predictor's mean wait is below its by more than the 95% interval of the difference.  Only if none qualifies, a
-   candidate that changes the order is chosen, the one with the shortest wait.
+   neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, the waits of no class of
+   jobs grow beyond their limits (:class:`WaitLimits`), and the interval of the share of promised starts that come
+   later, less what the baseline breaks, ends at most at the target.
+4. Of those that qualify half the walltime is chosen, unless the best one that keeps the order of the queue has a mean
+   wait below its by more than the 95% interval of the difference; and that one, unless the best one that changes the
+   order has.
 5. A candidate of the site's own log replaces the chosen one by the same rules, and so decides about no verdict.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -27,8 +26,12 @@ from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import changed_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.waits_by_class import ClassWaits
 
 _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
+_WATCHED = ("runtime", "size", "queue", "user")
+MIN_USE = 0.01
+"""Minimum share of the processor time for a user's jobs to be a class with a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +39,56 @@ class WaitLimits:
     """Maximum growth of waits and broken promises against the baseline, as shares."""
 
     tail: float = 0.05
-    """Of the 99th percentile of the wait of each class of jobs."""
+    """Of the mean and the 99th percentile of the wait of each class of jobs."""
     longest: float = 0.10
     """Of the longest wait."""
     broken: float = 0.05
     """Of the promised starts, those that a policy breaks more."""
 
 
-def tail_growths(waits: SettingWaits) -> dict[str, Interval]:
-    """Return the change of the 99th percentile of the wait by class: "of the widest tenth"."""
-    return {f"of {name}": waits.changes[tail] for tail, name in _NAMES.items()}
+def tail_growths(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Interval]:
+    """Return the change of the 99th percentile of the wait by class of jobs: "widest tenth", "queue long"."""
+    growths = {name: waits.changes[tail] for tail, name in _NAMES.items()}
+    growths |= {name: then.change_p99 for name, then in _watched(simulated, waits).items()}
+    return {name: growth for name, growth in growths.items() if growth.mean is not None}
 
 
-def exceeding(held: dict[str, tuple[Interval, float]]) -> dict[str, tuple[Interval, float]]:
-    """Return the growths above their limits in the mean, and above none beyond the 95% interval."""
-    return {
+def exceeded(
+    simulated: SimulationFigures, waits: SettingWaits, limits: WaitLimits
+) -> dict[str, tuple[Interval, float]]:
+    """Return the growths above their limits in the mean, and above none beyond the 95% interval, with these limits.
+
+    Of the promises, as far as they are known, the upper end of the interval must be within the limit.
+    """
+    growths = {f"99th percentile wait of {name}": waits.changes[tail] for tail, name in _NAMES.items()}
+    for name, then in _watched(simulated, waits).items():
+        growths[f"mean wait of {name}"] = then.change if then.longer else Interval()
+        growths[f"99th percentile wait of {name}"] = then.change_p99 if then.longer_tail else Interval()
+    held = {name: (growth, limits.tail) for name, growth in growths.items()}
+    held["longest wait"] = (waits.changes["wait_max"], limits.longest)
+    over = {
         name: (growth, limit)
         for name, (growth, limit) in held.items()
         if growth.mean is not None and growth.mean > limit and (growth.low is None or growth.low > 0)
     }
+    if not keeps_promises(waits, limits.broken):
+        over["promised starts that come later"] = (waits.added, limits.broken)
+    return over
 
 
-def longer_tails(waits: SettingWaits, limits: WaitLimits) -> dict[str, tuple[Interval, float]]:
-    """Return the growths of tails that exceed their limits, with these, by what they are of."""
-    held = {f"99th percentile wait {name}": (growth, limits.tail) for name, growth in tail_growths(waits).items()}
-    held["longest wait"] = (waits.changes["wait_max"], limits.longest)
-    return exceeding(held)
+def _watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, ClassWaits]:
+    """Return the waits of the classes that must not pay for the others: all but small ones, and heavy users."""
+    return {
+        f"{kind} {today.name}": then
+        for kind in _WATCHED
+        for today, then in zip(simulated.classes.get(kind, ()), waits.classes.get(kind, ()), strict=True)
+        if not today.small and (kind != "user" or today.use >= MIN_USE)
+    }
 
 
+_NAMED = 3
+"""Maximum exceeded limits of a policy in its sentence."""
+_OWN_ORDER = "softwalltime tune --order searches the site's own order of the queue within the same limits."
 MIN_JOBS = 1000
 MIN_DAYS = 14
 MIN_MEAN_WAIT_S = 60
@@ -144,33 +169,32 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
     return Recommendation(Verdict.UNKNOWN, f"Cannot tell whether soft walltimes would help: {why}.", reasons)
 
 
-def recommend(simulated: SimulationFigures, target: float) -> Recommendation:
-    """Return the verdict for a log of any length.
-
-    :param target: greatest share of promised starts that may come later because of the candidate.
-    """
+def recommend(simulated: SimulationFigures, limits: WaitLimits) -> Recommendation:
+    """Return the verdict for a log of any length."""
     unable = undecidable(simulated)
     if unable is not None:
         return unable
     reasons = population(simulated)
     common = [candidate for candidate in simulated.settings if not candidate.setting.own]
-    qualifying = _qualifying(simulated.settings, target)
+    shorter = [candidate for candidate in simulated.settings if shortens(candidate)]
+    qualifying = [candidate for candidate in shorter if not exceeded(simulated, candidate, limits)]
     if all(candidate.setting.own for candidate in qualifying):
         return Recommendation(
             Verdict.OFF,
-            f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits beyond chance, lets no "
-            f"class of jobs wait much longer, and breaks at most {exact_percent(target)} more of the promised starts.",
-            (*reasons, *(_fails(candidate, target) for candidate in common)),
+            f"Do not switch soft walltimes on: none of {len(common)} policies shortens waits "
+            "beyond chance, lets no class of jobs wait much longer, and breaks at most "
+            f"{exact_percent(limits.broken)} more of the promised starts.",
+            (*reasons, *(_fails(simulated, candidate, limits) for candidate in common), _OWN_ORDER),
             simulation_cautions(simulated, None),
         )
     chosen = _choose(qualifying)
-    reasons += effects(chosen, target)
-    would = min((each for each in qualifying if not each.setting.keeps_order), key=_mean, default=chosen)
-    if _mean(would) < _mean(chosen):
-        stated = change(would.changes["wait_mean"]).replace(" (", " (95% interval ")
+    reasons += effects(chosen, limits.broken)
+    keeping = min((each for each in qualifying if each.setting.keeps_order), key=_mean, default=chosen)
+    if not chosen.setting.keeps_order and keeping is not chosen:
+        wait = change(keeping.changes["wait_mean"])
         reasons.append(
-            f"With {would.setting.name} the mean wait would change by {stated}, and {percent(would.broken.mean)} of "
-            "the promised starts would come later. Whether to change the order of the queue is for the site to decide."
+            f"{chosen.setting.name} changes the order of the queue. With {keeping.setting.name}, which keeps it, the "
+            f"mean wait changes by {wait}."
         )
     cautions = simulation_cautions(simulated, chosen)
     return Recommendation(Verdict.ON, switch_on(simulated, chosen), tuple(reasons), cautions, chosen)
@@ -213,11 +237,6 @@ def keeps_promises(waits: SettingWaits, target: float) -> bool:
     return _upper(waits.added) <= target
 
 
-def _qualifying(settings: Sequence[SettingWaits], target: float) -> list[SettingWaits]:
-    shorter = [candidate for candidate in settings if shortens(candidate) and keeps_promises(candidate, target)]
-    return [candidate for candidate in shorter if not longer_tails(candidate, WaitLimits())]
-
-
 def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "soft walltimes") -> str:
     """Describe the effect for a manager.
 
@@ -235,11 +254,15 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
 
 
 def _choose(qualifying: list[SettingWaits]) -> SettingWaits:
+    """Return the simplest that none is better than beyond the 95% interval: half the walltime first, orders last."""
     keeping = [candidate for candidate in qualifying if candidate.setting.keeps_order]
-    best = min(keeping or qualifying, key=_mean)
-    half = next((candidate for candidate in keeping if candidate.setting.policy.waiting == HALF), best)
-    learnt = interval([mine - other for mine, other in zip(best.waits, half.waits, strict=True)])
-    return best if learnt.below else half
+    half = [candidate for candidate in keeping if candidate.setting.policy.waiting == HALF]
+    first, *others = (min(group, key=_mean) for group in (half, keeping, qualifying) if group)
+    chosen = first
+    for best in others:
+        if interval([mine - other for mine, other in zip(best.waits, chosen.waits, strict=True)]).below:
+            chosen = best
+    return chosen
 
 
 def _mean(waits: SettingWaits) -> float:
@@ -292,18 +315,17 @@ def effects(chosen: SettingWaits, target: float) -> list[str]:
     return [waits, promises]
 
 
-def _fails(waits: SettingWaits, target: float) -> str:
+def _fails(simulated: SimulationFigures, waits: SettingWaits, limits: WaitLimits) -> str:
     said = f"mean wait {change(waits.changes['wait_mean'])}"
     if not shortens(waits):
         said = f"waits do not get shorter beyond the interval: {said}"
         for name, words in (("wait_p95", "95th percentile wait"), ("bsld10_mean", "mean bounded slowdown")):
             if waits.changes[name].above:
                 said += f", {words} {change(waits.changes[name])}"
-    if not keeps_promises(waits, target):
-        said += (
-            f"; {percent(waits.broken.mean)} of the promised starts are broken, up to {percent(_upper(waits.added))} "
-            f"by this policy, and the limit is {exact_percent(target)} (--max-broken)"
-        )
-    for name, (growth, limit) in longer_tails(waits, WaitLimits()).items():
+    over = exceeded(simulated, waits, limits)
+    worst = sorted(over, key=lambda name: over[name][1] - (over[name][0].mean or 0.0))
+    for name in worst[:_NAMED]:
+        growth, limit = over[name]
         said += f"; {name} {change(growth)}, and the limit is {exact_percent(limit)}"
-    return f"{waits.setting.name}: {said}."
+    more = len(worst) - _NAMED
+    return f"{waits.setting.name}: {said}{f'; and {more} more limits are exceeded' if more > 0 else ''}."

@@ -16,7 +16,7 @@ from softwalltime.predict.predictors.registry import make
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Rename, make_columns
 from softwalltime.reports.likeness import Likeness
-from softwalltime.reports.recommendation import Recommendation, recommend, too_early, unsimulated
+from softwalltime.reports.recommendation import Recommendation, WaitLimits, recommend, too_early, unsimulated
 from softwalltime.reports.simulation import (
     SimulationFigures,
     SimulationInput,
@@ -33,12 +33,11 @@ from softwalltime.reports.walltime_use import Walltimes, analyze_walltimes
 class ReportOptions:
     """Options of a report.
 
-    ``target``: greatest share of promised starts that a recommended policy may break in the simulation.  ``minimum``:
-    least soft walltime in seconds.  ``simulation``: ``None`` to simulate no waits.
+    ``minimum``: least soft walltime in seconds.  ``simulation``: ``None`` to simulate no waits.
     """
 
     specs: tuple[str, ...]
-    target: float = 0.05
+    limits: WaitLimits = field(default_factory=WaitLimits)
     minimum: int = MIN_SOFT_WALLTIME_S
     simulation: SimulationOptions | None = None
 
@@ -111,7 +110,7 @@ def _advise(
         return unsimulated(prepared), prepared
     candidates = common_candidates(simulation.baseline)
     _, simulated = simulate_candidates(prepared, candidates, simulation, show, rename)
-    return recommend(simulated, options.target), simulated
+    return recommend(simulated, options.limits), simulated
 
 
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
@@ -154,8 +153,8 @@ class ReportDocument:
     """What is recommended."""
     policy: str
     """Recommended settings of the daemon as TOML, with shadow mode first; empty: none."""
-    target: float
-    """Greatest share of promised starts that a recommended setting may break."""
+    limits: WaitLimits
+    """The limits that a recommended policy keeps."""
     jobs: int
     """Number of jobs."""
     scored: int
@@ -213,7 +212,7 @@ class ReportDocument:
             page=page,
             advice=Advice.of(report.recommendation),
             policy=report.recommendation.policy,
-            target=report.options.target,
+            limits=report.options.limits,
             jobs=report.jobs,
             scored=report.scored,
             users=report.users,

@@ -218,7 +218,7 @@ def compare_candidates(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
         _means([run.metrics for run in today]), tuple(map(compared, candidates)),
-        compared(Candidate(CHANCE, chance_policy(site))), classes_today(members, classes_of_today, rename),
+        compared(Candidate(CHANCE, chance_policy(site))), classes_today(jobs, members, classes_of_today, rename),
         suitable_shake(jobs), len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
         options.baseline.remarks, site, recorded.step,
     )  # fmt: skip

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from softwalltime.core.formatting import printable
 from softwalltime.measure.simulation.differences import Interval, differences, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
@@ -15,7 +17,7 @@ MAX_CLASSES = 10
 MIN_CLASS_JOBS = 50
 """Minimum jobs of a class; in smaller ones a few jobs determine the mean wait."""
 NOTABLE_WAIT_S = 60
-"""Seconds by which a mean wait must change to count as longer or shorter."""
+"""Seconds by which a class's wait must change to count as longer or shorter."""
 
 Members = Mapping[str, Mapping[str, Integers]]
 """Indexes of jobs by kind of class, then by class."""
@@ -27,11 +29,12 @@ ByClass = Mapping[str, Mapping[str, Metrics]]
 class JobClass:
     """A class of the simulated jobs and its waits in today's setting, in seconds: means over the workloads.
 
-    ``jobs`` is the number of jobs as recorded.
+    ``jobs`` is the number of jobs as recorded, ``use`` their share of the processor time of all simulated jobs.
     """
 
     name: str
     jobs: int
+    use: float
     wait_mean: float | None
     wait_p95: float | None
 
@@ -44,9 +47,9 @@ class JobClass:
 class ClassWaits:
     """The waits of one class under a setting, in seconds: means over the workloads.
 
-    ``change`` of the mean wait and ``change_p99`` of the 99th percentile are relative to today's, ``difference`` is in
-    seconds, each workload by workload; ``worse`` and ``better`` are the shares of the class's jobs that wait at least
-    1 h more or less than today.
+    ``change`` of the mean wait and ``change_p99`` of the 99th percentile are relative to today's, ``difference`` and
+    ``difference_p99`` are in seconds, each workload by workload; ``worse`` and ``better`` are the shares of the class's
+    jobs that wait at least 1 h more or less than today.
     """
 
     name: str
@@ -56,11 +59,17 @@ class ClassWaits:
     worse: Interval
     better: Interval
     change_p99: Interval
+    difference_p99: Interval
 
     @property
     def longer(self) -> bool:
         """Whether the mean wait grows notably and significantly (95%)."""
         return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.above
+
+    @property
+    def longer_tail(self) -> bool:
+        """Whether the 99th percentile wait grows notably and significantly (95%)."""
+        return (self.difference_p99.mean or 0) >= NOTABLE_WAIT_S and self.change_p99.above
 
     @property
     def shorter(self) -> bool:
@@ -72,15 +81,22 @@ def members_of(jobs: Jobs, processors: int) -> Members:
     return {kind: classes(jobs, kind, processors, MAX_CLASSES) for kind in CLASSES}
 
 
-def classes_today(members: Members, baseline: Sequence[ByClass], rename: Rename) -> dict[str, tuple[JobClass, ...]]:
+def classes_today(
+    jobs: Jobs, members: Members, baseline: Sequence[ByClass], rename: Rename
+) -> dict[str, tuple[JobClass, ...]]:
     """The classes with their waits in today's setting."""
+    # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
+    used = np.array(jobs.processors, np.float64) * np.array(jobs.runtime, np.float64)
     classes = {}
-    for kind, jobs in members.items():
-        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in jobs}
+    for kind, each in members.items():
+        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in each}
         classes[kind] = tuple(
-            JobClass(_shown(kind, name, rename), len(jobs[name]), waits.wait_mean, waits.wait_p95)
+            JobClass(
+                _shown(kind, name, rename), len(each[name]), float(used[each[name]].sum() / used.sum()),
+                waits.wait_mean, waits.wait_p95,
+            )
             for name, waits in today.items()
-        )
+        )  # fmt: skip
     return classes
 
 
@@ -102,15 +118,16 @@ def compare_classes(
 
 
 def _compared(name: str, new: Sequence[Metrics], today: Sequence[Metrics]) -> ClassWaits:
-    relative = relative_changes(new, today)
+    relative, absolute = relative_changes(new, today), differences(new, today)
     return ClassWaits(
         name,
         means(new).wait_mean,
         relative["wait_mean"],
-        differences(new, today)["wait_mean"],
+        absolute["wait_mean"],
         interval([metrics.worse_1h or 0.0 for metrics in new]),
         interval([metrics.better_1h or 0.0 for metrics in new]),
         relative["wait_p99"],
+        absolute["wait_p99"],
     )
 
 
