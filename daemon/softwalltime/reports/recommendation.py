@@ -26,7 +26,7 @@ from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.cautions import changed_classes, simulation_cautions
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
-from softwalltime.reports.waits_by_class import ClassWaits
+from softwalltime.reports.waits_by_class import NOTABLE_WAIT_S, ClassWaits, surely_longer
 
 _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
 _WATCHED = ("runtime", "size", "queue", "user")
@@ -58,14 +58,16 @@ def exceeded(
 ) -> dict[str, tuple[Interval, float]]:
     """Return the growths above their limits in the mean, and above none beyond the 95% interval, with these limits.
 
-    Of the promises, as far as they are known, the upper end of the interval must be within the limit.
+    Of the many classes 1.5 times the interval counts (:func:`~.waits_by_class.surely_longer`), and of the promises the
+    upper end of the interval must be within the limit.
     """
-    growths = {f"99th percentile wait of {name}": waits.changes[tail] for tail, name in _NAMES.items()}
-    for name, then in _watched(simulated, waits).items():
-        growths[f"mean wait of {name}"] = then.change if then.longer else Interval()
-        growths[f"99th percentile wait of {name}"] = then.change_p99 if then.longer_tail else Interval()
-    held = {name: (growth, limits.tail) for name, growth in growths.items()}
+    held = {f"99th percentile wait of {name}": (waits.changes[tail], limits.tail) for tail, name in _NAMES.items()}
     held["longest wait"] = (waits.changes["wait_max"], limits.longest)
+    for name, then in _watched(simulated, waits).items():
+        mean, p99 = (then.change, then.difference), (then.change_p99, then.difference_p99)
+        for what, (growth, seconds) in (("mean wait", mean), ("99th percentile wait", p99)):
+            if (seconds.mean or 0.0) >= NOTABLE_WAIT_S and surely_longer(growth):
+                held[f"{what} of {name}"] = (growth, limits.tail)
     over = {
         name: (growth, limit)
         for name, (growth, limit) in held.items()

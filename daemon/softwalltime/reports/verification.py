@@ -27,7 +27,7 @@ from softwalltime.reports.before_after import (
 )
 from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
-from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE_WAIT_S
+from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE_WAIT_S, surely_longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,6 @@ class VerifyDocument:
 
 MAX_LOAD_CHANGE = 0.1
 """Maximum relative change of the load between two periods that are compared directly."""
-CLASS_FACTOR = 1.5
-"""Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
 REPORT_AGAIN = "softwalltime report store --write PLAN"
 
 
@@ -166,8 +164,7 @@ def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
         before, after = (columns.wait[waits.among(span) & waits.treated & which] for span in waits.spans)
         if min(len(before), len(after)) >= MIN_CLASS_JOBS:
             effect = waits.effect(which)
-            mean, low = effect.mean or 0.0, effect.low
-            longer = low is not None and mean >= NOTABLE_WAIT_S and mean - CLASS_FACTOR * (mean - low) > 0
+            longer = (effect.mean or 0.0) >= NOTABLE_WAIT_S and surely_longer(effect)
             yield ClassDocument(
                 promised.kind, promised.name, len(after), float(before.mean()), float(after.mean()), effect,
                 None if promised.change is None else promised.change.mean, longer, promised.longer,

@@ -19,6 +19,9 @@ MIN_CLASS_JOBS = 50
 NOTABLE_WAIT_S = 60
 """Seconds by which a class's wait must change to count as longer or shorter."""
 
+CLASS_FACTOR = 1.5
+"""Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
+
 Members = Mapping[str, Mapping[str, Integers]]
 """Indexes of jobs by kind of class, then by class."""
 ByClass = Mapping[str, Mapping[str, Metrics]]
@@ -67,14 +70,16 @@ class ClassWaits:
         return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.above
 
     @property
-    def longer_tail(self) -> bool:
-        """Whether the 99th percentile wait grows notably and significantly (95%)."""
-        return (self.difference_p99.mean or 0) >= NOTABLE_WAIT_S and self.change_p99.above
-
-    @property
     def shorter(self) -> bool:
         """Whether the mean wait falls notably and significantly (95%)."""
         return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.below
+
+
+def surely_longer(growth: Interval) -> bool:
+    """Return whether the wait of one of about twenty classes grows by more than chance."""
+    if growth.mean is None or growth.low is None:
+        return False
+    return growth.mean - CLASS_FACTOR * (growth.mean - growth.low) > 0
 
 
 def members_of(jobs: Jobs, processors: int) -> Members:
