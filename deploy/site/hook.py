@@ -6,12 +6,9 @@ A link to nothing is an error, as mkdocs.yml makes a link to a heading that is n
 
 import os
 import re
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -24,7 +21,6 @@ _PICTURES: Final = "deploy/pictures"
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)?(#[^)\s]*)?\)")
 _FENCE: Final = re.compile(r"(^[ ]*```.*?^[ ]*```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
-_COMMENT: Final = re.compile(r"COMMENT ON (VIEW|COLUMN)\s+softwalltime\.\w+(?:\.(\w+))?\s+IS\s+'((?:[^']|'')*)'")
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|data|attr):<code>[~.]*([^<]+)</code>")
 
 
@@ -44,15 +40,13 @@ PAGES: Final = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the documents and pictures of the checkout, and the pages made from the code."""
+    """Add the documents and pictures of the checkout."""
     repository = str(config.repo_url).rstrip("/")
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=with_links_to_pages(text, source, repository)))
     for picture in sorted((ROOT / _PICTURES).iterdir()):
         files.append(File.generated(config, f"pictures/{picture.name}", content=picture.read_bytes()))
-    for page, content in (("commands", commands_page), ("settings", settings_page), ("views", views_page)):
-        files.append(File.generated(config, f"{page}.md", content=content()))
     return files
 
 
@@ -89,54 +83,3 @@ def _link(match: re.Match[str], source: str, repository: str) -> str:
 def _title(document: str) -> str:
     found = _TITLE.search((ROOT / document).read_text(encoding="utf-8"))
     return found[1] if found else document
-
-
-def commands_page() -> str:
-    """Return a page with the help of every command."""
-    from softwalltime.cli import cli
-    from softwalltime.cli.man import contexts
-
-    lines = ["# Commands", "", "What `--help` prints, for every command.", ""]
-    root = click.Context(cli, info_name="softwalltime", max_content_width=82, terminal_width=82)
-    for context in contexts(root):
-        if not isinstance(context.command, click.Group):
-            lines += [f"## {context.command_path}", "", "```text", context.get_help(), "```", ""]
-    return "\n".join(lines)
-
-
-def settings_page() -> str:
-    """Return a page with the keys of the settings file."""
-    from softwalltime.cli.man import settings
-
-    lines = ["# Settings", "", "The keys of `/etc/softwalltime/softwalltime.toml`, as in `man softwalltime.toml`.", ""]
-    for title, keys in groupby(settings(), itemgetter(0)):
-        lines += [f"## {title or 'Above all tables'}", "", "| key | default | meaning |", "| --- | --- | --- |"]
-        lines += [f"| `{name}` | {default} | {_cell(description)} |" for _, name, default, description in keys]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def views_page() -> str:
-    """Return a page with the monitoring views and the comments of their columns."""
-    from softwalltime.store.definitions import view_columns, views
-
-    lines = [
-        "# Views",
-        "",
-        "The comments of the views, as `\\d+` in psql prints them. [Questions and answers](sql.md).",
-        "",
-    ]
-    for view in views():
-        comments = _COMMENT.findall(view.statements)
-        lines += [f"## {view.name}", ""]
-        lines += [f"{_cell(text)}\n" for kind, _, text in comments if kind == "VIEW"]
-        rows = [f"| `{name}` | {_cell(text)} |" for kind, name, text in comments if kind == "COLUMN"]
-        lines += ["| column | meaning |", "| --- | --- |", *rows, ""] if rows else []
-    lines += ["## Columns of several views", "", "| column | meaning |", "| --- | --- |"]
-    lines += [f"| `{name}` | {_cell(text)} |" for name, text in view_columns().items()]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    """Return a comment as a cell of a table: a bar is escaped, and SQL's doubled quote is one."""
-    return text.replace("''", "'").replace("|", "\\|")
