@@ -29,9 +29,9 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
-from softwalltime.core.text_table import table
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from tests.benchmarks import mutation_server
+from tests.benchmarks.markdown import table
 from tests.benchmarks.mutation_reasons import REASONS
 from tests.benchmarks.mutation_server import RECORD
 from tests.benchmarks.mutations import Mutation, mutations, recording
