@@ -64,7 +64,7 @@ bench: $(VENV)/.developer
 
 # The documents as a site in build/site; a broken link fails.
 docs: $(VENV)/.developer
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The picture of the README, from the demo's jobs; few colors make it a third of the size.
 pictures: demo $(VENV)/.pictures
