@@ -60,7 +60,7 @@ PREDICTORS = "daemon/softwalltime/predict/predictors"
 GROUPS = {
     "accounting": Group(
         ("daemon/softwalltime/accounting/pbs_records.py", "daemon/softwalltime/accounting/fields.py"),
-        tuple(f"tests/accounting/test_{name}.py" for name in ("pbs", "values", "shapes", "changes", "fuzz")),
+        tuple(f"tests/accounting/test_{name}.py" for name in ("pbs_records", "values", "shapes", "changes", "fuzz")),
     ),
     "policy": Group(("daemon/softwalltime/predict/policy/*.py",), ("tests/policy",)),
     "predictors": Group(

@@ -33,7 +33,7 @@ def submission_of(
     submitted: int,
     attributes: Mapping[str, str],
     resources: Mapping[str, str],
-    convert: Callable[[str, str | None, Callable[[str], Any]], Any] = lambda _, *text: converted(*text),
+    convert: Callable[[str, str | None, Callable[[str], Any]], Any] = lambda _, text, convert: converted(text, convert),
 ) -> Submission:
     """Return the submission with these attributes.
 
