@@ -8,10 +8,12 @@ BIN    := $(VENV)/bin
 comma  := ,
 DEMO   := build/demo
 EXTRAS := embedded,report
+PICTURE := deploy/pictures/report.png
+CHROMIUM ?= chromium
 # A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).
 PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
-.PHONY: demo test lint traces coverage lowest lock locked bench docs pictures dashboard deb rpm dist clean
+.PHONY: demo test lint traces coverage lowest lock locked bench docs pictures deb rpm dist clean
 
 demo: $(VENV)/.user
 	rm -rf $(DEMO)
@@ -62,15 +64,15 @@ bench: $(VENV)/.developer
 
 # The documents as a site in build/site; a broken link fails.
 docs: $(VENV)/.developer
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# The pictures of the README, from the demo's jobs; needs Chromium.
+# The picture of the README, from the demo's jobs; few colors make it a third of the size.
 pictures: demo $(VENV)/.pictures
-	$(BIN)/python deploy/site/pictures.py
-
-# The picture of the dashboard, by Grafana's components; needs npm, Chromium and prometheus.
-dashboard: $(VENV)/.developer $(VENV)/.pictures
-	PYTHONPATH=. $(BIN)/python deploy/site/dashboard/draw.py
+	$(BIN)/softwalltime report $(DEMO)/accounting -o $(DEMO)/report.html
+	$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,830 \
+	  --screenshot=$(CURDIR)/$(PICTURE) file://$(CURDIR)/$(DEMO)/report.html
+	$(BIN)/python -c 'import sys; from PIL import Image; image = Image.open(sys.argv[1]).convert("RGB"); \
+	  image.quantize(64).save(sys.argv[1], optimize=True)' $(PICTURE)
 
 # Build packages for this system and its Python in build/packages.
 deb rpm: | $(VENV)
@@ -97,7 +99,7 @@ $(VENV)/.developer: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --group dev
 	touch $@
 
-# Only the pictures need it.
+# Only the picture needs it.
 $(VENV)/.pictures: | $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pillow>=11,<13'
 	touch $@

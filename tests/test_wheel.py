@@ -55,7 +55,7 @@ def test_the_wheel_holds_hook_migrations_and_sql(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for folder in ("hooks", "migrations", "sql"):
         for file in (ROOT / folder).rglob("*"):
-            if file.suffix in (".py", ".json", ".mako", ".sql"):
+            if file.suffix in (".py", ".json", ".sql"):
                 assert f"softwalltime/_resources/{folder}/{file.relative_to(ROOT / folder)}" in names
     assert not [name for name in names if name.startswith("tests/")]
 

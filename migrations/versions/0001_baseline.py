@@ -8,8 +8,6 @@ from softwalltime.store.connections import run_script
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 DROP = """
 DROP TABLE

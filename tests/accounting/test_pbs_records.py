@@ -176,16 +176,6 @@ def test_torque_is_read_too() -> None:
     assert (job.runtime, job.cput, job.mem_used) == (3600, 3600, 2**30)
 
 
-@pytest.mark.parametrize("job_id", ["1166970[].srv", "5[].pbs1", "12[]"])
-def test_job_arrays_are_recognised_by_their_id(job_id: str) -> None:
-    assert pbs_records.is_array_parent(job_id)
-
-
-@pytest.mark.parametrize("job_id", ["5[4].pbs1", "5.pbs1", "12"])
-def test_jobs_and_subjobs_are_not_array_parents(job_id: str) -> None:
-    assert not pbs_records.is_array_parent(job_id)
-
-
 def test_the_server_is_the_end_of_the_id_unless_it_is_given() -> None:
     message = f"{HEADER} end=200"
     assert completed(message, "7.srv.example.org").server == "srv.example.org"

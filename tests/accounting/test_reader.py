@@ -42,6 +42,17 @@ def test_the_recorded_log_is_read_to_the_last_record() -> None:
     assert rerun, "the log holds a job that was run again"
 
 
+@pytest.mark.parametrize(
+    ("job_id", "jobs"),
+    [("1166970[].srv", 0), ("5[].pbs1", 0), ("12[]", 0), ("5[4].pbs1", 1), ("5.pbs1", 1), ("12", 1)],
+)
+def test_job_arrays_are_recognised_by_their_id(tmp_path: Path, job_id: str, jobs: int) -> None:
+    log = tmp_path / "20261120"
+    log.write_text(f"11/20/2026 10:16:10;E;{job_id};user=bob ctime=100 qtime=100 etime=100 start=110 end=200\n")
+    _, tally = read(log)
+    assert (tally.jobs, tally.array_parents) == (jobs, 1 - jobs)
+
+
 def test_the_logs_of_a_folder_are_its_daily_files_in_order_gzipped_or_not(tmp_path: Path) -> None:
     first, second = RECORDED_LOG.read_bytes().split(b"11/20/2026 10:21", 1)
     (tmp_path / "20261121").write_bytes(b"11/20/2026 10:21" + second)

@@ -19,10 +19,10 @@ from statistics import mean
 
 from softwalltime.api import read_jobs, simulate
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.text_table import table
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.predict.policy.presets import PresetName
 from softwalltime.reports.candidates import preset_policy
+from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
 HOUR = 3600

@@ -21,10 +21,10 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.network import SHIPPED, load
+from tests.benchmarks.markdown import table
 from tests.benchmarks.shared_estimates import SharedEstimates
 from tests.traces import TRACES
 

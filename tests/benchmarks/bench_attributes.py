@@ -21,11 +21,11 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
 from tests.benchmarks.bench_attention import LEFT_OUT, QUANTILES, held_out
+from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
 HEADER = ("attribute", "values", "gain, nats per job", "random")

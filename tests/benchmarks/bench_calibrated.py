@@ -9,10 +9,10 @@ import numpy as np
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Deleted, Kind, Submitted
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
+from tests.benchmarks.markdown import table
 from tests.samples import job
 from tests.traces import TRACES
 

@@ -27,8 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
-from softwalltime.core.text_table import table
 from softwalltime.store.embedded.programs import find_programs, server_account
+from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 
 LIBRARIES = (

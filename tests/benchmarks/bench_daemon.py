@@ -17,8 +17,8 @@ from urllib.request import urlopen
 from sqlalchemy import Engine
 
 from softwalltime.core.jobs import Submission
-from softwalltime.core.text_table import table
 from softwalltime.measure.workloads.synthetic import generate
+from tests.benchmarks.markdown import table
 from tests.benchmarks.serving import serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs

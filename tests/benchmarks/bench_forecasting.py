@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import quantiles
 
 from softwalltime.core.jobs import Submission
-from softwalltime.core.text_table import table
 from softwalltime.measure.forecast.snapshot import SchedulerSettings
 from softwalltime.service.protocol import ask
 from tests.benchmarks.bench_daemon import exchanges, fill, in_words, request
 from tests.benchmarks.bench_starts import server as full_server
+from tests.benchmarks.markdown import table
 from tests.benchmarks.serving import Serving, serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.live.emulated import EmulatedServer, agent_at

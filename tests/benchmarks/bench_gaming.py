@@ -12,10 +12,10 @@ twenty minutes; and how many honest jobs it takes afterwards until the predictio
 from dataclasses import dataclass
 
 from softwalltime.core.jobs import NoPrediction, Submission
-from softwalltime.core.text_table import table
 from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.predictors.base import Predictor
 from softwalltime.predict.predictors.registry import make
+from tests.benchmarks.markdown import table
 from tests.samples import job
 
 HOUR = 3600

@@ -20,9 +20,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
-from softwalltime.core.text_table import table
 from softwalltime.service.live.connection import PbsConnection
 from tests.acceptance.lab import RUNNER, Lab, until
+from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 
 CYCLES = 12

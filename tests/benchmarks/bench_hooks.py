@@ -8,7 +8,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from softwalltime.core.text_table import table
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import softwalltime
 from tests.traces import TRACES
 

@@ -20,10 +20,10 @@ from softwalltime.accounting.daily_files import log_files
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.jobs import values_of
-from softwalltime.core.text_table import table
 from softwalltime.store.completed_jobs import add_prepared_jobs, prepare_jobs
 from softwalltime.store.connections import connect
 from tests.benchmarks.bench_store import fill
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import Finished, accounting_folder, empty_store, scratch_folder, softwalltime
 
 FULL = 5_000_000

@@ -25,11 +25,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from softwalltime.core.text_table import table
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.watch import server_jobs
 from softwalltime.service.snapshot_source import SnapshotSource
 from tests.acceptance.lab import RUNNER, Lab
+from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 
 QUIET = 1.0

@@ -16,7 +16,6 @@ from typing import Any
 
 from sqlalchemy import text
 
-from softwalltime.core.text_table import table
 from softwalltime.service.users.own_jobs_server import (
     MAX_ENDED_JOBS,
     MAX_LIVE_JOBS,
@@ -28,6 +27,7 @@ from softwalltime.service.users.own_jobs_server import (
 from softwalltime.service.users.rate_limit import RateLimit
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.own_jobs_rows import read_ended, read_live, read_requests
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.users.site import listening
 

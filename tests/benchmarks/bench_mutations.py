@@ -29,9 +29,9 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
-from softwalltime.core.text_table import table
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from tests.benchmarks import mutation_server
+from tests.benchmarks.markdown import table
 from tests.benchmarks.mutation_reasons import REASONS
 from tests.benchmarks.mutation_server import RECORD
 from tests.benchmarks.mutations import Mutation, mutations, recording
@@ -60,7 +60,7 @@ PREDICTORS = "daemon/softwalltime/predict/predictors"
 GROUPS = {
     "accounting": Group(
         ("daemon/softwalltime/accounting/pbs_records.py", "daemon/softwalltime/accounting/fields.py"),
-        tuple(f"tests/accounting/test_{name}.py" for name in ("pbs", "values", "shapes", "changes", "fuzz")),
+        tuple(f"tests/accounting/test_{name}.py" for name in ("pbs_records", "values", "shapes", "changes", "fuzz")),
     ),
     "policy": Group(("daemon/softwalltime/predict/policy/*.py",), ("tests/policy",)),
     "predictors": Group(

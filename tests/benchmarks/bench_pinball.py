@@ -25,12 +25,12 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import contents_of, make
 from tests.benchmarks.bench_attention import LEFT_OUT, NAMES, held_out, weights_folder
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
+from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 from tests.traces import TRACES
 

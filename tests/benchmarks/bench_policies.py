@@ -18,7 +18,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.core.text_table import table
 from softwalltime.predict.policy.presets import HOUR, PresetName
 from softwalltime.reports.candidates import preset_policy
 from tests.acceptance.lab import RUNNER, Lab
@@ -33,6 +32,7 @@ from tests.acceptance.presets import (
     simulated_waits,
 )
 from tests.acceptance.sleeping import habitual, recorded, run
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 
 PROCESSORS = 80

@@ -18,7 +18,6 @@ from pathlib import Path
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.states import TEACHING
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.accuracy_metrics import score
 from softwalltime.measure.replay.fast_replay import clamp_all
 from softwalltime.measure.replay.job_columns import JobColumns
@@ -28,6 +27,7 @@ from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Scoring, Workload
 from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.benchmarks.markdown import table
 from tests.benchmarks.shared_estimates import record_together
 from tests.samples import ROOT
 from tests.traces import TRACES

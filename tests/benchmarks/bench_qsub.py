@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softwalltime.core.text_table import table
 from tests.acceptance.lab import HOOK, RUNNER, Lab
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import ROOT, job
 from tests.service.running import Daemon

@@ -19,12 +19,12 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import Predictor
 from softwalltime.predict.predictors.learned.network import SHIPPED, load
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks.bench_attention import LEFT_OUT
+from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
 NAMES = ("KTH", "SDSC", "HPC2N", "CEA", "LLNL", "ALCF", "UniLu")

@@ -16,11 +16,11 @@ import numpy as np
 from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.text_table import table
 from softwalltime.store.completed_jobs import read_jobs
 from tests.acceptance.conftest import DEFAULTS
 from tests.acceptance.lab import RUNNER, Lab
 from tests.benchmarks.bench_scripts import figures, without_scripts
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.service.running import Daemon, until
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.states import TEACHING
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
@@ -26,6 +25,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import Experiment, SimulationTask, evaluate, save_result, saved_result
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 from tests.traces import TRACES
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
+from tests.benchmarks.markdown import table
 
 SEEDS = (1, 2, 3)
 JOBS = 6_000

@@ -19,11 +19,11 @@ from statistics import median
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.jobs import CompletedJob, Submission
-from softwalltime.core.text_table import table
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.measure.workloads.synthetic import generate
+from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
 RUNS = 3

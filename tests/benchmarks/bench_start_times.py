@@ -28,13 +28,13 @@ from threading import Event, Thread
 
 from sqlalchemy import Engine, text
 
-from softwalltime.core.text_table import table
 from softwalltime.measure.forecast.calibration import WaitForecast
 from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.forecast_rows import PublishedStart, read_expected
 from tests.acceptance.lab import RUNNER, Lab
 from tests.acceptance.sleeping import Sleeper, half_early, recorded, run
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.samples import job
 from tests.store.stored import add_jobs

@@ -8,7 +8,6 @@ from time import process_time
 import numpy as np
 
 from softwalltime.core.jobs import Submission
-from softwalltime.core.text_table import table
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution
 from softwalltime.measure.forecast.snapshot import (
@@ -19,6 +18,7 @@ from softwalltime.measure.forecast.snapshot import (
     VnodeState,
 )
 from softwalltime.measure.forecast.start_times import forecast
+from tests.benchmarks.markdown import table
 
 SIZES = ((100, 100), (1000, 1000), (10_000, 1000), (100_000, 1000))
 """Waiting and running jobs."""

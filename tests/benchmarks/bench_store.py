@@ -18,7 +18,6 @@ from pathlib import Path
 from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.text_table import table
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
@@ -29,6 +28,7 @@ from softwalltime.store.learning_jobs import last_ended_since, read_history
 from softwalltime.store.retention import RetentionRun
 from softwalltime.store.tables import completed_jobs
 from tests.benchmarks.bench_daemon import exchanges, in_words, request
+from tests.benchmarks.markdown import table
 from tests.benchmarks.serving import PAUSE, serving
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs

@@ -13,7 +13,6 @@ from statistics import median
 from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
-from softwalltime.core.text_table import table
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -23,6 +22,7 @@ from softwalltime.store.current import set_current
 from softwalltime.store.daily import refresh
 from softwalltime.store.definitions import views
 from softwalltime.store.predictions import add_decisions
+from tests.benchmarks.markdown import table
 from tests.benchmarks.workload import empty_store, scratch_folder
 from tests.store.stored import add_jobs
 

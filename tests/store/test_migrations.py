@@ -103,7 +103,7 @@ def test_each_migration_can_be_undone(empty: Engine) -> None:
     while seen[-1]:
         downgrade(empty, "-1")
         seen.append(current(empty))
-    assert len(seen) == len(list((resources.migrations() / "versions").glob("*.py"))) + 1
+    assert len(seen) == len(list((resources.folder("migrations") / "versions").glob("*.py"))) + 1
     upgrade(empty)
     assert check(empty) == []
 

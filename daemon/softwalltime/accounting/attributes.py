@@ -28,16 +28,12 @@ def converted(text: str | None, convert: Callable[[str], T]) -> T | None:
         return None
 
 
-def _quietly(_name: str, text: str | None, conversion: Callable[[str], T]) -> T | None:
-    return converted(text, conversion)
-
-
 def submission_of(
     job_id: str,
     submitted: int,
     attributes: Mapping[str, str],
     resources: Mapping[str, str],
-    convert: Callable[[str, str | None, Callable[[str], Any]], Any] = _quietly,
+    convert: Callable[[str, str | None, Callable[[str], Any]], Any] = lambda _, text, convert: converted(text, convert),
 ) -> Submission:
     """Return the submission with these attributes.
 

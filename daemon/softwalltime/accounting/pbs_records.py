@@ -56,11 +56,6 @@ def _is_day(text: str) -> bool:
     return len(text) == 11
 
 
-def is_array_parent(job_id: str) -> bool:
-    """Return whether the id is that of a job array (``5[].srv``), which has an E record but does not run itself."""
-    return "[]" in job_id
-
-
 def completed_values(job_id: str, message: str, server: str = "", left_out: Counter[str] | None = None) -> Values:
     """Return the values of the job of an E record; ``server`` replaces the host part of the id.
 

@@ -69,13 +69,10 @@ class Changes:
     """Jobs that completed in this part; their earlier records are not needed."""
 
     def note(self, job_id: bytes, record: Record) -> None:
+        """Add a record that changes a job, or an E record without a completed job, such as that of a job array."""
         # TORQUE's Q record has only the queue: skip it, and wait for the S record.
         if record.kind != b";Q;" or _is_complete(record):
             self._follow(job_id, [record])
-
-    def remove(self, job_id: bytes, record: Record) -> None:
-        """Add a record of a type in ``GOES``, or an E record without a completed job, such as that of a job array."""
-        self._follow(job_id, [record])
 
     def complete(self, job_ids: Set[bytes]) -> None:
         for job_id in self.records.keys() & job_ids:

@@ -106,13 +106,8 @@ def _change(
     """
     changes.complete(completed.keys())
     for job_id, index in changing:
-        if completed.get(job_id, -1) > index:
-            continue
-        kind = kinds[index]
-        if kind in COMES or kind == ALTERED:
-            changes.note(job_id, positions.record(kind, index))
-        else:
-            changes.remove(job_id, positions.record(kind, index))
+        if completed.get(job_id, -1) <= index:
+            changes.note(job_id, positions.record(kinds[index], index))
 
 
 @dataclass(frozen=True)
@@ -183,7 +178,8 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
             "not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=pbs_records.decoded(line[:19])
         )
     letter, job_id, message = pbs_records.split(line)
-    if pbs_records.is_array_parent(job_id):
+    # A job array has an E record but does not run itself.
+    if "[]" in job_id:
         tally.array_parents += 1
         return None
     try:

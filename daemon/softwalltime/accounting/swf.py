@@ -38,8 +38,6 @@ _MAX_BYTES = 2**63 - 1
 MAX_MEMORY = 2**30
 """Maximum kilobytes of memory per processor, 1 TiB: greater numbers are probably bytes, or for the whole job."""
 _UNIT = f"above {MAX_MEMORY:,}, in kilobytes per processor"
-
-
 _NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?")
 
 

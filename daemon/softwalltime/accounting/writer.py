@@ -134,12 +134,24 @@ def records(jobs: Iterable[CompletedJob], zone: tzinfo) -> Iterator[tuple[str, s
             events.append((job.start, 2, index, "S"))
             events.append((job.end, 0 if job.end > job.start else 3, index, "E"))
     events.sort()
-    write = {"Q": queue_record, "S": start_record, "E": end_record}
     for time, _, index, kind in events:
-        job = kept[index]
-        day, stamp = _stamp(time, zone)
-        message = write[kind](job) if kind in write else f"requestor={job.submission.user}@{job.server or 'localhost'}"
-        yield day, f"{stamp};{kind};{job.submission.job_id};{message}\n"
+        yield record(kept[index], kind, time, zone)
+
+
+_MESSAGES: dict[str, Callable[[CompletedJob], str]] = {
+    "Q": queue_record,
+    "S": start_record,
+    "E": end_record,
+    "D": lambda job: f"requestor={job.submission.user}@{job.server or 'localhost'}",
+}
+
+
+def record(job: CompletedJob, kind: str, time: int, zone: tzinfo) -> tuple[str, str]:
+    """Return the local day (YYYYMMDD) of a time in epoch seconds, and the line of a record that is written then."""
+    day, hour, minute = _quarter(time // 900, zone)
+    minutes, seconds = divmod(time % 900, 60)
+    stamp = f"{hour}:{minute + minutes:02}:{seconds:02}"
+    return day, f"{stamp};{kind};{job.submission.job_id};{_MESSAGES[kind](job)}\n"
 
 
 def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tuple[int, int]:
@@ -156,18 +168,12 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
         for day, lines in groupby(records(jobs, zone), itemgetter(0)):
             with (folder / day).open("x", encoding="utf-8", newline="\n") as stream:
                 files += 1
-                for _, record in lines:
-                    stream.write(record)
+                for _, line in lines:
+                    stream.write(line)
                     count += 1
     except OSError as error:
         raise SourceError(f"{folder}: cannot be written: {error.strerror or error}") from error
     return files, count
-
-
-def _stamp(time: int, zone: tzinfo) -> tuple[str, str]:
-    day, hour, minute = _quarter(time // 900, zone)
-    minutes, seconds = divmod(time % 900, 60)
-    return day, f"{hour}:{minute + minutes:02}:{seconds:02}"
 
 
 # Cached by quarter of an hour: offsets of time zones are multiples of it, and records are ordered by time.

@@ -6,9 +6,9 @@ import click
 
 from softwalltime.cli.command import command
 from softwalltime.cli.parameters import FOLDER, argument, option, options
+from softwalltime.core import resources
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import plural
-from softwalltime.core.resources import deploy
 
 _LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
 
@@ -36,7 +36,7 @@ def files(options: FilesOptions) -> None:
       softwalltime files grafana/softwalltime.json > dashboard.json
       softwalltime files --copy-to softwalltime-files
     """
-    root, name, folder = deploy(), options.name, options.folder
+    root, name, folder = resources.folder("deploy"), options.name, options.folder
     known = sorted(path.relative_to(root).as_posix() for pattern in _LISTED for path in root.glob(pattern))
     if name is not None and name not in known:
         raise UsageError(f"no file is called {name!r}; softwalltime files lists the names")

@@ -65,15 +65,13 @@ class RecordError(SoftwalltimeError):
     wrong field, if it is known.  The reader of the file sets ``file`` and ``line`` (from 1).
     """
 
-    def __init__(
-        self, reason: str, *, field: str = "", value: str = "", file: str = "", line: int | None = None
-    ) -> None:
+    def __init__(self, reason: str, *, field: str = "", value: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.field = field
         self.value = value
-        self.file = file
-        self.line = line
+        self.file = ""
+        self.line: int | None = None
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.file else ""

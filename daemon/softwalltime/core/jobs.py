@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from softwalltime.core.quantiles import quantile
-from softwalltime.core.reasons import Reason, missing_jobs, sentence
+from softwalltime.core.reasons import Reason, sentence
 from softwalltime.core.states import State, state_of
 
 DEFAULT_PROJECT = "_pbs_project_default"
@@ -280,8 +280,15 @@ class NoPrediction(NamedTuple):
 
     @property
     def missing(self) -> int | None:
-        """Minimum number of further completed jobs that a prediction needs; ``None``: another reason."""
-        return missing_jobs(self.reason, self.values)
+        """Minimum number of further completed jobs that a prediction needs; ``None``: another reason.
+
+        >>> NoPrediction(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)).missing, NoPrediction(Reason.NO_WALLTIME).missing
+        (7, None)
+        """
+        if self.reason is Reason.TOO_FEW_JOBS:
+            there, _, _, least = self.values
+            return int(str(least)) - int(str(there))
+        return 1 if self.reason in (Reason.NO_COMPLETED_JOBS, Reason.NO_COMPLETED_JOBS_WITH_WALLTIME) else None
 
 
 @dataclass(frozen=True, slots=True)

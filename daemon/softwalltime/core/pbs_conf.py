@@ -13,23 +13,14 @@ def conf_file() -> Path:
     return Path(os.environ.get("PBS_CONF_FILE") or CONF)
 
 
-def parse_conf(text: str) -> dict[str, str]:
-    """Return the variables.
-
-    >>> parse_conf("# a comment\\nPBS_EXEC='/opt/pbs'\\nPBS_HOME = /var/spool/pbs\\n")
-    {'PBS_EXEC': '/opt/pbs', 'PBS_HOME': '/var/spool/pbs'}
-    """
-    lines = text.splitlines()
-    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
-    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
-
-
 def read_conf(file: Path) -> dict[str, str]:
     """Return the variables of a file; none if it cannot be read."""
     try:
-        return parse_conf(file.read_text(encoding="utf-8", errors="replace"))
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
+    return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
 def home_of(conf: Path = CONF) -> Path:

@@ -58,15 +58,3 @@ def sentence(reason: Reason, values: tuple[object, ...] = ()) -> str:
     'user bob has no completed job'
     """
     return _SENTENCES[reason].format(*values)
-
-
-def missing_jobs(reason: Reason, values: tuple[object, ...] = ()) -> int | None:
-    """Return the minimum number of further completed jobs that a prediction needs; ``None``: another reason.
-
-    >>> missing_jobs(Reason.TOO_FEW_JOBS, (3, "user", 30.0, 10)), missing_jobs(Reason.NO_WALLTIME)
-    (7, None)
-    """
-    if reason is Reason.TOO_FEW_JOBS:
-        there, _, _, least = values
-        return int(str(least)) - int(str(there))
-    return 1 if reason in (Reason.NO_COMPLETED_JOBS, Reason.NO_COMPLETED_JOBS_WITH_WALLTIME) else None

@@ -18,8 +18,6 @@ SYSTEM_FILE = Path("/etc/softwalltime/softwalltime.toml")
 SERVER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}", re.ASCII)
 """A PBS server's name: the host part of its job ids."""
 _PREFIX = "SOFTWALLTIME_"
-
-
 ACCOUNT = "softwalltime"
 """Default user of the daemon, unless its socket has another owner."""
 

@@ -3,7 +3,7 @@
 rich would add 14 MB (with pygments) to every installation.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
@@ -71,13 +71,3 @@ class TextTable:
         )
         header = line(column.name for column in self.columns)
         return "\n".join((header, f"| {rule} |", *(line(cell.text for cell in row) for row in self.rows)))
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, last_left: bool = False) -> str:
-    """Return a Markdown table, the first column left-aligned and the others right-aligned.
-
-    :param last_left: the last column holds sentences and is left-aligned too.
-    """
-    left = {0, len(header) - 1} if last_left else {0}
-    columns = (TextColumn(name, left=index in left) for index, name in enumerate(header))
-    return TextTable.of(columns, rows).markdown()

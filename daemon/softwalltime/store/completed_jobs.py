@@ -10,17 +10,12 @@ from psycopg import sql
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.core.errors import StoreError
-from softwalltime.core.jobs import FIELDS, OF_SUBMISSION, CompletedJob, Submission, Values, job_of, whole_array
+from softwalltime.core.jobs import FIELDS, CompletedJob, Submission, Values, job_of, values_of, whole_array
 from softwalltime.core.states import state_of
 from softwalltime.store.connections import driver_connection, lock
-from softwalltime.store.encoding import MAX_NAME_CHARS, NULL, CopyTexts, storable_text
+from softwalltime.store.encoding import MAX_NAME_CHARS, NULL, CopyTexts, storable_row, storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import (
-    NEVER_STARTED,
-    completed_jobs,
-    interrupted_runs,
-    job_scripts,
-)
+from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, job_scripts
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
 script = sa.func.coalesce(job_scripts.c.script, "").label("script")
@@ -58,8 +53,6 @@ job_columns = tuple(script if field.name == "script" else _columns[field.column]
 """Columns of a job in :data:`jobs_read`, in the order of its values."""
 jobs_read = completed_jobs.outerjoin(job_scripts, of_jobs(completed_jobs))
 """Completed jobs with their scripts."""
-submission_names = tuple(field.column for field in FIELDS[:OF_SUBMISSION] if field.name != "script")
-"""Columns of a job's submission without the script, in the order of its fields; current_jobs has them too."""
 # Columns that are written; the state is derived from the others and never read back.
 _WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name != "script"), _columns.state)
 _NAMES = [column.name for column in _WRITTEN]
@@ -215,19 +208,6 @@ def _line(job: Values, texts: CopyTexts) -> str:
 
 
 def _interrupted(run: CompletedJob) -> dict[str, object]:
-    of = run.submission
-    return {
-        "start_time": NEVER_STARTED if run.start is None else run.start,
-        "end_time": run.end,
-        "walltime": of.walltime,
-        "soft_walltime": run.soft_walltime,
-        "runtime": run.runtime,
-        "exit_status": run.exit_status,
-        "run_count": run.run_count,
-        "state": run.state,
-        "server": storable_text(run.server),
-        "job_id": storable_text(of.job_id),
-        "user_name": storable_text(of.user),
-        "project": storable_text(of.project),
-        "queue": storable_text(of.queue),
-    }
+    row = {**dict(zip(_PLACES, values_of(run), strict=True)), "state": run.state}
+    row["start_time"] = NEVER_STARTED if run.start is None else run.start
+    return storable_row({column.name: row[column.name] for column in interrupted_runs.columns})

@@ -1,13 +1,14 @@
 """Waiting and running jobs, as of the last accounting record read."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Text, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from softwalltime.core.jobs import (
+    FIELDS,
     OF_SUBMISSION,
     UNSET,
     Alter,
@@ -16,14 +17,14 @@ from softwalltime.core.jobs import (
     submission_values,
     whole_array,
 )
-from softwalltime.store.completed_jobs import of_jobs, script, submission_names
+from softwalltime.store.completed_jobs import of_jobs, script
 from softwalltime.store.connections import lock
-from softwalltime.store.encoding import storable_text
+from softwalltime.store.encoding import storable_row
 from softwalltime.store.queries import query
 from softwalltime.store.tables import current_jobs, job_scripts
 
 _columns = current_jobs.columns
-_submission = [_columns[name] for name in submission_names]
+_submission = [_columns[field.column] for field in FIELDS[:OF_SUBMISSION] if field.name != "script"]
 # In the order of CurrentJob's fields after the submission.
 _progress = (
     _columns.server, _columns.start_time, _columns.qtime, _columns.etime, _columns.soft_walltime, _columns.recorded_at,
@@ -52,8 +53,7 @@ def set_current(connection: Connection, there: Collection[CurrentJob], *, late: 
     :param late: later records were read before.  Only running jobs are added: a waiting job may have been deleted
         since, and deletions are not stored.
     """
-    rows = map(_row, there)
-    unique = {(row["job_id"], row["server"]): row for row in rows}
+    unique = {(row["job_id"], row["server"]): row for row in map(_row, there)}
     _execute(connection, "set_current", list(unique.values()), late=late)
 
 
@@ -64,21 +64,7 @@ def requeue_current(connection: Connection, jobs: Collection[tuple[str, str]]) -
 
 def alter_current(connection: Connection, altered: Collection[Alter]) -> None:
     """Set walltimes and soft walltimes of known jobs; ``UNSET`` removes one."""
-    rows = [
-        {
-            "job_id": storable_text(alter.job_id),
-            "server": storable_text(alter.server),
-            "walltime": alter.walltime,
-            "soft_walltime": alter.soft_walltime,
-        }
-        for alter in altered
-    ]
-    _execute(connection, "alter_current", rows, unset=UNSET)
-
-
-def read_current(connection: Connection) -> Iterator[CurrentJob]:
-    """Yield all jobs that wait or run, whole arrays among them, ordered by submission time and job id."""
-    yield from _read(connection)
+    _execute(connection, "alter_current", [storable_row(asdict(alter)) for alter in altered], unset=UNSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +93,19 @@ def read_changes(connection: Connection, after: int) -> QueueChanges | None:
     if connection.execute(query("first_queue_change")).one().first > after + 1:
         return None
     keys = [(row.job_id, row.server) for row in changed]
-    jobs = {(job.submission.job_id, job.server): job for job in _read(connection, keys=keys)}
+    jobs = {(job.submission.job_id, job.server): job for job in read_current(connection, keys=keys)}
     gone = {key: None for key in keys if key not in jobs}
     return QueueChanges({**jobs, **gone}, max(row.number for row in changed))
 
 
-def _read(
+def read_current(
     connection: Connection, since: int | None = None, keys: Sequence[tuple[str, str]] | None = None
 ) -> Iterator[CurrentJob]:
+    """Yield the jobs that wait or run, whole arrays among them, ordered by submission time and job id.
+
+    :param since: only jobs submitted at this time (epoch seconds) or later.
+    :param keys: only jobs with these ids and servers.
+    """
     source = current_jobs.outerjoin(job_scripts, of_jobs(current_jobs))
     wanted = select(*_submission, script, *_progress).select_from(source)
     # Job numbers have no leading zeros, so shorter ids are lower numbers.
@@ -134,13 +125,13 @@ def read_unknown(connection: Connection, since: int) -> list[CurrentJob]:
     """Return the jobs submitted at ``since`` (epoch seconds) or later whose script is unknown, oldest first."""
     return [
         job
-        for job in _read(connection, since)
+        for job in read_current(connection, since)
         if not job.submission.script and whole_array(job.submission.job_id) == job.submission.job_id
     ]
 
 
 def _keys(jobs: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
-    return [{"job_id": storable_text(job_id), "server": storable_text(server)} for job_id, server in jobs]
+    return [storable_row({"job_id": job_id, "server": server}) for job_id, server in jobs]
 
 
 def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **values: object) -> None:
@@ -153,8 +144,5 @@ def _execute(connection: Connection, name: str, rows: list[dict[str, Any]], **va
 def _row(job: CurrentJob) -> dict[str, Any]:
     submission = submission_values(job.submission)[:-1]
     values = (*submission, job.server, job.start, job.qtime, job.etime, job.soft_walltime, job.recorded_at)
-    row = {
-        column.name: storable_text(value) if isinstance(value, str) else value
-        for column, value in zip((*_submission, *_progress), values, strict=True)
-    }
-    return {**row, "is_array": "[]" in job.submission.job_id}
+    names = (column.name for column in (*_submission, *_progress))
+    return storable_row({**dict(zip(names, values, strict=True)), "is_array": "[]" in job.submission.job_id})

@@ -25,22 +25,22 @@ from softwalltime.store.tables import SCHEMA
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
 
 
-class Function(NamedTuple):
-    """A function: its name, and its CREATE and COMMENT statements."""
+class Definition(NamedTuple):
+    """A function or a view: its name, and its CREATE and COMMENT statements."""
 
     name: str
     statements: str
 
     @property
     def signature(self) -> str:
-        """Its name and parameter types, such as ``softwalltime.last2(text, bigint)``, which its COMMENT has."""
+        """A function's name and parameter types, such as ``softwalltime.last2(text, bigint)``; its COMMENT has them."""
         signature: str = _SIGNATURE.findall(self.statements)[0]
         return signature
 
 
-def functions() -> Iterator[Function]:
+def functions() -> Iterator[Definition]:
     """Yield the functions of sql/functions, each with a COMMENT."""
-    yield from starmap(Function, named("functions"))
+    yield from starmap(Definition, named("functions"))
 
 
 def install_functions(connection: Connection) -> None:
@@ -74,16 +74,9 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
         run_script(connection, f"DROP FUNCTION {signature}")
 
 
-class View(NamedTuple):
-    """A view: name, CREATE statement, and the COMMENT statements of its file."""
-
-    name: str
-    statements: str
-
-
-def views() -> Iterator[View]:
+def views() -> Iterator[Definition]:
     """Yield the views of sql/views, in the order of the files and within them."""
-    yield from starmap(View, named("views"))
+    yield from starmap(Definition, named("views"))
 
 
 def install_views(connection: Connection) -> None:
@@ -138,13 +131,13 @@ _OWN = re.compile(r"COMMENT ON COLUMN\s+softwalltime\.(\w+)\.(\w+)\s+IS\b")
 
 def view_columns() -> dict[str, str]:
     """Return the comments of sql/view_columns.toml, by column name."""
-    return tomllib.loads((resources.sql() / "view_columns.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((resources.folder("sql") / "view_columns.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def column_comments() -> dict[str, str]:
     """Return comments by column name: of view_columns.toml, else the one that all table columns of this name share."""
     comments: dict[str, set[str]] = defaultdict(set)
-    for name, comment in _COLUMN.findall((resources.sql() / "comments.sql").read_text(encoding="utf-8")):
+    for name, comment in _COLUMN.findall((resources.folder("sql") / "comments.sql").read_text(encoding="utf-8")):
         comments[name].add(comment.replace("''", "'"))
     return {name: next(iter(texts)) for name, texts in comments.items() if len(texts) == 1} | view_columns()

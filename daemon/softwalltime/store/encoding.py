@@ -1,6 +1,8 @@
 """Escape texts for PostgreSQL, which refuses NUL and lone surrogates; a log may contain both."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _COPY_SPECIAL = re.compile("[\0\b-\r\\\\\ud800-\udfff]")
@@ -17,6 +19,11 @@ def storable_text(text: str) -> str:
     if not _UNSTORABLE.search(text):
         return text
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def storable_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row, by column, with its texts as they are stored."""
+    return {name: storable_text(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 MAX_NAME_CHARS = 300

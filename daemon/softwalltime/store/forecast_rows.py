@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from softwalltime.store.encoding import storable_text
+from softwalltime.store.encoding import storable_row, storable_text
 from softwalltime.store.quality import StartQuality
 from softwalltime.store.queries import query
 
@@ -82,12 +82,8 @@ def publish_starts(
     :param now: time of the forecasts, epoch seconds.
     :param fresh: maximum seconds after submission for a job's first forecast to count as made at submission.
     """
-    columns = StoredStart.__dataclass_fields__
-    rows = {start.job_id: {**asdict(start), "raw": _array(start.raw)} for start in starts}
-    arrays = {
-        name: [storable_text(value) if isinstance(value := row[name], str) else value for row in rows.values()]
-        for name in columns
-    }
+    rows = {start.job_id: storable_row({**asdict(start), "raw": _array(start.raw)}) for start in starts}
+    arrays = {name: [row[name] for row in rows.values()] for name in StoredStart.__dataclass_fields__}
     values = {"server": storable_text(server), "now": now}
     connection.execute(query("delete_expected"), {"server": values["server"], "job_id": arrays["job_id"]})
     connection.execute(query("set_expected"), arrays | values)
@@ -101,7 +97,7 @@ def judge_starts(connection: Connection, server: str, now: int) -> list[JudgedSt
     :param now: epoch seconds.
     """
     name = storable_text(server)
-    judged = [_judged(*row) for row in connection.execute(query("judge_starts"), {"server": name})]
+    judged = _judged(connection.execute(query("judge_starts"), {"server": name}))
     values = {"server": name, "now": now, "settled": FORGOTTEN_AFTER_S, "since": now - NEWEST_END_WINDOW_S}
     connection.execute(query("forget_starts"), values)
     return judged
@@ -121,7 +117,7 @@ def withdraw_starts(connection: Connection, server: str, not_before: Mapping[str
 def judged_starts(connection: Connection, server: str, most: int) -> list[JudgedStart]:
     """Return the last ``most`` forecasts with known starts and stored uncalibrated values."""
     values = {"server": storable_text(server), "most": most}
-    return [_judged(*row) for row in connection.execute(query("judged_starts"), values)]
+    return _judged(connection.execute(query("judged_starts"), values))
 
 
 def open_starts(connection: Connection, server: str, most: int) -> list[OpenStart]:
@@ -145,8 +141,8 @@ def range_factor(starts: Iterable[StoredStart]) -> float | None:
     return width / before if before > 0 else None
 
 
-def _judged(server: str, job_id: str, made: int, started: int, raw: Sequence[float | None] | None) -> JudgedStart:
-    return JudgedStart(server, job_id, made, started, _usable(raw))
+def _judged(rows: Iterable[Any]) -> list[JudgedStart]:
+    return [JudgedStart(*(*start, _usable(raw))) for *start, raw in rows]
 
 
 def _usable(raw: Sequence[float | None] | None) -> Sequence[float] | None:

@@ -68,7 +68,7 @@ def downgrade(engine: Engine, revision: str) -> None:
 def _complete(connection: Connection) -> None:
     """Install comments, functions and views, which change without migrations, if the schema is at the head."""
     if _current(connection) == head():
-        run_script(connection, (resources.sql() / "comments.sql").read_text(encoding="utf-8"))
+        run_script(connection, (resources.folder("sql") / "comments.sql").read_text(encoding="utf-8"))
         install_functions(connection)
         install_views(connection)
 
@@ -170,7 +170,7 @@ def _lock_schema(connection: Connection) -> None:
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(resources.migrations()).replace("%", "%%"))
+    config.set_main_option("script_location", str(resources.folder("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 

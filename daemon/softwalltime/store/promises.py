@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from softwalltime.core.promises import LatestStart, Outcome, Promise
-from softwalltime.store.encoding import storable_text
+from softwalltime.store.encoding import storable_row, storable_text
 from softwalltime.store.queries import query
 
 
@@ -96,12 +96,8 @@ def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestS
 
 
 def store_state(connection: Connection, state: GuardState) -> None:
-    values = {
-        "server": storable_text(state.server),
-        "changed_at": state.at,
-        "late_job": storable_text(state.late_job),
-    }
-    connection.execute(query("store_live_state"), values)
+    values = {"server": state.server, "changed_at": state.at, "late_job": state.late_job}
+    connection.execute(query("store_live_state"), storable_row(values))
 
 
 def last_late_jobs(connection: Connection) -> dict[str, str]:

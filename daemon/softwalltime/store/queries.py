@@ -18,7 +18,7 @@ _DESCRIPTION = re.compile(r"\A\s*((?:--.*\n)+)")
 
 def named(folder: str) -> Iterator[tuple[str, str]]:
     """Yield names and statements of a folder of sql/, in the order of the files and within them."""
-    for file in sorted((resources.sql() / folder).glob("*.sql")):
+    for file in sorted((resources.folder("sql") / folder).glob("*.sql")):
         _, *parts = _NAME.split(file.read_text(encoding="utf-8"))
         yield from zip(parts[::2], parts[1::2], strict=True)
 

@@ -110,9 +110,8 @@ class HookScript:
 
 def restart_interpreter() -> None:
     """Drop the state that the hook keeps between runs, as a restart of PBS's interpreter does."""
-    kept = sys.modules.pop("softwalltime_hook_kept", None)
-    # Older versions of the hook keep no connection.
-    getattr(kept, "disconnect", lambda: None)()
+    if (kept := sys.modules.pop("softwalltime_hook_kept", None)) is not None:
+        kept.disconnect()
 
 
 def _outcome(run: HookRun, pbs: Pbs, error: str) -> HookOutcome:

@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
-from softwalltime.accounting.writer import end_record
+from softwalltime.accounting.writer import record
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import State
@@ -56,9 +57,9 @@ class Daemon:
 
     def append(self, jobs: Sequence[CompletedJob]) -> None:
         """Write E records, as PBS does when jobs end, into the log of the day; in the order of their ends."""
-        for day, ended in groupby(jobs, lambda job: f"{datetime.fromtimestamp(job.end, UTC):%Y%m%d}"):
+        for day, ended in groupby((record(job, "E", job.end, UTC) for job in jobs), itemgetter(0)):
             with (self._accounting / day).open("a", encoding="utf-8", errors="surrogateescape", newline="\n") as log:
-                log.writelines(_record(job) for job in ended)
+                log.writelines(line for _, line in ended)
         self._written += sum(job.state in self._teaching for job in jobs)
 
     def prepare(self) -> None:
@@ -126,10 +127,6 @@ class Daemon:
 
     def _last_words(self) -> str:
         return " ".join(self._output.read_text(encoding="utf-8", errors="replace").split())[-400:] or "it said nothing"
-
-
-def _record(job: CompletedJob) -> str:
-    return f"{datetime.fromtimestamp(job.end, UTC):%m/%d/%Y %H:%M:%S};E;{job.submission.job_id};{end_record(job)}\n"
 
 
 def _command(*arguments: str) -> list[str]:
