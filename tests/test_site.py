@@ -28,7 +28,8 @@ def test_every_document_is_a_page_with_links_to_pages(site: Path) -> None:
     patterns = ("*.md", "deploy/*.md", "hooks/*.md", "sql/*.md", "daemon/**/*.md")
     documents = [document for pattern in patterns for document in ROOT.glob(pattern)]
     assert len(documents) > 20
-    assert len(list(site.rglob("*.html"))) >= len(documents) + len(["404", "reference"])
+    generated = ("404", "commands", "reference", "settings", "views")
+    assert len(list(site.rglob("*.html"))) >= len(documents) + len(generated)
     home = (site / "index.html").read_text()
     assert 'href="daemon/softwalltime/measure/replay/MEASURE.html#columns"' in home
     assert 'href="deploy/GUIDE.html"' in home
@@ -45,7 +46,16 @@ def test_the_navigation_has_the_four_kinds_of_documents_and_the_laboratory(site:
     assert positions == sorted(positions)
 
 
-def test_the_reference_of_the_python_interface_comes_from_the_code(site: Path) -> None:
+def test_commands_settings_views_and_reference_come_from_the_code(site: Path) -> None:
+    commands = (site / "commands.html").read_text()
+    assert "softwalltime db upgrade" in commands
+    assert "--simulated-jobs" in commands
+    settings = (site / "settings.html").read_text()
+    assert "shows_per_minute" in settings
+    assert "days to keep jobs and predictions in the store" in settings
+    views = (site / "views.html").read_text()
+    assert 'id="ingest_lag"' in views
+    assert "accuracy of the users' walltimes" in views.replace("&#x27;", "'").replace("&#39;", "'")
     reference = (site / "reference.html").read_text()
     assert "one soft walltime for each job" in (site / "daemon" / "softwalltime" / "API.html").read_text()
     assert 'id="softwalltime.api.replay"' in reference

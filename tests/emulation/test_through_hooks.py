@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, text
 
+from softwalltime.accounting import writer
 from softwalltime.accounting.pbs_records import completed_values
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
@@ -269,7 +270,7 @@ def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str
 
 
 def test_a_daemon_that_cannot_read_the_log_ends_the_replay(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softwalltime.emulation.through_hooks.daemon_process.end_record", lambda _: "user=alice")
+    monkeypatch.setitem(writer._MESSAGES, "E", lambda _: "user=alice")
     with pytest.raises(DaemonError, match="read 20 records as malformed"):
         passed(Workload(generate(20, seed=1)), "v1", setting(database))
 
