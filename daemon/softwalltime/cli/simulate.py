@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, WALLTIMES, numbers
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, WALLTIMES, numbers, predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import print_advice
@@ -40,10 +39,6 @@ class OrderName(click.Choice[str]):
         return str(value) if str(value).startswith(f"{POWERS}:") else super().convert(value, param, ctx)
 
 
-def _value(text: str) -> Any:
-    return option(text, metavar="SPEC", shell_complete=complete_predictor)
-
-
 @options
 class PolicyOptions:
     order: str | None = option(
@@ -51,9 +46,9 @@ class PolicyOptions:
         type=OrderName(ORDERS),
     )
     backfill: str | None = option("Backfilling.  Default: easy.", type=click.Choice(BACKFILLS))
-    waiting: str | None = _value(f"Value of waiting jobs: {_KINDS}.  Default: walltime.")
-    running: str | None = _value("Value of running jobs.  Default: walltime.")
-    ordering: str | None = _value("Value that the order uses.  Default: walltime.")
+    waiting: str | None = predictor(f"Value of waiting jobs: {_KINDS}.  Default: walltime.")
+    running: str | None = predictor("Value of running jobs.  Default: walltime.")
+    ordering: str | None = predictor("Value that the order uses.  Default: walltime.")
     guard: int | None = option("Backfill by walltimes while the top job is that late.", least=0, metavar="SECONDS")
     keep_promises: int | None = option(
         "Put jobs with a promised start first in the order, from so long after their submission on.", least=0,
