@@ -97,10 +97,7 @@ class SimulateOptions:
     recorded: RecordedJobs
 
     def check(self) -> None:
-        """Refuse options that contradict each other.
-
-        :raises UsageError: names them.
-        """
+        """Refuse options that contradict each other."""
         if self.seeds is not None and self.shake is None:
             raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
         if self.processes is not None and self.scheduler is not None:

@@ -66,7 +66,6 @@ def load_columns(
 ) -> "tuple[JobColumns, Tally]":  # fmt: skip
     """The completed jobs of the sources, each run of a job once however many records describe it.
 
-    :param selection: which of them.
     :param walltimes: of jobs that have none, in seconds by queue.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.

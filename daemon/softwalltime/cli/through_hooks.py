@@ -34,11 +34,7 @@ class HooksOptions:
     ordering: str | None = predictor("Set and compare an ordering value too, by this predictor.")
 
     def check(self, minimum: int) -> None:
-        """Refuse options that contradict each other.
-
-        :param minimum: least soft walltime, in seconds.
-        :raises UsageError: names them.
-        """
+        """Refuse options that contradict each other; ``minimum``: least soft walltime, in seconds."""
         if self.wanted and minimum < MIN_SOFT_WALLTIME_S:
             raise UsageError(f"--min-soft-walltime {minimum}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
         if not self.wanted and (self.transport != "daemon" or self.ordering):

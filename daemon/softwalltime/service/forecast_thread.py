@@ -72,11 +72,7 @@ class ForecastThread(BackgroundThread):
         self._process: subprocess.Popen[bytes] | None = None
 
     def change(self, settings: Settings) -> None:
-        """Restart the process with these settings if they differ from the current ones.
-
-        :raises UsageError: if the options are wrong.
-        """
-        start_options(settings.starts)
+        """Restart the process with these settings if they differ from the current ones."""
         before, self._settings = self._settings, settings
         of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
         if any(getattr(settings, name) != getattr(before, name) for name in of_process):

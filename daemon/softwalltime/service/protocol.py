@@ -145,7 +145,7 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         ncpus,
         nodect,
         ngpus,
-        _size(job, "mem"),
+        _memory(job),
         select,
         place,
         interactive if isinstance(interactive, bool) else None,
@@ -202,8 +202,8 @@ def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
     return JobValueError(f"{message}; {job}"[:MAX_TEXT_CHARS])
 
 
-def _size(job: dict[str, Any], name: str) -> int | None:
-    value = job.get(name)
+def _memory(job: dict[str, Any]) -> int | None:
+    value = job.get("mem")
     if isinstance(value, str):
         try:
             return size(value)
@@ -241,10 +241,7 @@ _BEGIN, _END = "<jsdl-hpcpa:Argument>", "</jsdl-hpcpa:Argument>"
 
 
 def executed_path(job: Mapping[str, Any]) -> str:
-    """Return the absolute path of a job's script, or the executable with its first argument; ``""`` if unknown.
-
-    :param job: of a request.
-    """
+    """Return the absolute path of a job's script, or the executable with its first argument; ``""`` if unknown."""
     command, executable, arguments, folder = (
         value if isinstance(value := job.get(name), str) else ""
         for name in ("submit_arguments", "executable", "argument_list", "workdir")

@@ -45,7 +45,6 @@ class Histogram:
     def percentile(self, share: float) -> float | None:
         """Return the percentile in microseconds, interpolated linearly within a bucket; ``None`` without durations.
 
-        :param share: between 0 and 1.
         :return: at most the last bound.
         """
         wanted = share * sum(self.counts)

@@ -118,9 +118,7 @@ def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tup
     Without its guard, a preset that needs one plans waiting jobs with walltimes: with a short waiting value PBS
     backfills jobs that outlive it, and only the guard ends the delay of the top job.
 
-    :param policy: the table ``[policy]`` of the settings.
-    :param live: the table ``[live]``.
-    :raises UsageError: names the key and what is wrong with its value.
+    :raises UsageError: names the key of ``[policy]`` or ``[live]`` and what is wrong with its value.
     """
     site = site_policy(policy)
     options = live_options(live, site.preset)
