@@ -52,7 +52,6 @@ class LiveValues:
     record: Callable[[DecisionRecord], None]
     """Queues a decision for the store."""
     counts: LiveStatus
-    """Counters to update."""
     promises: PromiseWatch
     """Tracks promised starts, for guard and kept places."""
 
@@ -184,9 +183,7 @@ class LiveThread(BackgroundThread):
 
     options: LiveOptions
     predictions: Callable[[], PredictionService]
-    """Returns the prediction service in use."""
     record: Callable[[DecisionRecord], None]
-    """Queues a decision for the store."""
     store: PromiseStore
     """Keeps promises across restarts."""
     connect: Callable[[str, Path | None], PbsConnection] = PbsConnection

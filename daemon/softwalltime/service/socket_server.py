@@ -74,7 +74,6 @@ class SocketServer:
     ) -> None:
         self.path = path
         self.refused = 0
-        self.answered = 0
         self._answer = answer
         self._answered = answered
         self._keeps = keeps
@@ -187,7 +186,6 @@ class SocketServer:
         line, end, rest = received.partition(b"\n")
         if end or len(received) >= MAX_LINE_BYTES:
             self._note()
-            self.answered += 1
             connection.received = b""
             connection.to_send = self._answer(line)
             # A client that sends more before the response does not follow the protocol.

@@ -67,7 +67,6 @@ class StartPublisher:
     options: StartOptions
     connection: PbsConnection
     engine: Engine
-    """Engine of the store."""
     running: str
     """Value with which running jobs are planned: ``soft_walltime`` or ``walltime``."""
 
