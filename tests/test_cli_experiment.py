@@ -17,7 +17,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_paper_is_repeated_on_each_trace(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["experiment", "rubio2021", logs, logs, "--limit", "400", "--format", "json", "-j", "1"]) == 0
+    assert run(["experiment", "rubio2021", logs, logs, "--limit", "400", "--format", "json", "--processes", "1"]) == 0
     first, second = json.loads(capsys.readouterr().out)["experiments"]
     assert first == second
     assert first["source"] == logs
@@ -29,7 +29,7 @@ def test_a_paper_is_repeated_on_each_trace(logs: str, capsys: pytest.CaptureFixt
 
 def test_seeds_give_intervals(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    arguments = ["experiment", "rubio2021", logs, "--seeds", "31-33", "--processors", "64", "-j", "1"]
+    arguments = ["experiment", "rubio2021", logs, "--seeds", "31-33", "--processors", "64", "--processes", "1"]
     assert run([*arguments, "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["experiments"]
     change = found["tables"]["table4"]["rows"][1]["change"]
@@ -39,7 +39,7 @@ def test_seeds_give_intervals(logs: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_without_a_trace_there_is_a_synthetic_workload(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["experiment", "tang2013", "--limit", "800", "-j", "1"]) == 0
+    assert run(["experiment", "tang2013", "--limit", "800", "--processes", "1"]) == 0
     text = capsys.readouterr().out
     assert "synthetic workload of 4,000 jobs" in text
     assert "### Figure 15(d)" in text

@@ -4,8 +4,8 @@ Four tables: accuracy and share underestimated at submission and at start; the g
 month; the users of whom more than twice the target is underestimated; what the middle ranges hold, and errors.
 
 SOFTWALLTIME_TEST_WEIGHTS names a folder with a file NAME.json for each trace, where NAME begins the trace's name; from
-``softwalltime train ... --leave-out NAME --output FOLDER/NAME.json``.  Without a file the weights in the package are
-measured, where they were not trained on the trace.
+``softwalltime train`` with the other traces and ``--output FOLDER/NAME.json``.  Without a file the weights in the
+package are measured, where they were not trained on the trace.
 """
 
 import calendar

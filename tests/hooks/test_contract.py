@@ -26,7 +26,7 @@ def test_the_daemon_reads_the_request_of_every_recording(run: Run, peer: Peer) -
     requests = read(peer.folder)
     assert len(requests) > 40
     assert {request.event for request in requests} == {"queuejob", "modifyjob", "runjob"}
-    assert all(request.job is not None and request.job.user for request in requests)
+    assert all(request.job.user for request in requests)
 
 
 @pytest.mark.parametrize("name", ["queuejob", "postqueuejob", "modifyjob", "runjob"])
@@ -50,7 +50,6 @@ def test_the_daemon_reads_a_request_with_long_texts(run: Run, peer: Peer, site: 
     job = submission(account="a" * 5000, project="p" * 5000, job_name="n" * 5000, select="1:ncpus=1+" * 3000)
     run(postqueued(job, site=site))
     (request,) = read(peer.folder)
-    assert request.job is not None
     assert request.job.account == "a" * 512
     assert request.job.select == job.select
 

@@ -25,11 +25,7 @@ _NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
 
 
 def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> None:
-    """Write a tar file, readable by its owner only; owners of the files are not in it.
-
-    :param files: paths by name in the archive.
-    :raises SourceError: if it cannot be written.
-    """
+    """Write the files, by name in the archive, to a tar file that only its owner reads and that has no owners."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         return entry.replace(mode=0o600, mtime=int(when.timestamp()), uid=0, gid=0, uname="", gname="", deep=False)
@@ -72,11 +68,9 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
 
 
 def anonymous_logs(files: Sequence[Path], names: Pseudonyms, folder: Path) -> list[str]:
-    """Write accounting logs by day with pseudonyms; return one line for each problem of the logs that were read.
+    """Write accounting logs by day (UTC) with pseudonyms into a new folder; return a line for each problem of the old.
 
-    They hold only what this program reads: no path, no environment, no comment.  Times are UTC.
-
-    :param folder: the new folder of the logs.
+    They hold only what this program reads: no path, no environment, no comment.
     """
     tally = Tally()
     write_logs([_anonymous(job, names) for job in read_jobs(files, tally)], folder, UTC)

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -35,7 +36,7 @@ class Result(Generic[D]):
 
     def print(self, output: Output, columns: Sequence[str]) -> int:
         if output.form == "json":
-            output.document(self.document)
+            click.echo(json.dumps(self.document, default=asdict))
         elif output.form == "csv":
             rows = list(_rows(self.document) if self.rows is None else self.rows)
             output.rows(columns or list(next(iter(rows), ())), rows)

@@ -84,7 +84,7 @@ class ConfigShowOptions:
     output: Output
 
 
-@command("a setting", columns=("key", "value", "source"), group=config)
+@command("a setting", group=config)
 def show(options: ConfigShowOptions) -> Result[list["EffectiveValue"]]:
     """Show the effective settings, and where each one came from.
 

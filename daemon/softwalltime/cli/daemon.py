@@ -132,10 +132,7 @@ def top(options: TopOptions) -> None:
 
 
 def ask_status(socket: Path) -> "Status":
-    """Return the status, or raise an error for a daemon of another version.
-
-    :raises NoAnswerError: if it does not answer, or names both versions and what to restart.
-    """
+    """Return the status; a NoAnswerError for a daemon of another version names both and what to restart."""
     from softwalltime import __version__
     from softwalltime.service.status import Status
 

@@ -23,7 +23,7 @@ class DoctorOptions:
     output: Output
 
 
-@command("a finding", columns=("check", "verdict", "text", "act"))
+@command("a finding")
 def doctor(options: DoctorOptions) -> Result[list["Finding"]]:
     """Check PBS, hook, daemon and store.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_predictor, complete_source
-from softwalltime.cli.options import LIMIT, PROCESSORS, WALLTIMES, StoreOptions, numbers
+from softwalltime.cli.completing import complete_source
+from softwalltime.cli.options import LIMIT, PROCESSES, PROCESSORS, WALLTIMES, StoreOptions, numbers, predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import load_columns, problems
@@ -40,13 +40,12 @@ class ExperimentOptions:
     months: tuple[int, ...] | None = option(
         "Only these months of the trace, counted from 1: 1-12.", type=numbers, metavar="LIST"
     )
-    more: tuple[str, ...] = option(
-        "One more predictor to compare, in papers that compare predictors; may be given again.", "--predictor",
-        metavar="SPEC", shell_complete=complete_predictor,
-    )  # fmt: skip
+    more: tuple[str, ...] = predictor(
+        "One more predictor to compare, in papers that compare predictors; may be given again.", "--predictor"
+    )
     walltimes: Mapping[str, int] = WALLTIMES
     output: Output
-    processes: int | None = option("Processes.  Default: one a core.", "-j", "--processes", least=1, metavar="N")
+    processes: int | None = PROCESSES
     settings: StoreOptions
 
 

@@ -92,10 +92,7 @@ def install(options: HookOptions) -> None:
 
 
 def install_hook(options: HookOptions) -> None:
-    """Install or update the hook, and configure PBS for the preset, or say what that needs.
-
-    :raises SoftwalltimeError: if an option or a setting is wrong, or PBS refuses a change.
-    """
+    """Install or update the hook, and configure PBS for the preset, or say what that needs."""
     from softwalltime.core.settings import load_settings
     from softwalltime.deployment import hook
     from softwalltime.deployment.hook_folder import read_own, write

@@ -27,9 +27,6 @@ PUBLISHED = "v1,v2,v3,v4,percentile"
 LazySettings = Callable[..., "Settings"]
 """Reads the settings when called, with further overrides: a replay of logs needs none."""
 
-MAX_MINIMUM_S = 366 * 86400
-"""Maximum --min-soft-walltime, in seconds: a year."""
-
 
 def server_name(text: str) -> str:
     """Return the name of a PBS server, the host part of its job ids, or fail with a usage error."""
@@ -75,15 +72,10 @@ def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
-OPTIONAL_SOURCES = argument("[SOURCE]...", shell_complete=complete_source)
 MINIMUM_OPTION = option(
-    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, MAX_MINIMUM_S),
-    default=MIN_SOFT_WALLTIME_S,
-    metavar="SECONDS",
+    "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, 366 * 86400),
+    default=MIN_SOFT_WALLTIME_S, metavar="SECONDS",
 )  # fmt: skip
-RUNTIMES = option(
-    "Predictor of runtimes.", "--predictor", default=PREDICTOR, metavar="SPEC", shell_complete=complete_predictor
-)
 PLAN = option(
     "Write the recommended policy and its promise into this plan file, for policy set and verify.", "--write",
     metavar="FILE",
@@ -103,6 +95,13 @@ WALLTIMES = option(
     "lines; or the queue defaults in a file of softwalltime snapshot.",
     "--walltime-from", type=queue_walltimes, metavar="PAIRS|FILE",
 )  # fmt: skip
+
+
+def predictor(text: str, *names: str, **settings: Any) -> Any:
+    return option(text, *names, metavar="SPEC", shell_complete=complete_predictor, **settings)
+
+
+RUNTIMES = predictor("Predictor of runtimes.", "--predictor", default=PREDICTOR)
 
 
 def share(text: str) -> Any:

@@ -79,10 +79,6 @@ class Output:
             self.line()
             self.paragraph(legend, "faint")
 
-    def document(self, document: Any) -> None:
-        """Print a dataclass, a mapping or a list of them as JSON in one line."""
-        click.echo(json.dumps(document, default=asdict))
-
     def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")

@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_predictor
-from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, WALLTIMES, PredictorOptions
+from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, WALLTIMES, PredictorOptions, predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import period
@@ -30,13 +29,11 @@ QUEUES = 8
 class PolicyPredictors(PredictorOptions):
     """Predictors as a site's policy names them: for waiting jobs, and for running ones."""
 
-    waiting: str | None = option(
-        "The predictor for waiting jobs, in place of --predictors.", metavar="SPEC", shell_complete=complete_predictor
-    )
-    at_start: str | None = option(
+    waiting: str | None = predictor("The predictor for waiting jobs, in place of --predictors.")
+    at_start: str | None = predictor(
         "Predict at the start too, by this predictor, or walltime, or keep.  Default with --waiting: walltime.",
-        "--running", metavar="SPEC", shell_complete=complete_predictor,
-    )  # fmt: skip
+        "--running",
+    )
 
     def __post_init__(self) -> None:
         from softwalltime.predict.policy.site import KEEP, WALLTIME

@@ -77,10 +77,7 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
 
 
 def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Judged]":
-    """Forecast a sample of the starts, and return the forecasts that do not only calibrate.
-
-    :raises SourceError: if no job waits.
-    """
+    """Forecast a sample of the starts, and return the forecasts that do not only calibrate."""
     from softwalltime.measure.forecast.judgement import judge, sampled
     from softwalltime.measure.forecast.runtimes import RuntimeModel
     from softwalltime.predict.predictors.registry import make

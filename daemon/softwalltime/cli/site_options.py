@@ -47,10 +47,7 @@ class SiteOptions:
 
     @classmethod
     def given(cls, **values: Any) -> "SiteOptions":
-        """Return the options with what their files say.
-
-        :raises SourceError: if a file cannot be read.
-        """
+        """Return the options with what their files say."""
         site = cls(**values)
         if site.plan_file is not None:
             site = replace(site, plan=_simulable(site.plan_file))
@@ -81,7 +78,6 @@ class SiteOptions:
 
 
 def _simulable(file: Path) -> "Plan":
-    """Return the plan of a file."""
     from softwalltime.measure.simulation.engine import check
     from softwalltime.predict.policy.plan_file import read_plan
     from softwalltime.reports.candidates import planned_candidate

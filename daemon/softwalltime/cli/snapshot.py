@@ -14,7 +14,6 @@ import click
 from softwalltime.cli.command import command
 from softwalltime.cli.options import TIMEOUT
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import plural
 from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
 from softwalltime.measure.forecast.defaults import LOOK
@@ -92,10 +91,6 @@ class CollectOptions:
         "--output",
     )  # fmt: skip
     taken: Path | None = option("A file of softwalltime snapshot, in place of asking PBS.", "--snapshot")
-    since: datetime | None = option(
-        "Only logs of this day and later, by their names.", "--first-day", type=click.DateTime(["%Y-%m-%d"]),
-        metavar="DATE",
-    )  # fmt: skip
     key: Path | None = option(
         "Replace the names of users, groups, accounts, projects, hosts and jobs, with the key in this file.  A "
         "missing file is created.  Do not give it away.",
@@ -116,22 +111,16 @@ def collect(options: CollectOptions) -> int:
     \b
     Example:
       softwalltime collect
-      softwalltime collect --first-day 2026-01-01 --pseudonyms ~/site.key -o site.tar.gz
+      softwalltime collect /var/spool/pbs/server_priv/accounting/2026* --pseudonyms ~/site.key -o site.tar.gz
       tar xf site.tar.gz && softwalltime report site/accounting --site site/snapshot.json
     """
-    from softwalltime.accounting.daily_files import log_day
     from softwalltime.accounting.folders import find_logs
     from softwalltime.cli.collecting import anonymous_logs, anonymous_snapshot, distinct_names, write_archive
     from softwalltime.measure.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
-    found_logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])
-    first = "" if options.since is None else f"{options.since:%Y%m%d}"
-    # A file with another name may be of any day.
-    files = [path for path in found_logs.files if (log_day(path.name) or first) >= first]
-    if not files:
-        raise UsageError(f"--first-day {options.since:%Y-%m-%d}: no log is of that day or later")
-    names: Pseudonyms | None = Pseudonyms(read_key(options.key)) if options.key is not None else None
+    logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])
+    files, names = logs.files, Pseudonyms(read_key(options.key)) if options.key is not None else None
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
         snapshot = anonymous_snapshot(snapshot)
@@ -152,4 +141,4 @@ def collect(options: CollectOptions) -> int:
             return 0
         write_archive(options.target, collected, datetime.now(UTC))
     click.echo(f"{options.target}: {plural(len(collected), 'file')}")
-    return 1 if found_logs.broken else 0
+    return 1 if logs.broken else 0

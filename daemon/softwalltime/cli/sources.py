@@ -61,12 +61,11 @@ def problems(tally: "Tally") -> Iterator[str]:
 
 
 def load_columns(
-    sources: tuple[str, ...], settings: LazySettings, server: str = "", selection: JobSelection = ALL_JOBS,
+    sources: tuple[str, ...], settings: LazySettings, selection: JobSelection = ALL_JOBS,
     walltimes: Mapping[str, int] | None = None,
 ) -> "tuple[JobColumns, Tally]":  # fmt: skip
     """The completed jobs of the sources, each run of a job once however many records describe it.
 
-    :param selection: which of them.
     :param walltimes: of jobs that have none, in seconds by queue.
     :raises SourceError: if a source is not there or there is no job in any of them.
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
@@ -83,7 +82,7 @@ def load_columns(
     paths, tally.left_out_files, tally.broken = logs.files, logs.left_out, logs.broken
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
-        rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress, server)
+        rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress)
         if STORE in sources:
             from softwalltime.store.completed_jobs import read_jobs as read_stored_jobs
             from softwalltime.store.opening import open_store

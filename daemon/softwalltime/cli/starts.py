@@ -115,11 +115,7 @@ class StartSelection:
     queue: str = option("Only jobs of this queue.", default="", metavar="NAME")
 
     def jobs(self, names: Sequence[str], snapshot: "ServerSnapshot") -> frozenset[str]:
-        """Return the ids of the waiting jobs that are wanted.
-
-        :param names: those that were named; none for all.
-        :raises UsageError: if no job that waits has a name.
-        """
+        """Return the ids of the waiting jobs that are wanted; ``names`` as in :func:`_named`."""
         waiting = {job.submission.job_id: job.submission for job in snapshot.jobs if not job.occupies}
 
         def problem(name: str) -> str:
@@ -222,11 +218,7 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
 
 
 def _learn(options: StartsOptions, snapshot: "ServerSnapshot") -> "tuple[Learnt, str]":
-    """Return what the history before the snapshot taught, and one sentence about it.
-
-    :raises SourceError: if a source cannot be read.
-    :raises StoreError: if the store cannot be used.
-    """
+    """Return what the history before the snapshot taught, and one sentence about it."""
     from softwalltime.measure.forecast.expected import Learnt
     from softwalltime.measure.forecast.learning import learn_history, note_live
     from softwalltime.measure.forecast.runtimes import RuntimeModel
@@ -317,12 +309,7 @@ def _matches(job_id: str, name: str) -> bool:
 
 
 def _stored_starts(jobs: Sequence[str], wanted: Mapping[str, str], settings: LazySettings) -> Result[StartsDocument]:
-    """Return the forecasts of the store.
-
-    :param wanted: user, group, project and queue; empty for all.
-    :raises SourceError: if it has none.
-    :raises UsageError: if no job that waits has one of the names.
-    """
+    """Return the forecasts of the store; ``wanted``: user, group, project and queue, empty for all."""
     from softwalltime.store.forecast_rows import read_expected
     from softwalltime.store.opening import open_store
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softwalltime.cli.completing import complete_predictor
 from softwalltime.cli.interruption import interrupted
+from softwalltime.cli.options import predictor
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import STORE, RecordedJobs
@@ -31,16 +31,10 @@ class HooksOptions:
         "What the hook queries: the daemon, or the SQL functions in PostgreSQL.",
         type=click.Choice(["daemon", "postgres"]), default="daemon",
     )  # fmt: skip
-    ordering: str | None = option(
-        "Set and compare an ordering value too, by this predictor.", metavar="SPEC", shell_complete=complete_predictor
-    )
+    ordering: str | None = predictor("Set and compare an ordering value too, by this predictor.")
 
     def check(self, minimum: int) -> None:
-        """Refuse options that contradict each other.
-
-        :param minimum: least soft walltime, in seconds.
-        :raises UsageError: names them.
-        """
+        """Refuse options that contradict each other; ``minimum``: least soft walltime, in seconds."""
         if self.wanted and minimum < MIN_SOFT_WALLTIME_S:
             raise UsageError(f"--min-soft-walltime {minimum}: the hook sets none below {MIN_SOFT_WALLTIME_S} s")
         if not self.wanted and (self.transport != "daemon" or self.ordering):

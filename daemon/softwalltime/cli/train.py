@@ -10,7 +10,7 @@ from softwalltime.cli.command import command
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import RecordedJobs, load_columns, problems
-from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.errors import SourceError
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.core.written import require_folder, write_text
 from softwalltime.measure.training.defaults import EPOCHS, JOBS, SEED
@@ -20,37 +20,16 @@ if TYPE_CHECKING:
 
 PARTS = ("nll", "crps", "kernel", "utility")
 _TABLE = (
-    sentence_column("log"), TextColumn("use", 1), TextColumn("jobs"), TextColumn("neg. log likelihood"),
-    TextColumn("CRPS", 2), TextColumn("kernel score", 4), TextColumn("utility", 3),
+    sentence_column("log"), TextColumn("jobs"), TextColumn("neg. log likelihood"), TextColumn("CRPS", 2),
+    TextColumn("kernel score", 4), TextColumn("utility", 3),
 )  # fmt: skip
 
 
 @options
 class TrainOptions:
     file: Path = option("Write the weights to this file.", "-o", "--output")
-    left_out: tuple[str, ...] = option(
-        "Do not train on sources whose name contains this; print their loss.  Repeatable.", "--leave-out",
-        metavar="TEXT",
-    )  # fmt: skip
     epochs: int = option("Number of passes over the jobs.", least=1, default=EPOCHS, metavar="N")
     recorded: RecordedJobs
-
-    def trained(self) -> list[str]:
-        """Return the sources to train on.
-
-        :raises UsageError: if there is none, or an option names none.
-        :raises SourceError: if the weights cannot be written.
-        """
-        require_folder(self.file)
-        if os.access(self.file, os.F_OK) and not os.access(self.file, os.W_OK):
-            raise SourceError(f"{self.file}: cannot be written: the file is not writable")
-        unknown = [text for text in self.left_out if not any(text in source for source in self.recorded.sources)]
-        if unknown:
-            raise UsageError(f"--leave-out {unknown[0]}: no source has this in its name")
-        trained = [source for source in self.recorded.sources if not any(text in source for text in self.left_out)]
-        if not trained:
-            raise UsageError("--leave-out leaves no source to train on")
-        return trained
 
 
 @command()
@@ -74,7 +53,9 @@ def train(options: TrainOptions) -> int:
     from softwalltime.predict.predictors.learned.network import dump
 
     # Fail before minutes of training.
-    trained = options.trained()
+    require_folder(options.file)
+    if os.access(options.file, os.F_OK) and not os.access(options.file, os.W_OK):
+        raise SourceError(f"{options.file}: cannot be written: the file is not writable")
     require_torch()
     examples: dict[str, Examples] = {}
     tallies: list[Tally] = []
@@ -84,20 +65,18 @@ def train(options: TrainOptions) -> int:
         tallies.append(tally)
     from softwalltime.measure.training.model import Attention, mean_parts
 
-    joined = Examples.joined([examples[source] for source in trained])
-    model = fit(joined, options.epochs, SEED, progress_bar)
-    names = {source: Path(source).name for source in options.recorded.sources}
+    model = fit(Examples.joined(list(examples.values())), options.epochs, SEED, progress_bar)
+    names = {source: Path(source).name for source in examples}
     about = {
-        "logs": {names[source]: len(examples[source]) for source in trained},
+        "logs": {names[source]: len(own) for source, own in examples.items()},
         "options": {"jobs": JOBS, "epochs": options.epochs, "seed": SEED},
-        "command": f"softwalltime train {' '.join(names[source] for source in trained)} --epochs {options.epochs}",
+        "command": f"softwalltime train {' '.join(names.values())} --epochs {options.epochs}",
     }
     lines: list[list[Cell | str]] = []
-    for source in options.recorded.sources:
-        before, after = (mean_parts(network, examples[source]) for network in (Attention(), model))
-        use = "trained" if source in trained else "left out"
+    for source, own in examples.items():
+        before, after = (mean_parts(network, own) for network in (Attention(), model))
         losses = (f"{before[part]:.3f} -> {after[part]:.3f}" for part in PARTS)
-        lines.append([Cell(names[source], "strong"), use, f"{len(examples[source]):,}", *losses])
+        lines.append([Cell(names[source], "strong"), f"{len(own):,}", *losses])
     write_text(options.file, dump(model.weights(about)))
     output = Output.given()
     output.table(TextTable.of(_TABLE, lines))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import OPTIONAL_SOURCES, StoreOptions, share
+from softwalltime.cli.completing import complete_source
+from softwalltime.cli.options import StoreOptions, share
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.sources import STORE, load_columns, problems
@@ -42,7 +43,7 @@ _MEANINGS: dict[str, Meaning] = {"keep": "good", "undo": "bad"}
 @options
 class VerifyOptions:
     file: Path = argument("PLAN")
-    sources: tuple[str, ...] = OPTIONAL_SOURCES
+    sources: tuple[str, ...] = argument("[SOURCE]...", shell_complete=complete_source)
     change_date: datetime | None = option(
         "Compare waits before and from this day on (UTC).  Default: the first soft walltime.",
         type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",

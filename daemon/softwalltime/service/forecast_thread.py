@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from softwalltime.core.settings import Settings
-from softwalltime.core.validation import validate
+from softwalltime.core.validation import Strict, validate
 from softwalltime.service.background import BackgroundThread
 from softwalltime.service.status import StartsStatus
 
@@ -28,10 +28,8 @@ COMMAND = (sys.executable, "-m", "softwalltime.service.start_process")
 log = logging.getLogger(__name__)
 
 
-class StartOptions(BaseModel):
+class StartOptions(Strict):
     """Settings of ``[starts]``; their descriptions are printed to users."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Literal["off", "on"] = Field(default="off", description="off: no forecasts; on: forecasts in the store")
     every: int = Field(default=300, ge=10, le=86400, description="seconds between two forecasts")
@@ -74,11 +72,7 @@ class ForecastThread(BackgroundThread):
         self._process: subprocess.Popen[bytes] | None = None
 
     def change(self, settings: Settings) -> None:
-        """Restart the process with these settings if they differ from the current ones.
-
-        :raises UsageError: if the options are wrong.
-        """
-        start_options(settings.starts)
+        """Restart the process with these settings if they differ from the current ones."""
         before, self._settings = self._settings, settings
         of_process = ("starts", "live", "policy", "teaching", "dsn", "server")
         if any(getattr(settings, name) != getattr(before, name) for name in of_process):

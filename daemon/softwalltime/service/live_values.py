@@ -52,7 +52,6 @@ class LiveValues:
     record: Callable[[DecisionRecord], None]
     """Queues a decision for the store."""
     counts: LiveStatus
-    """Counters to update."""
     promises: PromiseWatch
     """Tracks promised starts, for guard and kept places."""
 
@@ -89,12 +88,14 @@ class LiveValues:
         for record in remembered:
             for job_id in record.keys() - there:
                 del record[job_id]
+
+        def revise(submission: Submission, has: int | None, elapsed: int | None) -> Decision:
+            time.sleep(PREDICTION_PAUSE_S)
+            return predictions.revise(submission, has, elapsed, now)
+
         ours = [job for job in jobs if not self._is_foreign(job)]
-        changes = plan_changes(
-            ours, now, self.options, partial(_revise, predictions, now), promises.kept if acts else ()
-        )
         wanted = []
-        for change in changes:
+        for change in plan_changes(ours, now, self.options, revise, promises.kept if acts else ()):
             if self._refused.get(change.job.job_id) == (change.seconds, change.ordering):
                 continue
             if self.options.mode == "shadow" or change.decision.action == "shadow":
@@ -140,10 +141,7 @@ class LiveValues:
             self.record(_decision_record(change, now, "shadow"))
 
     def _alter(self, change: LiveChange, now: int) -> None:
-        """Alter one job.
-
-        :raises IflError: if nothing can be altered for now.
-        """
+        """Alter one job, or raise the IflError because of which none can be altered for now."""
         job_id = change.job.job_id
         try:
             if change.seconds is not None:
@@ -167,13 +165,6 @@ class LiveValues:
             self.record(_decision_record(change, now, "set"))
 
 
-def _revise(
-    predictions: PredictionService, now: int, submission: Submission, has: int | None, elapsed: int | None
-) -> Decision:
-    time.sleep(PREDICTION_PAUSE_S)
-    return predictions.revise(submission, has, elapsed, now)
-
-
 def _decision_record(change: LiveChange, now: int, action: str) -> DecisionRecord:
     job, decision = change.job, change.decision
     # The last decision before the start is scored; with a kept place, that is the unchanged soft walltime.
@@ -192,9 +183,7 @@ class LiveThread(BackgroundThread):
 
     options: LiveOptions
     predictions: Callable[[], PredictionService]
-    """Returns the prediction service in use."""
     record: Callable[[DecisionRecord], None]
-    """Queues a decision for the store."""
     store: PromiseStore
     """Keeps promises across restarts."""
     connect: Callable[[str, Path | None], PbsConnection] = PbsConnection

@@ -180,8 +180,7 @@ def families(status: Status) -> Iterator[core.Metric]:
         yield _gauge("accounting_up", "Whether the accounting log can be read", status.accounting == OK)
     # Errors start at 0: for Prometheus, a counter that begins at 1 has not increased.
     requests = {"failed": 0, "refused": 0, "unusable": 0, **status.requests}
-    # Keys with a blank are decisions, which have a metric with more labels.
-    operations = {(operation,): count for operation, count in requests.items() if " " not in operation}
+    operations = {(operation,): count for operation, count in requests.items()}
     yield _counter("requests", "Requests, by operation", operations, "operation")
     failures = {(failure.predictor, failure.step): failure.count for failure in status.failures}
     errors = "Errors of predictors since the history was loaded; the other predictors continue"

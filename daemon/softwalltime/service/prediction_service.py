@@ -18,12 +18,7 @@ from softwalltime.predict.drive import PredictorDriver, PredictorErrors
 from softwalltime.predict.policy.decide import Decision, decide
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.predict.predictors.registry import make
-from softwalltime.service.protocol import ProtocolError, Request
-
-KINDS = {
-    "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,
-}  # fmt: skip
-"""Kinds of events by PBS's names."""
+from softwalltime.service.protocol import EVENTS, Request
 
 Key = tuple[str, str]
 
@@ -187,15 +182,9 @@ class PredictionService:
                 self._missed = None
 
     def decide(self, request: Request) -> tuple[int, Decision]:
-        """Return the decision about the job of a request, and its time in epoch seconds.
-
-        :raises ProtocolError: if the request names no job.
-        """
-        submission = request.job
-        if submission is None:
-            raise ProtocolError("job: an object is expected")
+        """Return the decision about the job of a request, and its time in epoch seconds."""
         now = request.now or int(self._clock())
-        return now, self._decide(KINDS[request.event], submission, request.soft_walltime, now, 0)
+        return now, self._decide(EVENTS[request.event], request.job, request.soft_walltime, now, 0)
 
     def revise(self, submission: Submission, has: int | None, elapsed: int | None, now: int) -> Decision:
         """Decide again about a waiting or running job.

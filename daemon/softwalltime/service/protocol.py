@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 
 from softwalltime.accounting.conversions import size
 from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.core.events import Kind
 from softwalltime.core.jobs import FIELDS, MAX_WALLTIME, OF_SUBMISSION, FieldKind, Submission, submission_of
 
 VERSION = 1
 MAX_LINE_BYTES = 65536
 """Maximum bytes of a line, line end included."""
 OPERATIONS = ("predict", "explain", "status", "ping")
-EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+EVENTS = {
+    "queuejob": Kind.SUBMITTED, "postqueuejob": Kind.SUBMITTED, "modifyjob": Kind.ALTERED, "runjob": Kind.STARTED,
+}  # fmt: skip
+"""Kinds of events by PBS's names."""
 _HOOKS_NUMBERS = ("now", "timeouts", "previous_us")
 MAX_TEXT_CHARS = 600
 """Maximum characters of a text field: PBS allows 255 for most, and a PostgreSQL index row holds 2,704 bytes."""
@@ -62,15 +66,15 @@ class JobValueError(ProtocolError):
 class Request(NamedTuple):
     """A request: operation, event, time (epoch seconds) and job.
 
-    ``now`` is 0 if the daemon is to use its own clock; ``job`` is ``None`` for status and ping;
-    ``soft_walltime`` is the current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
+    ``now`` is 0 if the daemon is to use its own clock; ``job`` is empty for status and ping; ``soft_walltime`` is the
+    current one of the job; ``timeouts`` and ``exchange_before`` come from the hook, as in
     :class:`softwalltime.core.jobs.DecisionRecord`; ``keep``: the client will send another request on this connection.
     """
 
     operation: str
     event: str = "queuejob"
     now: int = 0
-    job: Submission | None = None
+    job: Submission = Submission("", "", 0, None)
     soft_walltime: int | None = None
     timeouts: int = 0
     exchange_before: int | None = None
@@ -145,7 +149,7 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         ncpus,
         nodect,
         ngpus,
-        _size(job, "mem"),
+        _memory(job),
         select,
         place,
         interactive if isinstance(interactive, bool) else None,
@@ -202,8 +206,8 @@ def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
     return JobValueError(f"{message}; {job}"[:MAX_TEXT_CHARS])
 
 
-def _size(job: dict[str, Any], name: str) -> int | None:
-    value = job.get(name)
+def _memory(job: dict[str, Any]) -> int | None:
+    value = job.get("mem")
     if isinstance(value, str):
         try:
             return size(value)
@@ -241,10 +245,7 @@ _BEGIN, _END = "<jsdl-hpcpa:Argument>", "</jsdl-hpcpa:Argument>"
 
 
 def executed_path(job: Mapping[str, Any]) -> str:
-    """Return the absolute path of a job's script, or the executable with its first argument; ``""`` if unknown.
-
-    :param job: of a request.
-    """
+    """Return the absolute path of a job's script, or the executable with its first argument; ``""`` if unknown."""
     command, executable, arguments, folder = (
         value if isinstance(value := job.get(name), str) else ""
         for name in ("submit_arguments", "executable", "argument_list", "workdir")

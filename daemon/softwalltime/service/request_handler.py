@@ -89,7 +89,6 @@ class RequestHandler:
             self.counts[counted] += 1
         if sent is not None:
             record = _record(*sent, delivered)
-            self.counts[f"{record.event} {record.action}"] += 1
             self.metrics.add(record)
             self.scripts.note(record.submission)
             self.queue(record)
@@ -103,8 +102,6 @@ class RequestHandler:
 
 def _record(request: Request, at: int, decision: Decision, basis: str, took: int, delivered: bool) -> DecisionRecord:
     """Return the decision on a request as it is stored; ``took``: microseconds for the answer."""
-    if request.job is None:
-        raise ProtocolError("job: an object is expected")
     action = "late" if decision.action == "set" and not delivered else decision.action
     # At queuejob the job has no soft walltime that PBS has accepted.
     had = None if request.event == "queuejob" else request.soft_walltime or 0

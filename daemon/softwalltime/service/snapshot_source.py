@@ -1,6 +1,7 @@
 """The state of a server through PBS's client library, for forecasts: jobs, vnodes, queues, reservations, scheduler."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
@@ -69,7 +70,10 @@ class SnapshotSource:
         :raises IflError: if PBS cannot be read.
         """
         self._remarks.clear()
-        reader, read = self._reader, self._connection.objects
+        reader, read, config = self._reader, self._connection.objects, ""
+        if self._config is not None:
+            with suppress(OSError):
+                config = self._config.read_text(encoding="utf-8", errors="replace")
         name, attributes = next(iter(read("server").items()), ("", {}))
         server = nested(attributes)
         if (names := attributes_for(attributes)) != self._names:
@@ -90,7 +94,7 @@ class SnapshotSource:
             vnodes=tuple(reader.vnode(vnode, nested(values)) for vnode, values in read("vnodes").items()),
             queues=tuple(reader.queue(queue, nested(values)) for queue, values in read("queues").items()),
             reservations=tuple(reservation for reservation in reservations if reservation is not None),
-            scheduler=reader.scheduler(server, sched_config(self._read_config())),
+            scheduler=reader.scheduler(server, sched_config(config)),
             remarks=tuple(self._remarks),
         )
 
@@ -101,12 +105,6 @@ class SnapshotSource:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
             self.shown[job_id] = text
         return next(self._reader.job(job_id, nested(attributes)), None)
-
-    def _read_config(self) -> str:
-        try:
-            return "" if self._config is None else self._config.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
 
 
 def nested(attributes: Mapping[str, str]) -> dict[str, Any]:

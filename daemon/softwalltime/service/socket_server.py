@@ -74,7 +74,6 @@ class SocketServer:
     ) -> None:
         self.path = path
         self.refused = 0
-        self.answered = 0
         self._answer = answer
         self._answered = answered
         self._keeps = keeps
@@ -117,7 +116,8 @@ class SocketServer:
                     self._exchange(descriptor, events)
             now = monotonic()
             if now >= next_idle:
-                self._drop_expired(now)
+                for connection in [late for late in self._open.values() if late.deadline < now]:
+                    self._close(connection)
                 idle()
                 next_idle = now + interval
         self._note()
@@ -186,7 +186,6 @@ class SocketServer:
         line, end, rest = received.partition(b"\n")
         if end or len(received) >= MAX_LINE_BYTES:
             self._note()
-            self.answered += 1
             connection.received = b""
             connection.to_send = self._answer(line)
             # A client that sends more before the response does not follow the protocol.
@@ -211,17 +210,14 @@ class SocketServer:
             connection.to_send = connection.to_send[sent:]
             self._wait(connection, select.EPOLLOUT)
         elif connection.kept:
-            self._wait_for_next(connection)
+            connection.to_send = b""
+            connection.deadline = monotonic() + IDLE_TIMEOUT
+            self._wait(connection, select.EPOLLIN)
+            descriptor = connection.client.fileno()
+            self._open[descriptor] = self._open.pop(descriptor)
         else:
             self._close(connection)
         return True
-
-    def _wait_for_next(self, connection: _Connection) -> None:
-        connection.to_send = b""
-        connection.deadline = monotonic() + IDLE_TIMEOUT
-        self._wait(connection, select.EPOLLIN)
-        descriptor = connection.client.fileno()
-        self._open[descriptor] = self._open.pop(descriptor)
 
     def _wait(self, connection: _Connection, event: int) -> None:
         if not connection.waiting:
@@ -240,10 +236,6 @@ class SocketServer:
             del self._open[descriptor]
             self._epoll.unregister(descriptor)
         connection.client.close()
-
-    def _drop_expired(self, now: float) -> None:
-        for connection in [connection for connection in self._open.values() if connection.deadline < now]:
-            self._close(connection)
 
 
 def _listen(path: Path) -> socket.socket:

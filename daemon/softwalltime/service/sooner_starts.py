@@ -12,15 +12,13 @@ from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeM
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.measure.forecast.start_times import distributions_of
 from softwalltime.measure.forecast.what_if import sooner_by
+from softwalltime.service.users.own_jobs_server import DAYS
 from softwalltime.store.own_jobs_rows import read_requests
 
 MAX_TIME_SHARE = 0.1
 """Maximum share of the forecast interval to spend on this."""
 RESULT_MAX_AGE_S = 1800
 """Seconds for which a result and the suggestions are reused."""
-HISTORY_WINDOW_S = 28 * 86400
-"""Seconds of history from which walltimes are suggested, as in softwalltime me."""
-
 
 SoonerStart = tuple[int, int]
 """A suggested walltime, and how much sooner the job would start with it, both in seconds."""
@@ -48,11 +46,12 @@ class SoonerStarts:
         now, begin = snapshot.taken, time.monotonic()
         if now - self._asked >= RESULT_MAX_AGE_S:
             with self.engine.connect() as connection:
-                past = list(read_requests(connection, now - HISTORY_WINDOW_S, MIN_JOBS, self.server))
-            shorter = [
-                (user, walltime, shorter_walltime(walltime, runtimes).seconds) for user, walltime, runtimes in past
-            ]
-            self._suggested = {(user, walltime): seconds for user, walltime, seconds in shorter if seconds is not None}
+                past = list(read_requests(connection, now - DAYS * 86400, MIN_JOBS, self.server))
+            self._suggested = {
+                (user, walltime): seconds
+                for user, walltime, runtimes in past
+                if (seconds := shorter_walltime(walltime, runtimes).seconds) is not None
+            }
             self._asked = now
         wanted = self._wanted(queue)
         self._known = {

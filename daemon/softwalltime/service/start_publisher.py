@@ -27,13 +27,14 @@ from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, mode
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
+from softwalltime.measure.simulation.policies import SOFT_WALLTIME
 from softwalltime.predict.policy.site import WALLTIME, site_policy
 from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.forecast_thread import StartOptions, start_options
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
-from softwalltime.service.live.ifl import NO_JOB, REFUSED, IflError
+from softwalltime.service.live.ifl import NO_JOB, REFUSED, UNKNOWN_RESOURCE, IflError
 from softwalltime.service.live.live_options import live_options
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
@@ -51,14 +52,11 @@ NEVER = 2**62
 """Earliest start of a held job, epoch seconds: unknown."""
 QUANTILES = (0.05, 0.5, 0.95)
 """Quantiles of a predicted runtime, in the order of :class:`.forecast_rows.ExpectedRuntime`."""
-SOFT = "soft_walltime"
 
 log = logging.getLogger(__name__)
 
 UNKNOWN = "unknown"
 _MINUTE = "%Y-%m-%dT%H:%M"
-UNKNOWN_RESOURCE = 15035
-"""PBSE_UNKRESC of pbs_error.h."""
 
 
 @dataclass(eq=False)
@@ -69,7 +67,6 @@ class StartPublisher:
     options: StartOptions
     connection: PbsConnection
     engine: Engine
-    """Engine of the store."""
     running: str
     """Value with which running jobs are planned: ``soft_walltime`` or ``walltime``."""
 
@@ -224,7 +221,7 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
     :param wait: sleeps for that many seconds.
     """
     options, live, policy = start_options(settings.starts), live_options(settings.live), site_policy(settings.policy)
-    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT
+    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
     connection = PbsConnection(options.server or live.server, options.agent or live.agent)
     pause = float(options.every)
 

@@ -45,7 +45,6 @@ class Histogram:
     def percentile(self, share: float) -> float | None:
         """Return the percentile in microseconds, interpolated linearly within a bucket; ``None`` without durations.
 
-        :param share: between 0 and 1.
         :return: at most the last bound.
         """
         wanted = share * sum(self.counts)
@@ -203,8 +202,6 @@ class Status:
     """Predictions that were never stored, because too many waited."""
     unstorable: int = 0
     """Predictions that PostgreSQL refused; softwalltime.malformed_lines has them."""
-    pruned: int
-    """Rows deleted by retention."""
     refreshed: int
     """Time of the last refresh of the monitoring figures, epoch seconds; 0: none since the start."""
     week: tuple[Quality, ...]
@@ -227,10 +224,8 @@ class Status:
     behind_seconds: float
     """Seconds for which there have been such bytes."""
 
-    answered: int
-    """Requests answered."""
     requests: Mapping[str, int]
-    """Requests by operation, and decisions by event and action."""
+    """Requests answered, by operation; failed, refused and unusable ones by these names."""
     unusable: str = ""
     """Value outside the limits in the last job refused for that reason; empty: none."""
     refused_users: int

@@ -25,7 +25,8 @@ _DELETE, _RESOURCE = 1, 5
 """MGR_CMD_DELETE and MGR_OBJ_RSC of ``pbs_ifl.h``."""
 _IMPOSSIBLE_RESOURCE = b"?"
 """No resource can have this name."""
-_UNKNOWN_RESOURCE = 15035
+UNKNOWN_RESOURCE = 15035
+"""PBSE_UNKRESC of pbs_error.h."""
 
 
 class IflError(SoftwalltimeError):
@@ -162,7 +163,7 @@ class Ifl:
         :raises IflError: if PBS answers anything else or the connection is lost.
         """
         code = self._library.pbs_manager(self._connection, _DELETE, _RESOURCE, _IMPOSSIBLE_RESOURCE, None, None)
-        if code not in {*NO_PERMISSION, _UNKNOWN_RESOURCE}:
+        if code not in {*NO_PERMISSION, UNKNOWN_RESOURCE}:
             raise self._error("the manager right cannot be tried", code)
         return code not in NO_PERMISSION
 

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from softwalltime.core.extras import what_to_install
-from softwalltime.core.validation import validate
+from softwalltime.core.validation import Strict, validate
 from softwalltime.predict.policy.presets import PRESETS, guard_of
 from softwalltime.predict.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
 
+SecondsOrOff = Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)]
 
-class LiveOptions(BaseModel):
+
+class LiveOptions(Strict):
     """Settings of ``[live]``: what the daemon may alter in PBS, and how often; descriptions are printed to users."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Literal["off", "shadow", "on"] = Field(
         default="off", description="off: PBS is not asked; shadow: record what would be altered; on: alter"
@@ -35,12 +35,12 @@ class LiveOptions(BaseModel):
     lead: int = Field(
         default=120, ge=0, description="a running job is extended that many seconds before its soft walltime ends"
     )
-    guard: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+    guard: SecondsOrOff = Field(
         default=None, ge=0,
         description="seconds; while the top job is later than promised by more, waiting jobs get their walltime; "
         "off: never; default: 3600 with the presets safe, balanced and order, else off",
     )  # fmt: skip
-    slack: Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)] = Field(
+    slack: SecondsOrOff = Field(
         default=None, ge=0,
         description="seconds, at least, from the start that order of arrival and walltimes would give a job at its "
         "submission to its latest start, near which it comes first in the queue; off: never; default: off",
@@ -118,9 +118,7 @@ def read_policy(policy: Mapping[str, object], live: Mapping[str, object]) -> tup
     Without its guard, a preset that needs one plans waiting jobs with walltimes: with a short waiting value PBS
     backfills jobs that outlive it, and only the guard ends the delay of the top job.
 
-    :param policy: the table ``[policy]`` of the settings.
-    :param live: the table ``[live]``.
-    :raises UsageError: names the key and what is wrong with its value.
+    :raises UsageError: names the key of ``[policy]`` or ``[live]`` and what is wrong with its value.
     """
     site = site_policy(policy)
     options = live_options(live, site.preset)

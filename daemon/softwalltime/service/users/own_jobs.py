@@ -183,10 +183,7 @@ class OwnJobs:
 
     @classmethod
     def from_json(cls, text: bytes | bytearray) -> Self:
-        """Parse a response.
-
-        :raises ValueError: if it is not a response of this version.
-        """
+        """Parse a response, or raise a ValueError for one that is not of this version."""
         try:
             values: dict[str, Any] = json.loads(text)
             if values.pop("v") != VERSION:

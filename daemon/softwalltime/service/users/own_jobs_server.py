@@ -198,11 +198,6 @@ class OwnJobsServer:
         self._strangers.forget(now)
 
 
-def refusal(reason: str) -> bytes:
-    """Return a response without jobs that gives the reason."""
-    return AnswerRows(lambda _: None, problem=reason).head() + _tail("", {}, "[]")
-
-
 def long_requests(past: Iterable[PastRuntimes]) -> dict[str, str]:
     """Return each user's requested walltimes that are too long, as the text of a JSON array."""
     found: dict[str, list[dict[str, int]]] = defaultdict(list)
@@ -228,4 +223,4 @@ def _is_first_name(user: str, uid: int) -> bool:
     return False
 
 
-BUSY = refusal("asked too often: ask again in some seconds")
+BUSY = AnswerRows(lambda _: None, problem="asked too often: ask again in some seconds").head() + _tail("", {}, "[]")

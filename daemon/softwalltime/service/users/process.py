@@ -112,10 +112,7 @@ class OwnJobsReader:
 
 
 def listening_socket() -> socket.socket:
-    """Return the socket that systemd passes.
-
-    :raises UsageError: if there is none.
-    """
+    """Return the socket that systemd passes, or raise a UsageError."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         raise UsageError("no socket: start softwalltime-me.socket")
     return socket.socket(fileno=SYSTEMD_SOCKET)
