@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import Engine
 
 from softwalltime.cli import run
-from softwalltime.measure.forecast.pbs_state import snapshot_of
 from softwalltime.store.forecast_rows import StoredStart, publish_starts
-from tests.forecast.states import NOW, recorded_output
+from tests.forecast.states import NOW, recorded
 from tests.samples import job
 from tests.store.stored import add_jobs
 
@@ -23,9 +22,8 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SOFTWALLTIME_CONFIG", str(tmp_path / "softwalltime.toml"))
     (tmp_path / "softwalltime.toml").write_text("")
     path = tmp_path / "queue.json"
-    output = recorded_output()
-    output = replace(output, sched_config=output.sched_config.replace("fair_share: false", "fair_share: true"))
-    path.write_text(snapshot_of(output).to_json())
+    found = recorded()
+    path.write_text(replace(found, scheduler=replace(found.scheduler, fair_share=True)).to_json())
     return str(path)
 
 
@@ -136,11 +134,12 @@ def test_what_cannot_be_forecast_is_said_in_one_line(
 def test_without_pbs_the_snapshot_says_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("softwalltime.deployment.qmgr.USUAL", tmp_path)
-    monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "none"))
+    conf = tmp_path / "pbs.conf"
+    conf.write_text(f"PBS_EXEC={tmp_path}\n")
+    monkeypatch.setenv("PBS_CONF_FILE", str(conf))
     assert run(["snapshot"]) == 1
-    assert "no qmgr on the PATH" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{tmp_path}/lib: no libpbs.so (PBS_EXEC of {conf}); run this on a host that has PBS's commands" in error
 
 
 def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,18 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.pbs_state import PbsOutput
-from softwalltime.measure.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState
+from softwalltime.measure.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState, load_snapshot
 
 DATA = Path(__file__).parent / "data"
 NOW = 1_795_170_228
 """Fri Nov 20 10:23:48 2026 UTC."""
 
 
-def recorded_output(jobs: str = "qstat.json") -> PbsOutput:
-    """The output of PBS's commands in this folder."""
-    names = (jobs, "pbsnodes.json", "queues.json", "server.json", "reservations", "sched_config")
-    return PbsOutput(*((DATA / name).read_text() for name in names))
+def recorded() -> ServerSnapshot:
+    """The snapshot of a server in this folder."""
+    return load_snapshot(DATA / "snapshot.json")
 
 
 def running(number: int, ncpus: int, walltime: int, elapsed: int, **more: Any) -> LiveJob:

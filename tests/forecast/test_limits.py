@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.pbs_state import snapshot_of
+from softwalltime.measure.forecast.pbs_state import SnapshotReader
 from softwalltime.measure.forecast.pooling import limits_of
 from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.measure.forecast.snapshot import (
@@ -15,7 +15,7 @@ from softwalltime.measure.forecast.snapshot import (
     ServerSnapshot,
     VnodeState,
 )
-from tests.forecast.states import NOW, recorded_output, running, server, waiting
+from tests.forecast.states import NOW, recorded, running, server, waiting
 
 GENERIC = "[u:PBS_GENERIC=1]"
 
@@ -87,30 +87,20 @@ def test_limits_that_cannot_be_modelled_are_named() -> None:
 
 
 def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
-    found = limits_of(snapshot_of(recorded_output()))
+    found = limits_of(recorded())
     assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.run_limits] == [
         ("short", "u", "PBS_GENERIC", "", 4), ("long", "u", "PBS_GENERIC", "ncpus", 64),
     ]  # fmt: skip
     assert found.unread == ()
 
 
-SEVERAL = """
-			"max_run":	"[o:PBS_ALL=100]",
-			"max_run":	"[u:PBS_GENERIC=4]",
-			"max_run_res":	{
-				"ncpus":	"[g:\\"some group\\"=3]",
-				"ncpus":	"[u:PBS_GENERIC=8]",
-				"ncpus":	"[u:alice=12]"
-			},
-"""
-"""As OpenPBS 23.06 writes them: one member for each limit."""
-
-
-@pytest.mark.parametrize("spoilt", ["", '\t\t\t"comment":\t"a "quotation"",\n'])
-def test_several_limits_in_one_attribute_are_all_read_also_where_the_json_is_not_valid(spoilt: str) -> None:
-    output = recorded_output()
-    changed = output.server.replace('"scheduling"', SEVERAL.strip() + "\n" + spoilt + '\t\t\t"scheduling"')
-    found = limits_of(snapshot_of(replace(output, server=changed))).run_limits
+def test_several_limits_in_one_attribute_are_all_read() -> None:
+    limits = {
+        "max_run": "[o:PBS_ALL=100],[u:PBS_GENERIC=4]",
+        "max_run_res.ncpus": '[g:"some group"=3],[u:PBS_GENERIC=8],[u:alice=12]',
+    }
+    scheduler = SnapshotReader([]).scheduler(limits, {})
+    found = limits_of(replace(recorded(), scheduler=scheduler)).run_limits
     assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
         ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),
         ("g", "some group", "ncpus", 3), ("u", "PBS_GENERIC", "ncpus", 8), ("u", "alice", "ncpus", 12),

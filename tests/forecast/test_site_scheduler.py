@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.measure.forecast.pbs_state import snapshot_of
 from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import QueueSettings, ServerSnapshot
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from tests.forecast.states import recorded_output, server
+from tests.forecast.states import recorded, server
 from tests.samples import job
 
 QUEUES = (
@@ -25,7 +24,7 @@ def site(**settings: object) -> ServerSnapshot:
 
 
 def test_a_recorded_server_is_read_whole() -> None:
-    read = site_scheduler(snapshot_of(recorded_output()))
+    read = site_scheduler(recorded())
     assert read.policy == SchedulerPolicy(backfill="pbs", depth=2)
     assert (read.processors, dict(read.walltimes)) == (24, {"short": 1800})
 

@@ -9,7 +9,6 @@ import pytest
 from softwalltime.core.errors import UsageError
 from softwalltime.measure.forecast.calibration import Corrections
 from softwalltime.measure.forecast.expected import Learnt, expected_starts
-from softwalltime.measure.forecast.pbs_state import snapshot_of
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot
@@ -18,7 +17,7 @@ from softwalltime.measure.forecast.what_if import probe_job, probe_of
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs
-from tests.forecast.states import NOW, recorded_output, running, server, waiting
+from tests.forecast.states import NOW, recorded, running, server, waiting
 from tests.samples import job
 
 
@@ -154,7 +153,7 @@ def test_the_expected_start_is_as_likely_early_as_late_and_not_the_mean_of_a_lon
 
 
 def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
-    queue = model_of(snapshot_of(recorded_output()))
+    queue = model_of(recorded())
     reasons = {each.job.submission.job_id: each.reason for each in queue.impossible}
     assert reasons["6.pbs1"] == "it is held by its user (Hold_Types = u) and cannot start before it is released"
     assert reasons["7.pbs1"].startswith("it waits for other jobs (afterok:3.pbs1@pbs1)")
@@ -170,7 +169,7 @@ def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
 
 
 def test_queues_are_taken_by_priority_where_the_scheduler_does() -> None:
-    snapshot = snapshot_of(recorded_output())
+    snapshot = recorded()
     by_queue = replace(snapshot, scheduler=replace(snapshot.scheduler, by_queue=True))
     assert [job.submission.queue for job in model_of(by_queue).live[2:]] == ["short"] * 4 + ["long", "short"]
 
@@ -209,11 +208,11 @@ def test_the_ranges_of_many_jobs_are_those_of_one_reservation_and_that_is_said()
 )
 def test_a_probe_job_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        probe_job(text, probe_of(text, "alice"), snapshot_of(recorded_output()))
+        probe_job(text, probe_of(text, "alice"), recorded())
 
 
 def test_a_probe_job_is_routed_and_gets_the_defaults_of_its_queue() -> None:
-    snapshot = snapshot_of(recorded_output())
+    snapshot = recorded()
     routed = {
         text: probe_job(text, probe_of(text, "alice"), snapshot).submission
         for text in ("ncpus=2", "walltime=3:00:00", "user=bob,queue=long,walltime=2:00:00")

@@ -71,7 +71,7 @@ def test_without_pbs_the_agent_says_what_is_missing(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PBS_CONF_FILE", str(tmp_path / "pbs.conf"))
     (tmp_path / "pbs.conf").write_text(f"PBS_EXEC={tmp_path}\n")
     connection = PbsConnection()
-    missing = rf"no libpbs.so \(PBS_EXEC of {tmp_path}/pbs.conf\); live values need PBS's client commands"
+    missing = rf"no libpbs.so \(PBS_EXEC of {tmp_path}/pbs.conf\); run this on a host that has PBS's commands"
     with pytest.raises(IflError, match=missing):
         connection.jobs(["job_state"])
     connection.close()

@@ -88,7 +88,7 @@ PROCESSORS = option(
 KEEP = option("Save figures in this file as they are computed; the same command continues from there.", "--keep")
 LIMIT = option("Only the first N submitted jobs.", least=1, metavar="N")
 SIMULATED_JOBS = option("Simulate the newest N jobs.", least=1, default=50_000, metavar="N")
-TIMEOUT = option("Seconds that PBS's commands may take together.", least=1, default=LOOK, metavar="SECONDS")
+TIMEOUT = option("Seconds that an answer of PBS may take.", least=1, default=LOOK, metavar="SECONDS")
 CONFIG = option("Settings file of the daemon.")
 WALLTIMES = option(
     "Walltimes of jobs that have none, by queue: queue=HH:MM:SS,...; * for other queues; or a file of such "

@@ -2,8 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +14,11 @@ from softwalltime.cli.command import command
 from softwalltime.cli.options import TIMEOUT
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.core.formatting import plural
-from softwalltime.deployment.qmgr import PbsError, Qmgr, find, run
+from softwalltime.core.pbs_conf import pbs_home
 from softwalltime.measure.forecast.defaults import LOOK
 
 if TYPE_CHECKING:
     from softwalltime.measure.forecast.snapshot import ServerSnapshot
-
-_UTC = {"TZ": "UTC"}
-"""PBS's commands print local times without a zone."""
 
 
 @options
@@ -35,7 +31,7 @@ def snapshot(options: SnapshotOptions) -> None:
     """Print the state of the PBS server as JSON.
 
     The document holds waiting and running jobs, vnodes, queues, reservations and the scheduler's settings.  It is what
-    softwalltime starts --snapshot reads.  The command runs qstat, pbsnodes and pbs_rstat and changes nothing.
+    softwalltime starts --snapshot reads.  The command asks PBS through its library and changes nothing.
 
     \b
     Example:
@@ -47,40 +43,20 @@ def snapshot(options: SnapshotOptions) -> None:
         click.echo(remark, err=True)
 
 
-def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapshot":
-    """Return the state of the PBS server that this host's commands ask.
+def look(seconds: float = LOOK) -> "ServerSnapshot":
+    """Return the state of the PBS server of this host.
 
     An ordinary user's rights suffice where the server shows jobs of others (``query_other_jobs``).
 
-    :param seconds: what all commands together may take.
-    :raises PbsError: if PBS cannot be reached, or takes longer.
-    :raises SourceError: if what it prints cannot be read at all.
+    :param seconds: what an answer of PBS may take.
+    :raises IflError: if PBS cannot be reached, or takes longer.
     """
-    from softwalltime.measure.forecast.pbs_state import PbsOutput, snapshot_of
+    from softwalltime.service.live.connection import PbsConnection
+    from softwalltime.service.snapshot_source import SnapshotSource
 
-    qmgr = pbs()
-    folder = qmgr.qmgr.parent
-    deadline = time.monotonic() + seconds
-
-    def printed(name: str, *options: str) -> str:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise PbsError(f"PBS has not answered in {seconds:g} s: allow more with --timeout, or ask at another time")
-        return run([str(folder / name), *options], left, environment=_UTC)
-
-    output = PbsOutput(
-        jobs=printed("qstat", "-t", "-f", "-F", "json"),
-        vnodes=printed("pbsnodes", "-a", "-F", "json"),
-        queues=printed("qstat", "-Q", "-f", "-F", "json"),
-        server=printed("qstat", "-B", "-f", "-F", "json"),
-    )
-    with suppress(PbsError):
-        output = replace(output, reservations=printed("pbs_rstat", "-f"))
-    # An ordinary user cannot read it.
-    with suppress(OSError):
-        text = (qmgr.home / "sched_priv" / "sched_config").read_text(encoding="utf-8", errors="replace")
-        output = replace(output, sched_config=text)
-    return snapshot_of(output, UTC)
+    with closing(PbsConnection(timeout=seconds)) as connection:
+        config = pbs_home() / "sched_priv" / "sched_config"
+        return SnapshotSource(connection, config).take(int(time.time()))
 
 
 @options
@@ -119,7 +95,7 @@ def collect(options: CollectOptions) -> int:
     from softwalltime.measure.forecast.snapshot import load_snapshot
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 
-    logs = find_logs(options.logs or [find().home / "server_priv" / "accounting"])
+    logs = find_logs(options.logs or [pbs_home() / "server_priv" / "accounting"])
     files, names = logs.files, Pseudonyms(read_key(options.key)) if options.key is not None else None
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:

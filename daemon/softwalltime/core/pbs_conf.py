@@ -23,6 +23,6 @@ def read_conf(file: Path) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
-def home_of(conf: Path = CONF) -> Path:
-    """Return PBS_HOME of a pbs.conf, or its usual place."""
-    return Path(read_conf(conf).get("PBS_HOME") or "/var/spool/pbs")
+def pbs_home() -> Path:
+    """Return PBS_HOME of PBS's configuration file, or its usual place."""
+    return Path(read_conf(conf_file()).get("PBS_HOME") or "/var/spool/pbs")

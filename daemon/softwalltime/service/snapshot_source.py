@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.conversions import duration, epoch
@@ -29,12 +27,6 @@ EXTRAS = (
 PRIORITY = "job_priority"
 """Term of a job_sort_formula that refers to the job attribute Priority."""
 ENDED = "FXM"
-RESERVATION_STATES = (
-    "RESV_NONE", "RESV_UNCONFIRMED", "RESV_CONFIRMED", "RESV_WAIT", "RESV_TIME_TO_RUN", "RESV_RUNNING", "RESV_FINISHED",
-    "RESV_BEING_DELETED", "RESV_DELETED", "RESV_DELETING_JOBS", "RESV_DEGRADED", "RESV_BEING_ALTERED",
-    "RESV_IN_CONFLICT",
-)  # fmt: skip
-"""Names of reserve_state as pbs_rstat prints them, by PBS's number (pbs_ifl.h, enum resv_states)."""
 
 
 def attributes_for(server: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -60,7 +52,7 @@ class SnapshotSource:
         self._connection = connection
         self._config = config
         self._remarks: list[str] = []
-        self._reader = SnapshotReader(UTC, self._remarks)
+        self._reader = SnapshotReader(self._remarks)
         self._names = attributes_for({})
         self._jobs = self._watcher(*self._names)
 
@@ -75,26 +67,21 @@ class SnapshotSource:
             with suppress(OSError):
                 config = self._config.read_text(encoding="utf-8", errors="replace")
         name, attributes = next(iter(read("server").items()), ("", {}))
-        server = nested(attributes)
         if (names := attributes_for(attributes)) != self._names:
             self._names, self._jobs = names, self._watcher(*names)
-        # The server lists jobs in the order of queue_rank, so the attribute need not be read.
         jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
         there = {job.submission.job_id for job in jobs}
         self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
-        reservations = [
-            reader.reservation({**values, "id": identifier, "reserve_state": _state(values)})
-            for identifier, values in read("reservations").items()
-        ]
+        reservations = [reader.reservation(*found) for found in read("reservations").items()]
         return ServerSnapshot(
             taken=now,
             server=name,
-            version=str(server.get("pbs_version", "")),
+            version=attributes.get("pbs_version", ""),
             jobs=tuple(jobs),
-            vnodes=tuple(reader.vnode(vnode, nested(values)) for vnode, values in read("vnodes").items()),
-            queues=tuple(reader.queue(queue, nested(values)) for queue, values in read("queues").items()),
+            vnodes=tuple(reader.vnode(*found) for found in read("vnodes").items()),
+            queues=tuple(reader.queue(*found) for found in read("queues").items()),
             reservations=tuple(reservation for reservation in reservations if reservation is not None),
-            scheduler=reader.scheduler(server, sched_config(config)),
+            scheduler=reader.scheduler(attributes, sched_config(config)),
             remarks=tuple(self._remarks),
         )
 
@@ -104,23 +91,7 @@ class SnapshotSource:
     def _job(self, job_id: str, attributes: Attributes) -> LiveJob | None:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
             self.shown[job_id] = text
-        return next(self._reader.job(job_id, nested(attributes)), None)
-
-
-def nested(attributes: Mapping[str, str]) -> dict[str, Any]:
-    """Return attributes with the resources in a dictionary of their own, as ``qstat -F json`` prints them.
-
-    >>> nested({"queue": "q", "Resource_List.ncpus": "4", "Resource_List.mem": "1gb"})
-    {'queue': 'q', 'Resource_List': {'ncpus': '4', 'mem': '1gb'}}
-    """
-    members: dict[str, Any] = {}
-    for key, value in attributes.items():
-        name, dot, resource = key.partition(".")
-        if not dot:
-            members[name] = value
-        elif isinstance(inner := members.setdefault(name, {}), dict):
-            inner[resource] = value
-    return members
+        return self._reader.job(job_id, attributes)
 
 
 def _is_job(job_id: str, state: Attributes) -> bool:
@@ -137,10 +108,3 @@ def _with_state(job: LiveJob | None, state: Attributes) -> LiveJob | None:
         estimated_start=converted(state.get("estimated.start_time"), epoch),
         eligible_time=converted(state.get("eligible_time"), duration),
     )
-
-
-def _state(reservation: Attributes) -> str:
-    number = reservation.get("reserve_state", "")
-    if number.isdecimal() and int(number) < len(RESERVATION_STATES):
-        return RESERVATION_STATES[int(number)]
-    return number

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import home_of
+from softwalltime.core.pbs_conf import pbs_home
 from softwalltime.core.quantiles import quantile
 from softwalltime.core.settings import Settings
 from softwalltime.measure.forecast.defaults import PREDICTOR
@@ -72,7 +72,7 @@ class StartPublisher:
 
     def __post_init__(self) -> None:
         options = self.options
-        config = options.sched_config or home_of() / "sched_priv" / "sched_config"
+        config = options.sched_config or pbs_home() / "sched_priv" / "sched_config"
         self._source = SnapshotSource(self.connection, config)
         budget = max(1, options.shows_per_minute * options.every // 60)
         self._shown = ShownStarts(self.connection, options.change_seconds, budget)

@@ -94,7 +94,10 @@ class Ifl:
         self._errno_location.restype = ctypes.POINTER(ctypes.c_int)
         self._connection = self._library.pbs_connect(server.encode() or None)
         if self._connection <= 0:
-            raise IflError(f"the PBS server cannot be reached (error {self._errno()})")
+            raise IflError(
+                f"the PBS server cannot be reached (error {self._errno()}): start it (systemctl start pbs), or run "
+                "this on a host where qstat works"
+            )
 
     def close(self) -> None:
         self._library.pbs_disconnect(self._connection)
@@ -185,7 +188,7 @@ def default_library() -> Path:
     for name in ("libpbs.so.0", "libpbs.so"):
         if (folder / name).exists():
             return folder / name
-    raise IflError(f"{folder}: no libpbs.so (PBS_EXEC of {file}); live values need PBS's client commands on this host")
+    raise IflError(f"{folder}: no libpbs.so (PBS_EXEC of {file}); run this on a host that has PBS's commands")
 
 
 def _load(path: Path) -> ctypes.CDLL:
