@@ -5,15 +5,15 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.states import State
 from softwalltime.measure.experiments.study import Study, months_of
 from softwalltime.measure.replay.accuracy_metrics import accuracies
-from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.jobs_file import read, take
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.engine import ScheduleOutcome
@@ -161,7 +161,6 @@ class Trials:
 @dataclass(frozen=True, slots=True)
 class _Task:
     path: Path
-    teaching: tuple[State, ...]
     processors: int
     shake: str
     seed: int
@@ -189,7 +188,7 @@ def simulate_all(
         path = Path(folder) / "jobs.json"
         take(study.jobs.completed, study.teaching, path)
         tasks = [
-            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
+            _Task(path, study.processors, study.shake, seed, name, piece, count)
             for seed in study.seeds
             for name in names
             for piece in pieces
@@ -203,16 +202,13 @@ def simulate_all(
     return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
 
 
-_recent: tuple[tuple[Path, int], Jobs] | None = None
+@lru_cache(maxsize=1)
+def _workload(path: Path, shake: str, seed: int) -> Jobs:
+    return shaken(jobs_of(*read(path), limited_only=True), shake, seed)
 
 
 def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
-    global _recent
-    key = (task.path, task.seed)
-    if _recent is None or _recent[0] != key:
-        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
-        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
-    part = part_of(_recent[1], task.part, task.count)
+    part = part_of(_workload(task.path, task.shake, task.seed), task.part, task.count)
     processors = task.processors
     outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
     return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]
