@@ -19,7 +19,7 @@ FIXED = "queue_priority * 1000 + ncpus"
 POLICIES = (
     SchedulerPolicy(),
     SchedulerPolicy(backfill="sjbf"),
-    *(SchedulerPolicy(order=order) for order in ("sjf", "f1", "xf", "wfp", "fairshare")),
+    *(SchedulerPolicy(order=order) for order in ("sjf", "xf", "wfp", "fairshare")),
     SchedulerPolicy(order="formula", formula=FIXED),
     SchedulerPolicy(order="formula", formula=FORMULA),
     SchedulerPolicy(backfill="pbs"),

@@ -1,6 +1,5 @@
 """Priorities of each order against their formulas, worked out job by job."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,16 +14,12 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
 NOW = 5000
-FORMULAS: dict[str, Callable[[int, int, int, int], float]] = {
-    # wait, value, processors, submission since the first one
-    "sjf": lambda w, r, n, s: -r,
-    "ljf": lambda w, r, n, s: r,
-    "wfp": lambda w, r, n, s: (w / r) ** 3 * n,
-    "xf": lambda w, r, n, s: (w + 3600) / r,
-    "f1": lambda w, r, n, s: -(math.log10(r) * n + 870 * math.log10(max(s, 1))),
-    "f2": lambda w, r, n, s: -(math.sqrt(r) * n + 25600 * math.log10(max(s, 1))),
-    "f3": lambda w, r, n, s: -(r * n + 6.86e6 * math.log10(max(s, 1))),
-    "f4": lambda w, r, n, s: -(r * math.sqrt(n) + 5.3e5 * math.log10(max(s, 1))),
+FORMULAS: dict[str, Callable[[int, int, int], float]] = {
+    # wait, value, processors
+    "sjf": lambda w, r, n: -r,
+    "ljf": lambda w, r, n: r,
+    "wfp": lambda w, r, n: (w / r) ** 3 * n,
+    "xf": lambda w, r, n: (w + 3600) / r,
 }
 
 
@@ -42,51 +37,10 @@ def test_priorities_follow_the_formula(name: str) -> None:
     assert order is not None
     made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
     expected = [
-        FORMULAS[name](NOW - submitted, walltime, size, submitted - 1000)
+        FORMULAS[name](NOW - submitted, walltime, size)
         for submitted, walltime, size in zip(workload.submitted, workload.walltime, workload.processors, strict=True)
     ]
     assert made.priorities(np.arange(len(workload)), NOW) == pytest.approx(expected)
-
-
-# Worked out by hand with the published constants: r = 100 s or 10,000 s, n = 16, s = 1,000 s.
-BY_HAND = {
-    "f1": (2 * 16 + 870 * 3, 4 * 16 + 870 * 3),
-    "f2": (10 * 16 + 25_600 * 3, 100 * 16 + 25_600 * 3),
-    "f3": (100 * 16 + 6_860_000 * 3, 10_000 * 16 + 6_860_000 * 3),
-    "f4": (100 * 4 + 530_000 * 3, 10_000 * 4 + 530_000 * 3),
-}
-# The coefficients of the regressions: of the term of value and processors, and of the term of the submission.
-REGRESSIONS = {
-    "f1": (0.0155183403 * 0.0005149209, 0.0069596182),
-    "f2": (0.0000342717 * 0.0076562110, 0.0067364626),
-    "f3": (0.2188093701 * 0.0000000049, 0.0073580361),
-    "f4": (0.0056500287 * 0.0000024814, 0.0074444355),
-}
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_learned_orders_have_the_published_constants(name: str) -> None:
-    records = [job(submitted=500, ncpus=1)]
-    records += [job(submitted=1500, walltime=walltime, ncpus=16) for walltime in (100, 10_000)]
-    workload = jobs_of(records)
-    order = ORDERS[name]
-    assert order is not None
-    made = order(workload, Values(workload, SchedulerPolicy(), list(workload.runtime)), SchedulerPolicy())
-    found = made.priorities(np.array([1, 2]), 99_999)
-    assert found == pytest.approx([-score for score in BY_HAND[name]])
-    assert found[0] > found[1], "the shorter job comes first"
-    assert -made.priorities(np.array([0]), 0)[0] < BY_HAND[name][0], "the job submitted first comes before both"
-
-
-def test_the_constants_of_the_learned_orders_are_the_quotients_of_the_regressions() -> None:
-    # BY_HAND adds the constant times 3 to the first term.
-    quotients = {name: submission / product for name, (product, submission) in REGRESSIONS.items()}
-    assert {name: round(quotient) for name, quotient in quotients.items()} == {
-        "f1": 871, "f2": 25_673, "f3": 6_862_777, "f4": 530_988,
-    }  # fmt: skip
-    first = {"f1": 32, "f2": 160, "f3": 1600, "f4": 400}
-    for name, quotient in quotients.items():
-        assert (BY_HAND[name][0] - first[name]) / 3 == pytest.approx(quotient, rel=0.003)
 
 
 def test_every_order_but_those_with_tests_of_their_own_is_held_against_its_formula() -> None:

@@ -113,8 +113,7 @@ def _users(predicted: ScoredJobs) -> Table:
 
     def by_user(spec: str) -> Floats:
         sums = np.bincount(user, np.abs(predicted.errors(spec)), len(names))
-        means: Floats = sums / count
-        return means
+        return sums / count
 
     before = by_user(BASELINE)
     rows = []

@@ -112,8 +112,7 @@ def months_of(times: Sequence[int]) -> NDArray[np.str_]:
     >>> months_of([1_700_000_000]).tolist()
     ['2023-11']
     """
-    months: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
-    return months
+    return np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
 
 
 @dataclass(frozen=True, slots=True)

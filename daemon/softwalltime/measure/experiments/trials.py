@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.measure.experiments.study import Study, months_of
-from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.replay.sweep.jobs_file import read, take
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.simulation.differences import Interval, interval
@@ -74,8 +73,7 @@ def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: i
     """The figures of :class:`~softwalltime.measure.simulation.schedule_metrics.Metrics` over the counted jobs.
 
     ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
-    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
-    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4).
     """
     jobs, counted = part.jobs, part.counted
     metrics = measure(jobs, outcome, processors, None, counted)
@@ -83,16 +81,13 @@ def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: i
     count = int(counted.sum())
     figures["jobs"] = float(count)
     if not count:
-        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait"))
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
-    estimate = outcome.waiting[counted]
     figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
     figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
     priority = _priorities(jobs, outcome, policy)[counted]
     total = float(priority.sum())
     figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
-    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
-    figures["underestimated"] = float((estimate < run).mean())
     return figures
 
 
@@ -102,8 +97,7 @@ def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -
     if policy.order != "wfp":
         return wait
     relative = wait / np.array(jobs.walltime, np.float64)
-    priorities: Floats = relative * relative * relative * np.array(jobs.processors, np.float64)
-    return priorities
+    return relative * relative * relative * np.array(jobs.processors, np.float64)
 
 
 @dataclass(frozen=True, slots=True)

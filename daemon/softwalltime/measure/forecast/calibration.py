@@ -273,8 +273,7 @@ class Calibration:
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
     """Return the quantiles of a forecast, shifted with the mixture, to which errors refer."""
-    logarithms: Floats = np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
-    return logarithms
+    return np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
 
 
 def _chain(group: Group) -> tuple[Hashable, ...]:

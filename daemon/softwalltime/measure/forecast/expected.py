@@ -48,7 +48,7 @@ class Learnt:
 
 
 def expected_starts(
-    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int, seed: int = 0,
+    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ExpectedStart]:  # fmt: skip
     """Yield the jobs with these ids by their expected start, then those without a forecast.
@@ -67,7 +67,7 @@ def expected_starts(
             # All runs would be equal, so the ranges would have no width.
             progress(runs)
             runs = 0
-        starts = forecast(model, distributions, runs, seed, until, progress)
+        starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
         rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)

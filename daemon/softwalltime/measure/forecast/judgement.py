@@ -69,7 +69,7 @@ class Judged:
 
 
 def judge(
-    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield each method's forecasts for the jobs of a sample, in order of time.
@@ -102,7 +102,7 @@ def judge(
         by_walltimes, bound = (
             float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
         )
-        start_forecast = forecast(model, distributions, runs, seed + number, [position])
+        start_forecast = forecast(model, distributions, runs, number, [position])
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)

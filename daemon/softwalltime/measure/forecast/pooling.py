@@ -9,7 +9,7 @@ from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.pools import Shares, Window
-from softwalltime.measure.simulation.vnodes import request_of
+from softwalltime.measure.simulation.vnodes import DOWN, request_of
 
 JOBS = ""
 """Resource name of limits on the number of jobs."""
@@ -99,7 +99,6 @@ def gpus(submission: Submission) -> int:
     return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
 
 
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
 
 
@@ -111,7 +110,7 @@ class Pooling:
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
-        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not DOWN.search(vnode.state)}
         self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
         self.processors = sum(vnode.ncpus for vnode in up)

@@ -1,6 +1,6 @@
 """Names of orders, kinds of backfilling, shakes and classes: help prints them without importing numpy."""
 
-ORDERS = ("fcfs", "sjf", "ljf", "wfp", "xf", "f1", "f2", "f3", "f4", "fairshare", "formula", "powers")
+ORDERS = ("fcfs", "sjf", "ljf", "wfp", "xf", "fairshare", "formula", "powers")
 """The keys of :data:`softwalltime.measure.simulation.orders.ORDERS`."""
 BACKFILLS = ("none", "easy", "sjbf", "conservative", "pbs", "slack")
 """The keys of :data:`softwalltime.measure.simulation.backfilling.DISCIPLINES`."""

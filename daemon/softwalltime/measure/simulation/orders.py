@@ -202,7 +202,7 @@ class FairShare(Order):
 
 
 class ColumnOrder(Order):
-    """An order by a function of columns; ``arrival``: log10 of the seconds since the first submission, at least 1."""
+    """An order by a function of columns."""
 
     def __init__(
         self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy, *, fixed: bool = False
@@ -211,7 +211,6 @@ class ColumnOrder(Order):
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
-        self.arrival = np.log10(np.maximum(self.submitted - (self.submitted[0] if len(jobs) else 0), 1))
         self._score = score
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
@@ -220,29 +219,12 @@ class ColumnOrder(Order):
 
 Score = Callable[[ColumnOrder, Integers, int], Floats]
 """Returns the priorities of some jobs at a time."""
-Learned = Callable[[Floats, Floats, Floats], Floats]
 
 
 def _wfp(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
     """(wait / value)^3 x processors (Tang et al. 2013, eq. 5)."""
     relative: Floats = (now - of.submitted[waiting]) / of.value[waiting]
     return relative * relative * relative * of.processors[waiting]
-
-
-def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], ColumnOrder]:
-    """F1 to F4, which D. Carastan-Santos & R. Y. de Camargo found by regression over simulated schedules.
-
-    Obtaining Dynamic Scheduling Policies with Simulation and Machine Learning.  SC 2017, table 3.  The least comes
-    first.  The constants are quotients of two coefficients, cut to three digits; unrounded ones are in the published
-    simulator (sched-simulator-runtime.c): 870.96, 25,673, 6,862,777 and 530,988.  It starts each 15 days at 0.
-
-    :param score: of value, processors and arrival.
-    """
-
-    def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
-        return -score(of.value[waiting], of.processors[waiting], of.arrival[waiting])
-
-    return partial(ColumnOrder, priorities, fixed=True)
 
 
 def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
@@ -274,10 +256,6 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
     "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + AGE) / of.value[waiting]),
-    "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
-    "f2": _learned(lambda r, n, log_s: np.sqrt(r) * n + 25600 * log_s),
-    "f3": _learned(lambda r, n, log_s: r * n + 6860000 * log_s),
-    "f4": _learned(lambda r, n, log_s: r * np.sqrt(n) + 530000 * log_s),
     "fairshare": FairShare,
     "formula": Formula,
     POWERS: powers,

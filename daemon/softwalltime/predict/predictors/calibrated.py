@@ -282,7 +282,9 @@ class Calibrated(Predictor):
         adjusted = self._adjust_price(job, int(row[of.START]), LATER, JOBS_PER_LATER_SAMPLE)
         if adjusted is not None:
             weight, log_share = self._recent.peek(job[4]), row[of.RUNTIME] - row[of.WALLTIME]
-            self._situations.learn_started(adjusted[0], log_share, walltime, per_sample, weight)
+            learnt = (adjusted[0], log_share, walltime, per_sample, weight)
+            self._situations.running(0.0, walltime).learn(*learnt)
+            self._situations.learn_running(*learnt)
 
     def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> tuple[Floats, int] | None:
         """Adjust one of the prices.

@@ -74,8 +74,7 @@ def logs_at(below: Floats, levels: Floats) -> Floats:
     place = np.minimum(below.searchsorted(levels), REACHES)
     before = np.where(place > 0, below[place - 1], 0.0)
     part = (levels - before) / np.maximum(below[place] - before, 1e-300)
-    logs: Floats = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
-    return logs
+    return np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
 
 
 class Quantiles(Sequence[float]):

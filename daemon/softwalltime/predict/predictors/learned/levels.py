@@ -134,11 +134,6 @@ class Situations:
         late = elapsed >= LATE_SHARES[0] * walltime
         return self._after[-1 if late else bisect_right(RUNS_S, elapsed)]
 
-    def learn_started(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Update the levels of waiting jobs, of jobs that start after a wait, and of running jobs."""
-        self.running(0.0, walltime).learn(shares, log_share, walltime, jobs, weight)
-        self.learn_running(shares, log_share, walltime, jobs, weight)
-
     def learn_running(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
         """Update the levels of running jobs by an ended job; see :meth:`.Levels.learn`.
 
