@@ -88,7 +88,6 @@ class PredictorDriver:
         """Whether a predictor needs fitting."""
 
     def replace(self, predictors: Mapping[str, Predictor]) -> None:
-        """Replace the predictors with the same specifications."""
         self.predictors.update(predictors)
         self._select()
 

@@ -298,5 +298,4 @@ def work_ahead(jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, processo
 
 
 def waits_of(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> Integers:
-    """The actual waits of the submitted jobs."""
     return np.array([int(outcome.start[state.waiting[-1]]) - state.now for state in sample], np.int64)

@@ -117,7 +117,6 @@ def _warnings(study: Study) -> list[str]:
 
 
 def _accuracy_tables(study: Study) -> tuple[Table, ...]:
-    """Figures 4 to 10."""
     workload = study.workload
     replays = len(PERCENTILES) * (len(KEYS) + 2 * (1 + len(MONTHS)))
     by_key: list[tuple[Cell, ...]] = []

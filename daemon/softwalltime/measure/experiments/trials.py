@@ -123,19 +123,14 @@ class Trials:
 
         Over the parts where there are several, each the mean of its seeds; else over the seeds.
         """
-        by_part = self.changes(policy, baseline, figure)
-        if len(by_part) == 1:
-            return interval(next(iter(by_part.values())))
-        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
-
-    def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
-        """Return the relative changes of each part, one for each seed with values other than 0 for both policies."""
-        changes: dict[str, list[float]] = {part: [] for part in self.parts}
+        by_part: dict[str, list[float]] = {part: [] for part in self.parts}
         for key, cell in self.found[policy].items():
             mine, other = cell[figure], self.found[baseline][key][figure]
             if mine is not None and other:
-                changes[key[0]].append((mine - other) / other)
-        return changes
+                by_part[key[0]].append((mine - other) / other)
+        if len(by_part) == 1:
+            return interval(next(iter(by_part.values())))
+        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
 
     def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
         """Return the relative change of the mean over all jobs of all parts and seeds; months are weighted by jobs."""

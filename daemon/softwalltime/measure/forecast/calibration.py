@@ -131,7 +131,8 @@ class WaitForecast(NamedTuple):
     """Uncalibrated forecasts of a job's remaining wait, in seconds.
 
     ``median`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes,
-    ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already.
+    ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already, ``delay`` when these waits begin,
+    after the forecast.
     """
 
     median: float
@@ -139,6 +140,22 @@ class WaitForecast(NamedTuple):
     like_jobs: float
     ranges: tuple[float, ...]
     waited: float = 0.0
+    delay: float = 0.0
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return all values in the order of the store."""
+        return self.delay, self.waited, *self.parts, *self.ranges
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "WaitForecast":
+        """Create the forecast from these values.
+
+        >>> WaitForecast.of((0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)).ranges
+        (5.0, 6.0, 7.0, 8.0)
+        """
+        delay, waited, median, by_walltimes, like_jobs, *ranges = values
+        return cls(median, by_walltimes, like_jobs, tuple(ranges), waited, delay)
 
     @property
     def parts(self) -> tuple[float, float, float]:
@@ -184,8 +201,6 @@ class Corrections:
 
 
 class Calibration:
-    """Calibration state, learnt from past forecasts."""
-
     def __init__(self) -> None:
         self._mixtures = Mixtures()
         # By group, by phase, and for all.

@@ -35,8 +35,7 @@ def learn_history(
     learnt = 0
     compared = _compared(workload, now)
     for stride in workload.stream(everything=True, progress=progress):
-        for kind, number, job in zip(stride.kinds, stride.numbers, stride.jobs, strict=True):
-            time = workload.time(kind, number)
+        for time, kind, number, job in zip(workload.times(stride), *stride, strict=True):
             if time > now:
                 return learnt
             match kind:

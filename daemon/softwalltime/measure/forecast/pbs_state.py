@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from softwalltime.accounting.attributes import NAMES, submission_of
 from softwalltime.accounting.conversions import duration, walltime, whole
 from softwalltime.core.errors import SourceError
-from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_json import object_of, read_document, text_of
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
@@ -165,8 +164,10 @@ class SnapshotReader:
             self._remarks.append(f"{name}: dropped: when it was submitted cannot be read")
             return
         qtime = self._get(values, "qtime", self.time, name)
+        texts = {attribute: text_of(values[attribute]) for attribute in NAMES if attribute in values}
+        wanted = {resource: text_of(value) for resource, value in resources.items() if value is not None}
         yield LiveJob(
-            submission=self._submission(name, submitted, values, resources),
+            submission=submission_of(name, submitted, texts, wanted, partial(self._convert, name)),
             state=text_of(values.get("job_state"))[:1],
             rank=self._get(values, "queue_rank", int, name) or 1_000_000 * (qtime or submitted),
             start=self._get(values, "stime", self.time, name),
@@ -183,13 +184,6 @@ class SnapshotReader:
             priority=self._get(values, "Priority", int, name) or 0,
             predicted=self._get(resources, "predicted", float, name),
         )
-
-    def _submission(
-        self, name: str, submitted: int, values: Mapping[str, Any], resources: Mapping[str, Any]
-    ) -> Submission:
-        texts = {name: text_of(values[name]) for name in NAMES if name in values}
-        wanted = {name: text_of(value) for name, value in resources.items() if value is not None}
-        return submission_of(name, submitted, texts, wanted, partial(self._convert, name))
 
     def vnode(self, name: str, values: Mapping[str, Any]) -> VnodeState:
         has = object_of(values.get("resources_available"))

@@ -139,7 +139,6 @@ class Pooling:
 
     @property
     def needed(self) -> bool:
-        """Return whether there are pools besides processors."""
         return bool(len(self.capacities) > 1 or self.limits.run_limits or self.windows)
 
     def _pool(self, key: tuple[object, ...], capacity: int) -> int:

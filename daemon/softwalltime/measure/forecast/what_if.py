@@ -74,7 +74,6 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
 
 
 def _takes(queue: QueueSettings, walltime: int | None) -> bool:
-    """Return whether the queue's limits permit the walltime."""
     if walltime is None:
         return True
     return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)

@@ -108,16 +108,12 @@ def _drive_all(
     for needs in sorted({run.needs for run in runs}):
         alike = [run for run in runs if run.needs == needs]
         starts, everything = needs
-        together = partial(_report, progress, len(alike))
+        together = partial(lambda drivers, jobs: progress(drivers * jobs), len(alike))
         for stride in workload.stream(starts=starts, everything=everything, progress=together):
             for run in alike:
                 begin = perf_counter()
                 run.go(stride)
                 run.seconds += perf_counter() - begin
-
-
-def _report(progress: Callable[[int], None], drivers: int, jobs: int) -> None:
-    progress(drivers * jobs)
 
 
 class _SubmissionDriver:

@@ -215,7 +215,6 @@ class JobColumns(Sequence[CompletedJob]):
             yield from self.take(np.arange(first, min(first + CHUNK, len(self))))
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have equal jobs in the same order."""
         return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
 
     def take(self, which: Integers) -> list[CompletedJob]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.measure.replay.workload import Stride, Workload
+from softwalltime.measure.replay.workload import Stride, Workload, event_of
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
@@ -17,7 +17,6 @@ ENDED = int(Kind.ENDED)
 
 
 def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask: Ask) -> None:
-    """Pass some events of a workload, each in the order of the driver."""
     kinds, numbers, jobs = stride
     events = zip(workload.times(stride), kinds, numbers, jobs, workload.teaches[numbers].tolist(), strict=True)
     if not (driver.observes or driver.fits):
@@ -30,7 +29,7 @@ def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask
                 learn(job)
         return
     for now, kind, number, job, taught in events:
-        event = workload.event(kind, number, job) if driver.observes else None
+        event = event_of(kind, now, job) if driver.observes else None
         if kind != ENDED:
             driver.step(now, ask, event, None, now, kind, number, job)
         else:

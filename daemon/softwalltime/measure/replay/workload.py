@@ -124,21 +124,11 @@ class Workload:
         """Return the indexes of all jobs in the order of their ends."""
         return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")].astype(np.int64)
 
-    def time(self, kind: int, number: int) -> int:
-        """Return the time of the event of this kind of the job with this index, epoch seconds."""
-        times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
-        return int(times[number])
-
     def times(self, stride: Stride) -> list[int]:
-        """Return the times of some events, epoch seconds."""
         kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
         times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
         result: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
         return result
-
-    def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        time = self.time(kind, number)
-        return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
@@ -160,6 +150,10 @@ class Workload:
         kinds = np.concatenate([np.full(len(indexes), kind, np.int8) for kind, indexes, _ in parts])
         order = np.argsort(np.concatenate([times[indexes] for _, indexes, times in parts]), kind="stable")
         return kinds[order], numbers[order]
+
+
+def event_of(kind: int, time: int, job: CompletedJob) -> Event:
+    return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
 
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:

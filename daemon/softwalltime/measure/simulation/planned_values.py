@@ -127,7 +127,6 @@ class Values:
         return self._decide(self._live_terms, Kind.STARTED, job, self.running[job], now, elapsed).soft_walltime
 
     def _decide(self, terms: JobPolicy, kind: Kind, job: int, value: int, now: int, elapsed: int = 0) -> Decision:
-        """Decide about a job with this value."""
         submission = self._jobs.completed[job].submission
         answers: dict[str, Prediction | NoPrediction] = {}
 

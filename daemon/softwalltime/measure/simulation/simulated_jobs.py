@@ -65,7 +65,7 @@ class Jobs:
 
     def use(self) -> tuple[Integers, Integers]:
         """The instants at which the number of processors in use changes, and that number from each of them on."""
-        starts = _starts(self.completed)
+        starts = starts_of(self.completed)
         ends = starts + np.array(self.runtime, np.int64)
         size = np.array(self.processors, np.int64)
         times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
@@ -130,7 +130,7 @@ def jobs_of(
     )
 
 
-def _starts(records: JobColumns) -> Integers:
+def starts_of(records: JobColumns) -> Integers:
     """When each job started, from its end and its runtime where the record does not say."""
     starts = records.numbers("start", _UNKNOWN)
     return np.where(starts == _UNKNOWN, records.numbers("end") - records.numbers("runtime"), starts)
@@ -139,4 +139,4 @@ def _starts(records: JobColumns) -> Integers:
 def _eligible(records: JobColumns) -> Integers:
     submitted, etime = records.numbers("submitted"), records.numbers("etime", _UNKNOWN)
     # An etime after the start is of another run of the job, or wrong.
-    return np.where((submitted < etime) & (etime <= _starts(records)), etime, submitted)
+    return np.where((submitted < etime) & (etime <= starts_of(records)), etime, submitted)

@@ -159,7 +159,6 @@ class SlackBackfilling:
         return self._bounds.plan([job for _, job in self._by_latest], now)
 
     def _admit(self, now: int) -> None:
-        """Plan the jobs that have got a bound."""
         arrival = self._bounds.set(now)
         if arrival is None:
             return

@@ -86,7 +86,6 @@ class SystemState:
             self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
 
     def rank_anew(self, now: int) -> None:
-        """Rank the waiting jobs by their values of now."""
         if isinstance(self.ranked, RankedQueue) and self.order is not None:
             self.ranked = RankedQueue()
             jobs = self.queue.array()

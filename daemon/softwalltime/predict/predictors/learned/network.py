@@ -59,10 +59,7 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        digest = sha256()
-        for layer in self.layers:
-            digest.update(_bytes(layer))
-        return digest.hexdigest()[:16]
+        return sha256(b"".join(map(_bytes, self.layers))).hexdigest()[:16]
 
 
 def untrained() -> Weights:

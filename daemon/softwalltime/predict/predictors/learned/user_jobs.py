@@ -30,8 +30,6 @@ USER_WINDOW_S = 14 * 86400
 
 
 class PresentJobs:
-    """The waiting and running jobs of one user."""
-
     __slots__ = ("_running", "_started", "_submissions", "_submitted")
 
     def __init__(self) -> None:

@@ -110,8 +110,6 @@ class ClassRegressionOptions(Options):
 
 
 class Model(Protocol):
-    """A fitted regression."""
-
     def predict(self, row: Sequence[float]) -> float:
         """Return the runtime in seconds of a job with these features."""
 
