@@ -81,7 +81,7 @@ def look(seconds: float = LOOK, pbs: Callable[[], Qmgr] = find) -> "ServerSnapsh
     with suppress(OSError):
         text = (qmgr.home / "sched_priv" / "sched_config").read_text(encoding="utf-8", errors="replace")
         output = replace(output, sched_config=text)
-    return snapshot_of(output, UTC)
+    return snapshot_of(output)
 
 
 @options

@@ -68,7 +68,6 @@ class PredictorErrors:
 class PredictorDriver:
     """A set of predictors that receive the same events; not thread-safe.
 
-    :param predictors: predictors by specification.
     :param errors: counts the predictors' errors instead of raising them.
     """
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ class SnapshotSource:
         self._connection = connection
         self._config = config
         self._remarks: list[str] = []
-        self._reader = SnapshotReader(UTC, self._remarks)
+        self._reader = SnapshotReader(self._remarks)
         self._names = attributes_for({})
         self._jobs = self._watcher(*self._names)
 

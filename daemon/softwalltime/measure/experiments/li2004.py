@@ -198,10 +198,7 @@ class QueueState:
 
 
 def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[QueueState]:
-    """The state at the submission of each job of the sample, in a schedule of first come, first served.
-
-    :param sample: positions of jobs, ascending.
-    """
+    """The state at the submission of each job of an ascending sample, in a schedule of first come, first served."""
     end = outcome.start + outcome.duration
     queue_states = []
     first = 0

@@ -225,19 +225,13 @@ class Calibration:
             self._errors[name].judged(job, forecast, actual)
 
     def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
-        """Update the weights by a forecast's errors.
-
-        :param actual: actual wait after the forecast, in seconds.
-        """
+        """Update the weights by a forecast's errors; ``actual`` is the wait after it, in seconds."""
         self._known.clear()
         group = _group(wait)
         self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
 
     def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
-        """Add a forecast of a waiting job, whose elapsed wait is a lower bound (censored).
-
-        :param begin: begin of the forecast wait, in epoch seconds.
-        """
+        """Add a forecast of a waiting job: its wait since ``begin`` (epoch seconds) is a lower bound (censored)."""
         forecast = _logarithms(given, wait)
         for name in _taught(_group(wait)):
             self._errors[name].watch(job, forecast, begin)
@@ -256,8 +250,6 @@ class Calibration:
 
         Adapts the quantile's level of the group, and of its phase, which has more data.  Drivers call it when the range
         end has passed, because the start may be days away.
-
-        :param weight: factor of the step.
         """
         self._known.clear()
         amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)

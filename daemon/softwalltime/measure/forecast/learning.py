@@ -102,10 +102,7 @@ class _Seen:
 
 
 class ForecastLearning:
-    """Learn from the history once, then from each snapshot of the server and the jobs that ended since.
-
-    :param teaching: end states of the jobs to learn.
-    """
+    """Learn from the history once, then from each snapshot of the server and the jobs that ended since."""
 
     def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
         self.learnt = Learnt(RuntimeModel(predictor))

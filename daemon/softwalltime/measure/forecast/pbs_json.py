@@ -29,10 +29,7 @@ class _Open:
 
 
 def read_document(text: str, source: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the document that a command printed, and a sentence for each dropped part.
-
-    :param source: the command, for the sentences.
-    """
+    """Return the document that the command ``source`` printed, and a sentence for each dropped part."""
     try:
         document = json.loads(text, strict=False, object_pairs_hook=_merged)
     except (ValueError, RecursionError):

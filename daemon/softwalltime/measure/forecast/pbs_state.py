@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -46,10 +46,9 @@ class PbsOutput:
     sched_config: str = ""
 
 
-def snapshot_of(output: PbsOutput, zone: tzinfo = UTC) -> ServerSnapshot:
-    """Return the state of the server.
+def snapshot_of(output: PbsOutput) -> ServerSnapshot:
+    """Return the state of the server, from commands that ran in UTC.
 
-    :param zone: the time zone in which the commands ran, as they print local times.
     :raises SourceError: if there are no jobs and vnodes to read.
     """
     remarks: list[str] = []
@@ -64,7 +63,7 @@ def snapshot_of(output: PbsOutput, zone: tzinfo = UTC) -> ServerSnapshot:
     jobs, vnodes = document(output.jobs, "qstat"), document(output.vnodes, "pbsnodes")
     if "timestamp" not in jobs or "nodes" not in vnodes:
         raise SourceError("the output of qstat and pbsnodes is not what PBS prints with -F json: nothing was read")
-    reader = SnapshotReader(zone, remarks)
+    reader = SnapshotReader(remarks)
     servers = object_of(document(output.server, "qstat -B").get("Server"))
     queues = object_of(document(output.queues, "qstat -Q").get("Queue"))
     return ServerSnapshot(
@@ -101,13 +100,9 @@ def arrival(job: LiveJob) -> tuple[int, int, int]:
 
 
 class SnapshotReader:
-    """Conversions of PBS's objects, as nested dictionaries, that note what cannot be converted.
+    """Conversions of PBS's objects, as nested dictionaries, that note what cannot be converted."""
 
-    :param zone: of times that are no epoch seconds.
-    """
-
-    def __init__(self, zone: tzinfo, remarks: list[str]) -> None:
-        self._zone = zone
+    def __init__(self, remarks: list[str]) -> None:
         self._remarks = remarks
 
     def optional(self, read: Callable[[], T], where: str) -> T | None:
@@ -129,10 +124,10 @@ class SnapshotReader:
         return self._get(object_of(values.get(name)), "walltime", duration, where)
 
     def time(self, text: str) -> int:
-        """Epoch seconds of a time as ctime prints it, or of epoch seconds."""
+        """Epoch seconds of a time as ctime prints it in UTC, or of epoch seconds."""
         if text.isdecimal():
             return int(text)
-        return int(datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=self._zone).timestamp())
+        return int(datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp())
 
     def jobs(self, listed: Mapping[str, Any]) -> Iterator[LiveJob]:
         """The jobs that have not ended; of arrays their subjobs, listed or not."""

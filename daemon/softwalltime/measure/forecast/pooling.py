@@ -148,10 +148,7 @@ class Pooling:
         return self._index[key]
 
     def shares(self, submission: Submission, processors: int) -> Shares:
-        """Return a job's shares of the pools.
-
-        :param processors: that it holds or needs (:meth:`held`).
-        """
+        """Return the shares of the pools of a job that holds or needs so many processors (:meth:`held`)."""
         amounts: dict[int, int] = {}
         if self._queues:
             # Queues without vnodes of their own share the others.

@@ -110,10 +110,7 @@ class RuntimeModel:
             self._without_walltime.append(job.runtime)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
-        """Return the total runtime given ``elapsed`` seconds, at most ``limit``.
-
-        :param limit: the walltime as the scheduler takes it.
-        """
+        """Return the total runtime given ``elapsed`` seconds, at most ``limit``, the scheduler's walltime."""
         known = False
         for values, basis in self._candidates(submission, limit, now):
             known = True

@@ -61,10 +61,7 @@ class SelfCalibration:
             self._left.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
-        """Learn from the forecasts of one job.
-
-        :param passed: quantiles, by forecast, that were already learnt to have passed.
-        """
+        """Learn from the forecasts of one job; ``passed``: quantiles, by forecast, that are known to have passed."""
         last = len(judged) - 1
         # At most MAX_OF_JOB of them, evenly spaced.
         many = last >= MAX_OF_JOB
@@ -85,10 +82,7 @@ class SelfCalibration:
                 self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started))
 
     def watch(self, job_id: str, made: int, raw: WaitForecast) -> None:
-        """Record a new kept forecast with its corrections.
-
-        :param made: now, in epoch seconds.
-        """
+        """Record a new kept forecast with its corrections; ``made`` is now, in epoch seconds."""
         before = self._given.get(job_id, _Given(made, 0))
         self._given[job_id] = _Given(before.first, before.forecasts + 1)
         corrections, begin = self._calibration.corrections_for(raw), made + raw.delay

@@ -23,7 +23,6 @@ EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
 def probe_of(text: str, user: str) -> Submission:
     """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes; no walltime: the queue's.
 
-    :param user: default user.
     :raises UsageError: names what is wrong, and an example.
     """
     given: dict[str, Any] = {}

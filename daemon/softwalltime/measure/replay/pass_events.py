@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.measure.replay.workload import Stride, Workload, event_of
+from softwalltime.measure.replay.workload import Stride, Workload
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
@@ -29,7 +29,7 @@ def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask
                 learn(job)
         return
     for now, kind, number, job, taught in events:
-        event = event_of(kind, now, job) if driver.observes else None
+        event = workload.event(kind, number, job) if driver.observes else None
         if kind != ENDED:
             driver.step(now, ask, event, None, now, kind, number, job)
         else:

@@ -59,11 +59,7 @@ class Workload:
         self, jobs: Sequence[CompletedJob], limit: int | None = None, teaching: Collection[State] = TEACHING,
         scoring: Scoring = Scoring(),
     ) -> None:  # fmt: skip
-        """
-        :param limit: only the first so many jobs, in order of submission.
-        :param teaching: how jobs must have ended to teach.
-        :param scoring: which jobs are scored.
-        """
+        """:param limit: only the first so many jobs, in order of submission."""
         source = JobColumns.of(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
@@ -124,11 +120,20 @@ class Workload:
         """Return the indexes of all jobs in the order of their ends."""
         return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")].astype(np.int64)
 
+    def time(self, kind: int, number: int) -> int:
+        """Return the time of the event of this kind of the job with this index, epoch seconds."""
+        times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
+        return int(times[number])
+
     def times(self, stride: Stride) -> list[int]:
         kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
         times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
         result: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
         return result
+
+    def event(self, kind: int, number: int, job: CompletedJob) -> Event:
+        time = self.time(kind, number)
+        return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
@@ -150,10 +155,6 @@ class Workload:
         kinds = np.concatenate([np.full(len(indexes), kind, np.int8) for kind, indexes, _ in parts])
         order = np.argsort(np.concatenate([times[indexes] for _, indexes, times in parts]), kind="stable")
         return kinds[order], numbers[order]
-
-
-def event_of(kind: int, time: int, job: CompletedJob) -> Event:
-    return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
 
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:

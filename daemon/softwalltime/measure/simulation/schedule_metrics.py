@@ -188,7 +188,6 @@ def _upper_tenth_p99(wait: Integers, by: Integers) -> float:
 def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:
     """The indexes of the scored jobs of each class, by the class's name, in ascending order of what makes the class.
 
-    :param by: one of :data:`CLASSES`.
     :param largest: only so many users or queues, those with the most jobs, the largest first; the jobs of the rest are
         the class :data:`OTHERS`.
     :raises UsageError: for another one.

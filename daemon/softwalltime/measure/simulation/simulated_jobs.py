@@ -97,10 +97,7 @@ class Jobs:
 def jobs_of(
     completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
 ) -> Jobs:
-    """The jobs of these records that can be simulated: those with a runtime and processors.
-
-    :param limited_only: leave out the jobs without a walltime.
-    """
+    """The jobs of these records that can be simulated: with a runtime and processors, ``limited_only``: and a walltime."""
     records = JobColumns.of(completed)
     lacking = {
         NO_RUNTIME: records.numbers("runtime") <= 0,

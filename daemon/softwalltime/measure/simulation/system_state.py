@@ -41,7 +41,6 @@ class SystemState:
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """:raises UsageError: if the policy names something that does not exist."""
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
@@ -64,7 +63,7 @@ class SystemState:
             self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
-            self.ranked = RankedQueue() if self.order.fixed and not self.order.changes_on_start else None
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -156,6 +155,10 @@ class SystemState:
         """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    return order.fixed and not order.changes_on_start
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

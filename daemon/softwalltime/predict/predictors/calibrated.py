@@ -98,10 +98,7 @@ class Calibrated(Predictor):
     censoring: ClassVar[bool] = True
 
     def __init__(self, options: CalibratedOptions, weights: Weights | None = None) -> None:
-        """Learn and predict with these options.
-
-        :param weights: weights of the attention; default: those that the options name.
-        """
+        """:param weights: weights of the attention; default: those that the options name."""
         super().__init__(options)
         require_executable_memory()
         self._statistic = options.statistic

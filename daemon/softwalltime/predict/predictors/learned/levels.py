@@ -69,10 +69,7 @@ class Levels:
     __slots__ = ("_first", "_jobs", "_learnt", "_of_knot", "_usual", "corrected_levels")
 
     def __init__(self, first: float = FIRST) -> None:
-        """Begin with no correction.
-
-        :param first: the step of the first job.
-        """
+        """Begin with no correction; ``first`` is the step of the first job."""
         self._first = first
         self._jobs = 0
         self._of_knot = KNOTS.tolist()

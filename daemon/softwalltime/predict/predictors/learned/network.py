@@ -113,7 +113,6 @@ def _read(path: Path) -> str:
 def parse(text: str, where: str) -> Weights:
     """Return the weights in a file.
 
-    :param where: what the error's message names.
     :raises OptionError: if the contents are damaged or of another version.
     """
     advice = "Write the file again by softwalltime train."

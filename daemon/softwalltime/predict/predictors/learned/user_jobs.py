@@ -73,10 +73,7 @@ class PresentJobs:
         return np.array(rows).reshape(-1, 2)
 
     def running(self, most: int, now: float, without: str) -> tuple[list[Row], int]:
-        """Return the last ``most`` jobs that started before ``now``, in order of start, and the number of all of them.
-
-        :param without: id of a job to leave out.
-        """
+        """Return the last ``most`` jobs started before ``now`` but ``without``, in order of start, and how many did."""
         count = bisect_left(self._started, (now,))
         own = self._running.get(without)
         if own is None or own[0] >= now:
