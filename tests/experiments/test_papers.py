@@ -12,6 +12,7 @@ from softwalltime.measure.experiments import chlumsky2022, fan2017, li2004, rubi
 from softwalltime.measure.experiments.li2004 import actual_runtimes, forward, states, waits_of
 from softwalltime.measure.experiments.result_tables import PaperResults, Table
 from softwalltime.measure.experiments.study import Study, months_of
+from softwalltime.measure.experiments.trials import WHOLE, part_of
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 
@@ -182,7 +183,8 @@ def test_rubio_corrects_with_and_without_prediction(reports: dict[str, PaperResu
             assert all(row[f"published_{system}"] is not None for system in rubio2021.SYSTEMS)
     alone = next(row for row in rows(report, "table4") if row["policy"] == "simple")
     assert alone["extensions"] > 0
-    assert rubio2021.after_warm_up(study.jobs).sum() == len(study.jobs) - len(study.jobs) // 100
+    counted = part_of(study.jobs, WHOLE, rubio2021.WARM_UP_SHARE).counted
+    assert counted.sum() == len(study.jobs) - len(study.jobs) // 100
 
 
 def test_a_further_predictor_is_run_as_well(study: Study) -> None:

@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,8 +21,6 @@ from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns, 
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
 
-Count = Callable[[Jobs], NDArray[np.bool_]]
-"""Function that selects the measured jobs of a workload; defined at module level, so that it can be pickled."""
 Figures = dict[str, float | None]
 """Metrics by name; ``None``: no job has it."""
 
@@ -39,13 +36,8 @@ _MAX_JOBS_IN_PROCESS = 20_000
 class WorkloadPart:
     """A part of a workload that is simulated separately; ``counted`` excludes the jobs of the warm-up."""
 
-    name: str
     jobs: Jobs
     counted: NDArray[np.bool_]
-
-
-def every_job(jobs: Jobs) -> NDArray[np.bool_]:
-    return np.ones(len(jobs), np.bool_)
 
 
 def month_names(jobs: Jobs) -> list[str]:
@@ -58,15 +50,15 @@ def month_names(jobs: Jobs) -> list[str]:
     return chosen or [WHOLE]
 
 
-def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
-    """Return the whole workload, or one month with the month before it as warm-up of machine and predictors."""
+def part_of(jobs: Jobs, name: str, warm_up: float = 0.0) -> WorkloadPart:
+    """Return the whole workload, its first share ``warm_up`` not counted, or one month after the month before it."""
     if name == WHOLE:
-        return WorkloadPart(WHOLE, jobs, count(jobs))
+        return WorkloadPart(jobs, np.arange(len(jobs)) >= int(len(jobs) * warm_up))
     labels = months_of(jobs.submitted)
     counted = labels == name
     before = labels[labels < name]
     chosen = np.flatnonzero(counted | (labels == before[-1]) if len(before) else counted)
-    return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
+    return WorkloadPart(jobs.chosen(chosen.tolist()), counted[chosen])
 
 
 def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int, policy: SchedulerPolicy) -> Figures:
@@ -155,15 +147,15 @@ class _Task:
     seed: int
     part: str
     policies: tuple[tuple[str, SchedulerPolicy], ...]
-    count: Count
+    warm_up: float
 
 
 def simulate_all(
-    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, warm_up: float = 0.0
 ) -> Trials:
     """Simulate each policy on each workload of the study, or on each month of it separately.
 
-    :param count: which jobs of a whole workload are measured; months have their warm-up instead.
+    :param warm_up: share of a whole workload, its first jobs, that is not measured; months have the month before.
     """
     named = tuple(policies.items())
     # Only the recorded months: a shaken workload may extend into others.
@@ -177,7 +169,7 @@ def simulate_all(
         path = Path(folder) / "jobs.json"
         take(study.jobs.completed, study.teaching, path)
         tasks = [
-            _Task(path, study.processors, study.shake, seed, name, piece, count)
+            _Task(path, study.processors, study.shake, seed, name, piece, warm_up)
             for seed in study.seeds
             for name in names
             for piece in pieces
@@ -197,7 +189,7 @@ def _workload(path: Path, shake: str, seed: int) -> Jobs:
 
 
 def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
-    part = part_of(_workload(task.path, task.shake, task.seed), task.part, task.count)
+    part = part_of(_workload(task.path, task.shake, task.seed), task.part, task.warm_up)
     processors = task.processors
     outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
     return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]

@@ -97,7 +97,7 @@ class Jobs:
 def jobs_of(
     completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
 ) -> Jobs:
-    """The jobs of these records that can be simulated: with a runtime and processors, ``limited_only``: and a walltime."""
+    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime."""
     records = JobColumns.of(completed)
     lacking = {
         NO_RUNTIME: records.numbers("runtime") <= 0,
