@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from math import inf
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Deleted, Ended, Event, Kind, Started, Submitted
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.states import TEACHING, State, state_of
+from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
 
 NEVER_RAN = "never ran (no runtime)"
@@ -73,8 +72,7 @@ class Workload:
         self.started: Integers = np.where(
             starts == -1, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1)
         )
-        states = starmap(state_of, chosen.rows("exit_status", "runtime", "walltime", "start"))
-        self.teaches: Flags = np.fromiter((state in teaching for state in states), np.bool_, len(chosen))
+        self.teaches: Flags = chosen.teaching(teaching)
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.states import TEACHING, State, state_of
+from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
 
 NO_RUNTIME = "no runtime"
@@ -114,7 +113,6 @@ def jobs_of(
     eligible = _eligible(records)
     order = np.argsort(eligible, kind="stable")
     records = records.select(order)
-    states = starmap(state_of, records.rows("exit_status", "runtime", "walltime", "start"))
     walltime = records.numbers("walltime")
     return Jobs(
         records,
@@ -122,7 +120,7 @@ def jobs_of(
         tuple(records.numbers("ncpus").tolist()),
         tuple(np.where(walltime > 0, walltime, UNLIMITED_WALLTIME_S).tolist()),
         tuple(records.numbers("runtime").tolist()),
-        tuple(state in teaching for state in states),
+        tuple(records.teaching(teaching).tolist()),
         left_out,
     )
 
