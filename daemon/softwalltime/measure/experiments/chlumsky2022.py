@@ -101,7 +101,6 @@ def _errors(predicted: ScoredJobs) -> Table:
 
 
 def _users(predicted: ScoredJobs) -> Table:
-    """Figure 6: the mean absolute error of each user."""
     columns = (
         Column("predictor", "predictor"), Column("users", "users", "count"),
         Column("better", "users with less error", "share"),

@@ -73,7 +73,7 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     return study.results("fan2017", CITATION, DIFFERENCES, tables, missing, settings)
 
 
-def policies(specs: Sequence[str], adjusted: str = ADJUSTED) -> dict[str, SchedulerPolicy]:
+def policies(specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Each predictor under both orders, and the selective methods under WFP, in both modes."""
     variants = {}
     for mode, base in MODES.items():
@@ -83,8 +83,8 @@ def policies(specs: Sequence[str], adjusted: str = ADJUSTED) -> dict[str, Schedu
                     base, order=order, waiting=spec, running=spec, ordering=spec
                 )
         for method in ("S01", "S10"):
-            backfilling, ordering = (adjusted if adjusts else WALLTIME for adjusts in METHODS[method])
-            variants[f"{mode} {method} {adjusted}"] = replace(
+            backfilling, ordering = (ADJUSTED if adjusts else WALLTIME for adjusts in METHODS[method])
+            variants[f"{mode} {method} {ADJUSTED}"] = replace(
                 base, order="wfp", waiting=backfilling, running=backfilling, ordering=ordering
             )
     return variants

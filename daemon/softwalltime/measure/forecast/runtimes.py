@@ -93,7 +93,6 @@ class RuntimeModel:
         self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
-        """Record a job's end, and learn from it if ``teaches`` is true."""
         self._driver.observe(Ended(job.end, job))
         if teaches:
             self._driver.learn(job)

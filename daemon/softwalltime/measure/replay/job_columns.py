@@ -35,8 +35,6 @@ _NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
 
 
 class _Column(ABC):
-    """The values of one field of many jobs."""
-
     @abstractmethod
     def extend(self, values: Sequence[Any]) -> None: ...
 

@@ -109,7 +109,6 @@ class Values:
         self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
 
     def started(self, job: int, now: int) -> None:
-        """Set the running value of a job that starts at ``now``."""
         event = Started(now, self._jobs.completed[job].submission) if self._driver.observes else None
         self._driver.step(now, self._estimate_running, event, None, job, now)
 
