@@ -29,7 +29,6 @@ from threading import Event, Thread
 from sqlalchemy import Engine, text
 
 from softwalltime.measure.forecast.calibration import WaitForecast
-from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.forecast_rows import PublishedStart, read_expected
 from tests.acceptance.lab import RUNNER, Lab
@@ -64,14 +63,14 @@ class JudgedStart:
 
 
 def _raw(judged: JudgedStart) -> WaitForecast:
-    return RawForecast.of(judged.made.start.raw or ()).wait
+    return WaitForecast.of(judged.made.start.raw or ())
 
 
 def uncorrected(judged: JudgedStart) -> JudgedStart:
     """Return the forecast as it was before any correction."""
-    raw = RawForecast.of(judged.made.start.raw or ())
+    raw = WaitForecast.of(judged.made.start.raw or ())
     begin = judged.made.forecast_at + raw.delay
-    expected, *ends = (round(begin + wait) for wait in (raw.wait.median, *raw.wait.ranges))
+    expected, *ends = (round(begin + wait) for wait in (raw.median, *raw.ranges))
     values = dict(zip(("low90", "low50", "high50", "high90"), ends, strict=True))
     start = replace(judged.made.start, expected=expected, **values)
     return replace(judged, made=replace(judged.made, start=start))

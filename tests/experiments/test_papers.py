@@ -12,6 +12,7 @@ from softwalltime.measure.experiments import chlumsky2022, fan2017, li2004, rubi
 from softwalltime.measure.experiments.li2004 import actual_runtimes, forward, states, waits_of
 from softwalltime.measure.experiments.result_tables import PaperResults, Table
 from softwalltime.measure.experiments.study import Study, months_of
+from softwalltime.measure.experiments.trials import WHOLE, part_of
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 
@@ -70,7 +71,7 @@ def test_the_same_study_gives_the_same_report(reports: dict[str, PaperResults], 
 
 
 def test_tang_adjusts_all_jobs_or_only_waiting_ones(study: Study) -> None:
-    policies = tang2013.policies(study)
+    policies = tang2013.policies()
     assert len(policies) == 2 * (1 + 2 * 3)
     for name, policy in policies.items():
         if "baseline" in name:
@@ -114,7 +115,7 @@ def test_chlumsky_compares_on_one_workload(reports: dict[str, PaperResults], stu
         change = found[1]["wait_mean"] / found[0]["wait_mean"] - 1
         assert found[1]["wait_change"]["mean"] == pytest.approx(change)
     assert rows(report, "section4_fcfs_easy")[0]["broken"] == 0, "walltimes are upper bounds"
-    policy = chlumsky2022.policies(study, ["v3"])["fcfs+easy v3"]
+    policy = chlumsky2022.policies(["v3"])["fcfs+easy v3"]
     assert (policy.waiting, policy.running) == ("v3", "usage"), "asked again at the start"
 
 
@@ -139,11 +140,11 @@ def test_fan_runs_what_there_is_and_names_the_rest(reports: dict[str, PaperResul
         assert row["wait"] == {"S00": None, "S11": regular}.get(row["method"], row["wait"])
 
 
-def test_fan_selects_what_uses_the_adjusted_runtime(study: Study) -> None:
-    policies = fan2017.policies(study, ["v1"], ["v1"])
-    order_only, backfilling_only = policies["runs on S01 v1"], policies["runs on S10 v1"]
-    assert (order_only.waiting, order_only.running, order_only.ordering) == (WALLTIME, WALLTIME, "v1")
-    assert (backfilling_only.waiting, backfilling_only.running, backfilling_only.ordering) == ("v1", "v1", WALLTIME)
+def test_fan_selects_what_uses_the_adjusted_runtime() -> None:
+    policies = fan2017.policies(["v1"])
+    order_only, backfilling_only = policies["runs on S01 trip"], policies["runs on S10 trip"]
+    assert (order_only.waiting, order_only.running, order_only.ordering) == (WALLTIME, WALLTIME, "trip")
+    assert (backfilling_only.waiting, backfilling_only.running, backfilling_only.ordering) == ("trip", "trip", WALLTIME)
 
 
 @pytest.mark.parametrize("key", ["fig8_9", "fig10_11", "fig12"])
@@ -169,7 +170,7 @@ def test_fan_counts_jobs_that_outlived_their_walltime(reports: dict[str, PaperRe
 
 def test_rubio_corrects_with_and_without_prediction(reports: dict[str, PaperResults], study: Study) -> None:
     report = reports["rubio2021"]
-    policies = rubio2021.policies(study, {"EASY++": "last2"})
+    policies = rubio2021.policies({"EASY++": "last2"})
     assert policies["EASY++ (power)"].correction == "power"
     assert policies["simple"].waiting == policies["simple"].running == "constant:600"
     for key in ("table4", "table5"):
@@ -182,7 +183,8 @@ def test_rubio_corrects_with_and_without_prediction(reports: dict[str, PaperResu
             assert all(row[f"published_{system}"] is not None for system in rubio2021.SYSTEMS)
     alone = next(row for row in rows(report, "table4") if row["policy"] == "simple")
     assert alone["extensions"] > 0
-    assert rubio2021.after_warm_up(study.jobs).sum() == len(study.jobs) - len(study.jobs) // 100
+    counted = part_of(study.jobs, WHOLE, rubio2021.WARM_UP_SHARE).counted
+    assert counted.sum() == len(study.jobs) - len(study.jobs) // 100
 
 
 def test_a_further_predictor_is_run_as_well(study: Study) -> None:

@@ -10,18 +10,16 @@ from softwalltime.measure.forecast.past_errors import MIN_JUDGED_JOBS
 from softwalltime.measure.forecast.self_calibration import (
     MAX_JUDGED,
     JudgedForecast,
-    RawForecast,
     SelfCalibration,
 )
 
 AT_ONCE = WaitForecast(0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
 
 
-def raw(wait: float, delay: float = 0.0) -> RawForecast:
+def raw(wait: float, delay: float = 0.0) -> WaitForecast:
     """A forecast that is too early and too sure of itself."""
-    return RawForecast(
-        delay, WaitForecast(wait, 2 * wait, wait, tuple(wait * share for share in (0.9, 0.95, 1.05, 1.1)))
-    )
+    ranges = tuple(wait * share for share in (0.9, 0.95, 1.05, 1.1))
+    return WaitForecast(wait, 2 * wait, wait, ranges, delay=delay)
 
 
 def repeated(jobs: int, seed: int) -> Iterator[list[JudgedForecast]]:
@@ -42,9 +40,9 @@ def test_ranges_hold_what_they_promise_and_several_forecasts_of_a_job_count_as_o
     inside = total = 0.0
     for number, forecasts in enumerate(repeated(300, seed=1)):
         known = number >= MIN_JUDGED_JOBS
-        assert bool(calibration.corrections_for(forecasts[0].raw.wait).shifts) == known
+        assert bool(calibration.corrections_for(forecasts[0].raw).shifts) == known
         for each in forecasts if known else []:
-            low, *_, high = calibration.corrections_for(each.raw.wait).corrected(each.raw.wait).tolist()
+            low, *_, high = calibration.corrections_for(each.raw).corrected(each.raw).tolist()
             inside += (low <= each.started - each.made <= high) / len(forecasts)
             total += 1 / len(forecasts)
         calibration.learn(forecasts)
@@ -58,8 +56,8 @@ def test_another_process_that_reads_the_same_forecasts_corrects_alike() -> None:
     for batch in batches:
         one.learn(batch)
     other.learn(each for batch in reversed(batches) for each in batch)
-    for each in (raw(5.0), raw(50.0), RawForecast(0.0, AT_ONCE)):
-        assert one.corrections_for(each.wait) == other.corrections_for(each.wait)
+    for each in (raw(5.0), raw(50.0), AT_ONCE):
+        assert one.corrections_for(each) == other.corrections_for(each)
     assert one.jobs == other.jobs
 
 
@@ -75,7 +73,7 @@ def test_many_forecasts_of_one_long_wait_are_forgotten_after_some_jobs() -> None
     for batch in repeated(3 * MIN_JUDGED_JOBS, seed=5):
         calibration.learn(batch)
     calibration.learn(JudgedForecast("slow.srv", 2_000_000 + number, 2_003_000, raw(50.0)) for number in range(700))
-    found = raw(50.0).wait
+    found = raw(50.0)
     assert calibration.corrections_for(found).corrected(found)[-1] > 1000
     for batch in repeated(MIN_JUDGED_JOBS, seed=8):
         calibration.learn(batch)
@@ -89,12 +87,12 @@ def test_jobs_that_could_start_at_once_are_a_kind_of_their_own() -> None:
     for number in range(200):
         started = 1_000_000 + number
         late = int(random.integers(0, 10))
-        calibration.learn([JudgedForecast(f"{number}.srv", started - late, started, RawForecast(0.0, AT_ONCE))])
+        calibration.learn([JudgedForecast(f"{number}.srv", started - late, started, AT_ONCE)])
     low, _, expected, _, high = calibration.corrections_for(AT_ONCE).corrected(AT_ONCE).tolist()
     assert low <= expected < 1
     assert 7 <= high <= 12
     # Nothing is known of jobs that wait for others.
-    waiting = raw(60).wait
+    waiting = raw(60)
     assert calibration.corrections_for(waiting).corrected(waiting) == pytest.approx([54, 57, 60, 63, 66])
 
 
@@ -103,8 +101,8 @@ def test_waits_of_delayed_jobs_begin_at_their_time() -> None:
     for number in range(MIN_JUDGED_JOBS):
         one.learn([JudgedForecast(f"{number}.srv", 1000, 1150 + number, raw(100.0))])
         other.learn([JudgedForecast(f"{number}.srv", 500, 1150 + number, raw(100.0, delay=500.0))])
-    assert one.corrections_for(raw(100.0).wait).shifts
-    assert one.corrections_for(raw(100.0).wait) == other.corrections_for(raw(100.0).wait)
+    assert one.corrections_for(raw(100.0)).shifts
+    assert one.corrections_for(raw(100.0)) == other.corrections_for(raw(100.0))
 
 
 def levels(calibration: SelfCalibration, found: WaitForecast) -> list[float]:
@@ -118,24 +116,24 @@ def test_a_range_that_passes_is_learnt_then_and_not_again_at_the_start() -> None
         for batch in repeated(3 * MIN_JUDGED_JOBS, seed=6):
             each.learn(batch)
     given = raw(50.0)
-    before = levels(watching, given.wait)
+    before = levels(watching, given)
     made, started = 2_000_000, 2_004_000
     watching.watch("late.srv", made, given)
     watching.still_waiting({"late.srv"}, made)
-    assert levels(watching, given.wait) == before
+    assert levels(watching, given) == before
     watching.still_waiting({"late.srv"}, started)
-    after = levels(watching, given.wait)
+    after = levels(watching, given)
     assert after[-1] > before[-1]
     # A second look after the end of the range teaches nothing.
     watching.still_waiting({"late.srv"}, started)
-    assert levels(watching, given.wait) == after
+    assert levels(watching, given) == after
     # A job that was deleted teaches nothing.
     watching.watch("deleted.srv", made, given)
     watching.still_waiting({"late.srv"}, started)
-    assert levels(watching, given.wait) == after
+    assert levels(watching, given) == after
     for each in (watching, restarted):
         each.learn([JudgedForecast("late.srv", made, started, given)])
-    assert levels(watching, given.wait) == levels(restarted, given.wait)
+    assert levels(watching, given) == levels(restarted, given)
 
 
 def test_a_process_that_resumes_counts_jobs_that_wait_still_as_the_one_before_it() -> None:
@@ -150,13 +148,13 @@ def test_a_process_that_resumes_counts_jobs_that_wait_still_as_the_one_before_it
         resumed.resume(job, made, given, 1)
     for each in (watching, resumed, forgetful):
         each.still_waiting(jobs, made + 20)
-    assert levels(watching, given.wait) == levels(resumed, given.wait)
+    assert levels(watching, given) == levels(resumed, given)
     for each in (resumed, forgetful):
         each.still_waiting(jobs, made + 4000)
-    assert levels(resumed, given.wait)[-1] > levels(forgetful, given.wait)[-1]
+    assert levels(resumed, given)[-1] > levels(forgetful, given)[-1]
     # Those that are gone count no more.
     resumed.still_waiting(set(), made + 4000)
-    assert levels(resumed, given.wait) == levels(forgetful, given.wait)
+    assert levels(resumed, given) == levels(forgetful, given)
 
 
 def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_look_that_sees_the_job_run() -> None:
@@ -174,12 +172,12 @@ def test_a_range_that_passed_is_not_learnt_again_where_the_log_comes_after_the_l
     for each in (in_time, behind):
         each.learn(JudgedForecast(f"{number}.srv", made, started, given) for number in range(MIN_JUDGED_JOBS - 1))
         each.still_waiting(set(), started + 86400)
-    assert levels(behind, given.wait) == levels(in_time, given.wait)
+    assert levels(behind, given) == levels(in_time, given)
 
 
 def test_thousands_of_forecasts_of_one_look_are_corrected_by_one_state_that_any_lesson_renews() -> None:
     calibration = Calibration()
-    found, other = raw(50.0).wait, raw(60.0).wait
+    found, other = raw(50.0), raw(60.0)
     for number in range(2 * MIN_JUDGED_JOBS):
         calibration.add(found, calibration.corrections_for(found), 60.0 + number, number)
     first = calibration.corrections_for(found)
@@ -206,10 +204,10 @@ def test_forecasts_of_a_job_that_has_waited_as_long_as_it_still_is_to_wait_are_a
         calibration.learn(
             [
                 JudgedForecast(f"{number}.srv", started - 60, started, raw(60.0)),
-                JudgedForecast(f"{number}.srv", started - 20 - wrong, started, RawForecast(0.0, late)),
+                JudgedForecast(f"{number}.srv", started - 20 - wrong, started, late),
             ]
         )
-    first = calibration.corrections_for(raw(60.0).wait).corrected(raw(60.0).wait).tolist()
+    first = calibration.corrections_for(raw(60.0)).corrected(raw(60.0)).tolist()
     assert first[0] > 50
     assert first[-1] < 70
     low, *_, high = calibration.corrections_for(late).quantiles(late).tolist()
@@ -239,16 +237,14 @@ def test_a_job_that_has_outlasted_a_forecast_teaches_which_part_was_the_best_bef
     made, now, started = 1_000_000, 1_100_000, 1_200_000
     jobs = {f"{number}.srv" for number in range(2 * MIN_MIXED_JOBS)}
     for number, job in enumerate(sorted(jobs)):
-        watching.watch(job, made, RawForecast(0.0, waiting(number)))
+        watching.watch(job, made, waiting(number))
     watching.still_waiting(jobs, made + 29_000)
     assert watching.corrections_for(waiting(0)).mixed(waiting(0))[0] == 60.0
     watching.still_waiting(jobs, now)
     expected = watching.corrections_for(waiting(0)).mixed(waiting(0))[0]
     assert expected > 20_000
     # The start teaches the watching process nothing more, and a restarted one the same.
-    judged = [
-        JudgedForecast(job, made, started, RawForecast(0.0, waiting(number))) for number, job in enumerate(sorted(jobs))
-    ]
+    judged = [JudgedForecast(job, made, started, waiting(number)) for number, job in enumerate(sorted(jobs))]
     for each in (watching, restarted):
         each.learn(judged)
         assert each.corrections_for(waiting(0)).mixed(waiting(0))[0] == pytest.approx(expected)
@@ -259,12 +255,12 @@ def test_what_a_job_waits_while_it_is_held_teaches_nothing() -> None:
     for batch in repeated(3 * MIN_JUDGED_JOBS, seed=9):
         calibration.learn(batch)
     made, given = 2_000_000, raw(50.0)
-    before = levels(calibration, given.wait)
+    before = levels(calibration, given)
     calibration.watch("held.srv", made, given)
     calibration.still_waiting(set(), made + 60)
     # It is released, and gets forecasts again: the ends of the earlier ranges have passed meanwhile.
     calibration.watch("held.srv", made + 4000, given)
     calibration.still_waiting({"held.srv"}, made + 4010)
-    assert levels(calibration, given.wait) == pytest.approx(before)
+    assert levels(calibration, given) == pytest.approx(before)
     calibration.still_waiting({"held.srv"}, made + 8000)
-    assert levels(calibration, given.wait)[-1] > before[-1] + 1
+    assert levels(calibration, given)[-1] > before[-1] + 1

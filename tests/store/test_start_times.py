@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from softwalltime.core.jobs import CurrentJob
-from softwalltime.measure.forecast.self_calibration import RawForecast
+from softwalltime.measure.forecast.calibration import WaitForecast
 from softwalltime.store.completed_jobs import add_interrupted
 from softwalltime.store.current import set_current
 from softwalltime.store.forecast_rows import (
@@ -132,7 +132,7 @@ def test_judged_forecasts_are_returned_once_and_read_again_with_what_they_were(
         ("srv", "1.srv", now, now + 90), ("srv", "2.srv", now, now + 90),
     ]  # fmt: skip
     assert (tuple(judged[0].raw or ()), judged[1].raw) == (raw, None)
-    assert RawForecast.of(raw).values == raw
+    assert WaitForecast.of(raw).values == raw
     assert judge_starts(connection, "srv", now + 180) == []
     assert judged_starts(connection, "srv", 10) == judged[:1]
     # Kept by another version, or changed by hand: nobody learns from it, and nothing fails.

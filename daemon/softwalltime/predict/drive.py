@@ -68,7 +68,6 @@ class PredictorErrors:
 class PredictorDriver:
     """A set of predictors that receive the same events; not thread-safe.
 
-    :param predictors: predictors by specification.
     :param errors: counts the predictors' errors instead of raising them.
     """
 
@@ -88,7 +87,6 @@ class PredictorDriver:
         """Whether a predictor needs fitting."""
 
     def replace(self, predictors: Mapping[str, Predictor]) -> None:
-        """Replace the predictors with the same specifications."""
         self.predictors.update(predictors)
         self._select()
 

@@ -19,13 +19,14 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.pbs_conf import pbs_home
 from softwalltime.core.quantiles import quantile
 from softwalltime.core.settings import Settings
+from softwalltime.measure.forecast.calibration import WaitForecast
 from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import MIN_HISTORY, ForecastLearning, server_of
 from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
 from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeModel
-from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME
 from softwalltime.predict.policy.site import WALLTIME, site_policy
@@ -149,7 +150,7 @@ class StartPublisher:
         with self.engine.connect() as connection:
             self._calibration.learn(_judged(store.judged_starts(connection, server, MAX_JUDGED), server))
             for start in store.open_starts(connection, server, MAX_OF_JOB):
-                self._calibration.resume(start.job_id, start.forecast_at, RawForecast.of(start.raw), start.forecasts)
+                self._calibration.resume(start.job_id, start.forecast_at, WaitForecast.of(start.raw), start.forecasts)
         self._learning, self._last_id = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
@@ -165,7 +166,7 @@ def _not_before(snapshot: ServerSnapshot) -> dict[str, int]:
 def _judged(starts: Sequence[store.JudgedStart], server: str) -> Iterator[JudgedForecast]:
     for start in starts:
         if start.server == server and start.raw is not None:
-            yield JudgedForecast(start.job_id, start.forecast_at, start.started, RawForecast.of(start.raw))
+            yield JudgedForecast(start.job_id, start.forecast_at, start.started, WaitForecast.of(start.raw))
 
 
 def _stored(start: ExpectedStart) -> store.StoredStart:

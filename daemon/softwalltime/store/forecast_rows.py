@@ -26,7 +26,7 @@ NEWEST_END_WINDOW_S = 30 * 86400
 class StoredStart:
     """The newest forecast of a waiting job; times in epoch seconds, ``None`` where there is no forecast.
 
-    ``raw``: values before calibration (``RawForecast`` of the forecast).
+    ``raw``: values before calibration (``WaitForecast`` of the forecast).
     """
 
     job_id: str

@@ -7,11 +7,10 @@ with soft walltimes; :func:`repeat` adds the simulations on one workload that it
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softwalltime.core.formatting import DAY, HOUR
 from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table
-from softwalltime.measure.experiments.study import ScoredJobs, Study, available, estimates
+from softwalltime.measure.experiments.study import ScoredJobs, Study, available, estimates, mean_of
 from softwalltime.measure.experiments.trials import Trials, simulate_all
 from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
@@ -47,26 +46,20 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 7 by replay, and section 4 on one workload by simulation."""
     usable, missing = available([*PREDICTORS, *more])
     predicted = estimates(study, usable)
-    trials = simulate_all(study, policies(study, usable))
+    trials = simulate_all(study, policies(usable))
     tables = (
         _underestimation(predicted), _errors(predicted), _users(predicted), _by_walltime(predicted),
         *(_system(trials, system, usable) for system in SYSTEMS),
     )  # fmt: skip
-    return PaperResults(
-        "chlumsky2022", CITATION, study.source, len(study.jobs), study.refused, study.processors, study.settings(),
-        DIFFERENCES, missing, tables,
-    )  # fmt: skip
+    return study.results("chlumsky2022", CITATION, DIFFERENCES, tables, missing, {})
 
 
-def policies(study: Study, specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
+def policies(specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     variants = {}
     for system, (order, backfill) in SYSTEMS.items():
-        variants[f"{system} {WALLTIME}"] = SchedulerPolicy(order=order, backfill=backfill, minimum=study.minimum)
-        for spec in specs:
+        for spec in (WALLTIME, *specs):
             running = PREDICTORS.get(spec, spec)
-            variants[f"{system} {spec}"] = SchedulerPolicy(
-                order=order, backfill=backfill, waiting=spec, running=running, minimum=study.minimum
-            )
+            variants[f"{system} {spec}"] = SchedulerPolicy(order, backfill, waiting=spec, running=running)
     return variants
 
 
@@ -83,8 +76,8 @@ def _underestimation(predicted: ScoredJobs) -> Table:
         error = predicted.errors(spec)
         rows.append(
             (
-                spec, _mean(error < 0), _median(-error[error < 0]), _median(error[error > 0]), _mean(np.abs(error)),
-                _mean(accuracies(estimate, predicted.runtime)), PUBLISHED_UNDER.get(spec, ""),
+                spec, mean_of(error < 0), _median(-error[error < 0]), _median(error[error > 0]), mean_of(np.abs(error)),
+                mean_of(accuracies(estimate, predicted.runtime)), PUBLISHED_UNDER.get(spec, ""),
             )
         )  # fmt: skip
     published = "the order walltime, v3, v2, v1 of the shares underestimated (figure 4)."
@@ -108,7 +101,6 @@ def _errors(predicted: ScoredJobs) -> Table:
 
 
 def _users(predicted: ScoredJobs) -> Table:
-    """Figure 6: the mean absolute error of each user."""
     columns = (
         Column("predictor", "predictor"), Column("users", "users", "count"),
         Column("better", "users with less error", "share"),
@@ -120,8 +112,7 @@ def _users(predicted: ScoredJobs) -> Table:
 
     def by_user(spec: str) -> Floats:
         sums = np.bincount(user, np.abs(predicted.errors(spec)), len(names))
-        means: Floats = sums / count
-        return means
+        return sums / count
 
     before = by_user(BASELINE)
     rows = []
@@ -129,9 +120,7 @@ def _users(predicted: ScoredJobs) -> Table:
         if spec == BASELINE or not len(names):
             continue
         gain = before - by_user(spec)
-        rows.append(
-            (spec, len(names), _mean(gain > 0), _mean(gain > DAY), max(float(-gain.min()), 0.0))
-        )  # fmt: skip
+        rows.append((spec, len(names), mean_of(gain > 0), mean_of(gain > DAY), max(float(-gain.min()), 0.0)))
     published = "better for 91% of the users, by more than 24 h for 77%, at worst 26 min worse (figure 6, section 3.2)."
     return Table("fig6", "Figure 6: mean absolute error of each user", columns, tuple(rows), published)
 
@@ -146,9 +135,9 @@ def _by_walltime(predicted: ScoredJobs) -> Table:
         for seconds in (predicted.runtime, predicted.walltime)
         for above, limit in CLASSES.values()
     ]
-    rows: list[tuple[Cell, ...]] = [("all jobs", *(_mean(group) for group in groups))]
+    rows: list[tuple[Cell, ...]] = [("all jobs", *map(mean_of, groups))]
     rows += [
-        (spec, *(_mean(predicted.errors(spec)[group] < 0) for group in groups))
+        (spec, *(mean_of(predicted.errors(spec)[group] < 0) for group in groups))
         for spec in predicted.estimate
         if spec != BASELINE
     ]
@@ -182,10 +171,6 @@ def _system(trials: Trials, system: str, specs: Sequence[str]) -> Table:
     published = "none: the paper could not compare on one workload (section 4), and plans simulations (section 5)."
     title = f"Section 4 on one workload, {system}: walltimes against predictors"
     return Table(f"section4_{system.replace('+', '_')}", title, columns, tuple(rows), published)
-
-
-def _mean(values: NDArray[np.bool_] | Floats | Integers) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 def _median(values: Integers) -> float | None:

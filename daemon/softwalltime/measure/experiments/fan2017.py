@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table
-from softwalltime.measure.experiments.study import Study, available, estimates, months_of
+from softwalltime.measure.experiments.study import Study, available, estimates, mean_of, months_of
 from softwalltime.measure.experiments.trials import Trials, simulate_all
 from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
@@ -67,43 +67,27 @@ DIFFERENCES = (
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 7 to 12."""
     usable, missing = available(dict.fromkeys((*COMPARED, *more)))
-    trials = simulate_all(study, policies(study, usable, [ADJUSTED]), monthly=True)
-    settings = study.settings() | {"months simulated": len(trials.parts)}
-    tables = (
-        _estimates(study, usable),
-        *(_schedules(trials, order, usable) for order in ORDERS),
-        _selective(trials, [ADJUSTED]),
-    )
-    return PaperResults(
-        "fan2017", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
-        DIFFERENCES, missing, tables,
-    )  # fmt: skip
+    trials = simulate_all(study, policies(usable), monthly=True)
+    tables = (_estimates(study, usable), *(_schedules(trials, order, usable) for order in ORDERS), _selective(trials))
+    settings: dict[str, object] = {"months simulated": len(trials.parts)}
+    return study.results("fan2017", CITATION, DIFFERENCES, tables, missing, settings)
 
 
-def policies(study: Study, specs: Sequence[str], adjusted: Sequence[str]) -> dict[str, SchedulerPolicy]:
+def policies(specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     """Each predictor under both orders, and the selective methods under WFP, in both modes."""
     variants = {}
     for mode, base in MODES.items():
         for order in ORDERS:
-            plain = replace(base, order=order, minimum=study.minimum)
-            variants[f"{mode} {order} {WALLTIME}"] = plain
-            for spec in specs:
-                variants[f"{mode} {order} {spec}"] = replace(plain, waiting=spec, running=spec, ordering=spec)
-        plain = replace(base, order="wfp", minimum=study.minimum)
-        for spec in adjusted:
-            for method, (backfilling, ordering) in METHODS.items():
-                if backfilling != ordering:
-                    estimate = spec if backfilling else WALLTIME
-                    variants[_method(mode, method, spec)] = replace(
-                        plain, waiting=estimate, running=estimate, ordering=spec if ordering else WALLTIME
-                    )
+            for spec in (WALLTIME, *specs):
+                variants[f"{mode} {order} {spec}"] = replace(
+                    base, order=order, waiting=spec, running=spec, ordering=spec
+                )
+        for method in ("S01", "S10"):
+            backfilling, ordering = (ADJUSTED if adjusts else WALLTIME for adjusts in METHODS[method])
+            variants[f"{mode} {method} {ADJUSTED}"] = replace(
+                base, order="wfp", waiting=backfilling, running=backfilling, ordering=ordering
+            )
     return variants
-
-
-def _method(mode: str, method: str, spec: str) -> str:
-    """Return S00 and S11 from the existing simulations of walltime and predictor under WFP."""
-    name = {"S00": f"wfp {WALLTIME}", "S11": f"wfp {spec}"}.get(method, f"{method} {spec}")
-    return f"{mode} {name}"
 
 
 def _estimates(study: Study, specs: list[str]) -> Table:
@@ -120,13 +104,8 @@ def _estimates(study: Study, specs: list[str]) -> Table:
     rows = []
     for spec, estimate in predicted.estimate.items():
         p, t = estimate[later], predicted.recorded[later]
-        some = len(p) > 0
-        rows.append(
-            (
-                spec, float((p < t).mean()) if some else None, float(accuracies(p, t).mean()) if some else None,
-                float((p != predicted.walltime[later]).mean()) if some else None, PUBLISHED_ESTIMATES.get(spec, ""),
-            )
-        )  # fmt: skip
+        adjusted = mean_of(p != predicted.walltime[later])
+        rows.append((spec, mean_of(p < t), mean_of(accuracies(p, t)), adjusted, PUBLISHED_ESTIMATES.get(spec, "")))
     published = (
         "of all methods only TRIP lowers the underestimation rate, with the highest accuracy (figure 7). A job that "
         "outlives its walltime is underestimated by the user."
@@ -168,12 +147,12 @@ def _schedules(trials: Trials, order: str, specs: Sequence[str]) -> Table:
                  rows, published)  # fmt: skip
 
 
-def _selective(trials: Trials, adjusted: Sequence[str]) -> Table:
+def _selective(trials: Trials) -> Table:
+    names = {"S00": f"wfp {WALLTIME}", "S01": f"S01 {ADJUSTED}", "S10": f"S10 {ADJUSTED}", "S11": f"wfp {ADJUSTED}"}
     rows = tuple(
-        (mode, method, spec, *_changes(trials, _method(mode, method, spec), f"{mode} wfp {WALLTIME}"), "")
+        (mode, method, ADJUSTED, *_changes(trials, f"{mode} {name}", f"{mode} wfp {WALLTIME}"), "")
         for mode in MODES
-        for spec in adjusted
-        for method in METHODS
+        for method, name in names.items()
     )
     published = "S10 is ahead of S01 in slowdown and utilisation; S11's gain is not the sum of both (figure 12, TRIP)."
     columns = (_MODE, Column("method", "method"), Column("spec", "adjusted by"), *_CHANGES)

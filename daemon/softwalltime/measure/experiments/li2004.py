@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table
-from softwalltime.measure.experiments.study import Study, available, estimates
+from softwalltime.measure.experiments.study import Study, available, estimates, mean_of
 from softwalltime.measure.simulation.differences import Interval, interval
-from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
+from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
+from softwalltime.measure.simulation.machine import Processors
 from softwalltime.measure.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.runs import run
 from softwalltime.measure.simulation.shaking import shaken
@@ -62,11 +63,9 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 1 to 4 and tables 2 and 4."""
     usable, missing = available([*COMPARED, *more])
     single, best = _templates(study)
-    settings = study.settings() | {"sampled submissions": min(SAMPLE, len(study.jobs))}
-    return PaperResults(
-        "li2004", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
-        DIFFERENCES, missing, (single, _runtimes(study, [*usable, best]), _starts(study, usable)),
-    )  # fmt: skip
+    settings: dict[str, object] = {"sampled submissions": min(SAMPLE, len(study.jobs))}
+    tables = (single, _runtimes(study, [*usable, best]), _starts(study, usable))
+    return study.results("li2004", CITATION, DIFFERENCES, tables, missing, settings)
 
 
 def _templates(study: Study) -> tuple[Table, str]:
@@ -97,10 +96,10 @@ def _templates(study: Study) -> tuple[Table, str]:
 
 def _runtimes(study: Study, specs: list[str]) -> Table:
     predicted = estimates(study, specs)
-    mean = float(predicted.runtime.mean()) if len(predicted.runtime) else None
+    mean = mean_of(predicted.runtime)
     rows: list[tuple[Cell, ...]] = []
     for spec in predicted.estimate:
-        error = float(np.abs(predicted.errors(spec)).mean()) if mean else None
+        error = mean_of(np.abs(predicted.errors(spec)))
         rows.append((spec, error, mean, error / mean if error is not None and mean else None))
     columns = (
         Column("predictor", "predictor"), Column("mae", "mean abs. error", "duration"),
@@ -127,7 +126,7 @@ def _starts(study: Study, specs: Sequence[str]) -> Table:
     mean_waits: list[float] = []
     with study.bar("predicting starts", len(study.seeds) * len(names)) as progress:
         for seed in study.seeds:
-            jobs = shaken(study.jobs, study.shake, seed) if study.shake else study.jobs
+            jobs = shaken(study.jobs, study.shake, seed)
             waits, predicted = predicted_waits(study, jobs, specs, progress)
             mean_waits.append(float(waits.mean()))
             for name, values in predicted.items():
@@ -168,7 +167,7 @@ def predicted_waits(
             runtimes = actual_runtimes(outcome, sample)
         else:
             predictor = None if name == WALLTIME else make(name)
-            runtimes = predicted_runtimes(jobs, outcome, sample, predictor, study.minimum)
+            runtimes = predicted_runtimes(jobs, outcome, sample, predictor)
         waits = [
             forward(jobs, outcome, state, remaining, waiting, size, POLICY)
             for state, (remaining, waiting) in zip(sample, runtimes, strict=True)
@@ -179,7 +178,7 @@ def predicted_waits(
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+    return mean_of(np.array(values))
 
 
 def _shown(found: Interval) -> str:
@@ -199,10 +198,7 @@ class QueueState:
 
 
 def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[QueueState]:
-    """The state at the submission of each job of the sample, in a schedule of first come, first served.
-
-    :param sample: positions of jobs, ascending.
-    """
+    """The state at the submission of each job of an ascending sample, in a schedule of first come, first served."""
     end = outcome.start + outcome.duration
     queue_states = []
     first = 0
@@ -220,7 +216,7 @@ def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[
 
 
 def predicted_runtimes(
-    jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None, minimum: int
+    jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState], predictor: Predictor | None
 ) -> list[tuple[list[int], list[int]]]:
     """Return predicted remaining runtimes of the running jobs and runtimes of the waiting jobs of each state, seconds.
 
@@ -248,7 +244,7 @@ def predicted_runtimes(
             if predictor is None:
                 return limit
             submission = completed[job].submission
-            value = soft_walltime(driver.predict("", submission, now, elapsed), submission, minimum) or limit
+            value = soft_walltime(driver.predict("", submission, now, elapsed), submission) or limit
             return min(limit, value * (elapsed // value + 1))
 
         remaining = []
@@ -275,22 +271,14 @@ def forward(
     """Return the predicted wait of a job that was just submitted, in seconds.
 
     The simulated scheduler plans with walltimes, jobs run for their predicted runtimes, and no further job is
-    submitted.  ``policy`` is first come, first served: running jobs are submitted first, all fit, and start at once.
+    submitted.
     """
-    members = [*state.running, *state.waiting]
-    limits = [jobs.walltime[job] - (state.now - int(outcome.start[job])) for job in state.running]
-    limits += [jobs.walltime[job] for job in state.waiting]
-    # A job that outlives its walltime in the schedule still has some seconds left.
-    limits = [max(limit, seconds) for limit, seconds in zip(limits, (*remaining, *runtimes), strict=True)]
-    taken = jobs.chosen(members)
-    queue = replace(
-        taken,
-        submitted=(state.now,) * len(members),
-        walltime=tuple(limits),
-        runtime=(*remaining, *runtimes),
-        teaches=(False,) * len(members),
-    )
-    return int(simulate(queue, processors, policy).start[-1]) - state.now
+    starts = outcome.start[list(state.running)].tolist()
+    total = (state.now - start + seconds for start, seconds in zip(starts, remaining, strict=True))
+    queue = replace(jobs.chosen([*state.running, *state.waiting]), runtime=(*total, *runtimes))
+    engine = Engine(queue, Processors(processors, queue.processors), policy)
+    engine.resume(starts, queue.walltime[: len(starts)], state.now)
+    return int(engine.run(until=[len(queue) - 1]).start[-1]) - state.now
 
 
 def work_ahead(jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, processors: int) -> float:
@@ -307,5 +295,4 @@ def work_ahead(jobs: Jobs, outcome: ScheduleOutcome, state: QueueState, processo
 
 
 def waits_of(outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> Integers:
-    """The actual waits of the submitted jobs."""
     return np.array([int(outcome.start[state.waiting[-1]]) - state.now for state in sample], np.int64)

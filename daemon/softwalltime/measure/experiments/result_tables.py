@@ -1,6 +1,6 @@
 """Results as tables: Markdown for people, plain values for programs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -40,15 +40,18 @@ class Table:
             TextColumn(column.title, max(0, index - 2), left=index == 0, least=0 if index else 24)
             for index, column in enumerate(self.columns)
         )
-        rows = ([_printed(cell, column.kind) for cell, column in self._pairs(row)] for row in self.rows)
+        rows = ([_printed(cell, column.kind) for column, cell in row] for row in self.pairs())
         return TextTable.of(columns, rows)
 
     def document(self) -> "PaperTable":
-        rows = tuple({column.key: _plain(cell) for cell, column in self._pairs(row)} for row in self.rows)
+        rows = tuple(
+            {column.key: asdict(cell) if isinstance(cell, Interval) else cell for column, cell in row}
+            for row in self.pairs()
+        )
         return PaperTable(self.title, self.published, rows)
 
-    def _pairs(self, row: Sequence[Cell]) -> list[tuple[Cell, Column]]:
-        return list(zip(row, self.columns, strict=True))
+    def pairs(self) -> Iterator[list[tuple[Column, Cell]]]:
+        return (list(zip(self.columns, row, strict=True)) for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,8 @@ class PaperResults(PaperHead):
     def cells(self) -> Iterator[dict[str, object]]:
         """Yield each value of each table with its source, table, row (from 1) and column."""
         for table in self.tables:
-            for number_of_row, row in enumerate(table.rows, 1):
-                for cell, column in zip(row, table.columns, strict=True):
+            for number_of_row, row in enumerate(table.pairs(), 1):
+                for column, cell in row:
                     value = asdict(cell) if isinstance(cell, Interval) else {"mean": cell}
                     yield {
                         "paper": self.paper, "source": self.source, "table": table.key, "row": number_of_row,
@@ -138,10 +141,6 @@ class PaperResults(PaperHead):
     def document(self) -> PaperDocument:
         head = {field.name: getattr(self, field.name) for field in fields(PaperHead)}
         return PaperDocument(**head, tables={table.key: table.document() for table in self.tables})
-
-
-def _plain(cell: Cell) -> object:
-    return asdict(cell) if isinstance(cell, Interval) else cell
 
 
 def _printed(cell: Cell, kind: Kind) -> str:

@@ -6,16 +6,12 @@ Prediction and correction of estimates, and correction alone from a default of 1
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from softwalltime.core.formatting import DAY
 from softwalltime.measure.experiments.result_tables import Cell, Column, Kind, PaperResults, Table
 from softwalltime.measure.experiments.study import Study, available
 from softwalltime.measure.experiments.trials import Trials, simulate_all
 from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 CITATION = "Rubio, Villapando, Matira & Aborot, JSSPP 2021"
 USER = "user-estimate"
@@ -74,50 +70,30 @@ def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     short = [index for index, runtime in enumerate(study.jobs.runtime) if runtime <= MAX_RUNTIME_S]
     kept = replace(study, jobs=study.jobs.chosen(short))
     usable, missing = available([*PREDICTIONS.values(), DEFAULT, *more])
-    named = {name: spec for name, spec in PREDICTIONS.items() if spec in usable} | {spec: spec for spec in more
-                                                                                    if spec in usable}  # fmt: skip
-    trials = simulate_all(kept, policies(kept, named), count=after_warm_up)
-    names = list(trials.found)
+    named = {name: spec for name, spec in (PREDICTIONS | dict(zip(more, more, strict=True))).items() if spec in usable}
+    # The first 1% of the jobs is not measured (section 5.2).
+    trials = simulate_all(kept, policies(named), warm_up=WARM_UP_SHARE)
     tables = (
-        _table(trials, names, "table4", "Table 4: mean wait (min)", "wait_mean", PUBLISHED_WAIT, "minutes"),
-        _table(
-            trials,
-            names,
-            "table5",
-            "Table 5: mean bounded slowdown (10 s)",
-            "bsld10_mean",
-            PUBLISHED_SLOWDOWN,
-            "number",
-        ),
+        _table(trials, "table4", "Table 4: mean wait (min)", "wait_mean", PUBLISHED_WAIT, "minutes"),
+        _table(trials, "table5", "Table 5: mean bounded slowdown (10 s)", "bsld10_mean", PUBLISHED_SLOWDOWN, "number"),
     )
-    settings = study.settings() | {"jobs above 7 days left out": len(study.jobs) - len(short)}
-    return PaperResults(
-        "rubio2021", CITATION, study.source, len(kept.jobs), study.refused, study.processors, settings,
-        DIFFERENCES, missing, tables,
-    )  # fmt: skip
+    settings: dict[str, object] = {"jobs above 7 days left out": len(study.jobs) - len(short)}
+    return kept.results("rubio2021", CITATION, DIFFERENCES, tables, missing, settings)
 
 
-def after_warm_up(jobs: Jobs) -> NDArray[np.bool_]:
-    """All jobs but the first 1% (section 5.2)."""
-    return np.arange(len(jobs)) >= int(len(jobs) * WARM_UP_SHARE)
-
-
-def policies(study: Study, predictions: dict[str, str]) -> dict[str, SchedulerPolicy]:
+def policies(predictions: dict[str, str]) -> dict[str, SchedulerPolicy]:
     """Return the policies of table 2: user estimates, predictions with each correction, and each correction alone."""
-    plain = SchedulerPolicy(minimum=study.minimum)
-    variants = {USER: plain}
-    for name, spec in predictions.items():
+    variants = {USER: SchedulerPolicy()}
+    for name, spec in (*predictions.items(), ("", DEFAULT)):
         for correction in CORRECTIONS:
-            variants[f"{name} ({correction})"] = replace(plain, waiting=spec, running=spec, correction=correction)
-    for correction in CORRECTIONS:
-        variants[correction] = replace(plain, waiting=DEFAULT, running=DEFAULT, correction=correction)
+            policy = SchedulerPolicy(waiting=spec, running=spec, correction=correction)
+            variants[f"{name} ({correction})" if name else correction] = policy
     return variants
 
 
 def _table(
-    trials: Trials, names: Sequence[str], key: str, title: str, metric: str,
-    published: Mapping[str, tuple[float, ...]], kind: Kind,
-) -> Table:  # fmt: skip
+    trials: Trials, key: str, title: str, metric: str, published: Mapping[str, tuple[float, ...]], kind: Kind
+) -> Table:
     columns = (
         Column("policy", "policy"), Column("here", "here", kind), Column("change", "change", "change"),
         Column("broken", "broken promises", "share"), Column("extensions", "extensions per job", "number"),
@@ -132,7 +108,7 @@ def _table(
             trials.mean(name, "extensions_mean"),
             *published.get(name, (None,) * len(SYSTEMS)),
         )
-        for name in names
+        for name in trials.found
     ]
     said = f"the last {len(SYSTEMS)} columns, {title.partition(':')[0].lower()}."
     return Table(key, title, columns, tuple(rows), said)

@@ -11,10 +11,10 @@ from softwalltime.core.formatting import plural
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.experiments.result_tables import PaperResults, Table
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
-from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, jobs_of
 from softwalltime.predict.predictors.registry import BASELINE, make
 
 
@@ -23,8 +23,7 @@ class Study:
     """A trace, and the settings of its simulation.
 
     ``completed``: its records.  ``jobs``: those that fit on ``processors``.  ``shake``: empty for the recorded
-    workload; otherwise there is one shaken workload for each seed.  ``minimum``: minimum estimate in seconds.
-    ``processes``: number of processes, ``None``: one per core.
+    workload; otherwise there is one shaken workload for each seed.  ``processes``: ``None``: one per core.
     """
 
     source: str
@@ -34,7 +33,6 @@ class Study:
     processors: int
     shake: str = ""
     seeds: tuple[int, ...] = (0,)
-    minimum: int = MIN_SOFT_WALLTIME_S
     processes: int | None = 1
     teaching: tuple[State, ...] = tuple(sorted(TEACHING))
     bar: ShowProgress = field(default=no_progress, compare=False)
@@ -43,10 +41,17 @@ class Study:
     def workload(self) -> Workload:
         return Workload(self.completed, teaching=self.teaching)
 
-    def settings(self) -> dict[str, object]:
-        if not self.shake:
-            return {"workload": "as recorded"}
-        return {"workload": f"shaken ({self.shake})", "seeds": " ".join(map(str, self.seeds))}
+    def results(
+        self, paper: str, citation: str, differences: tuple[str, ...], tables: tuple[Table, ...],
+        unavailable: dict[str, str], settings: dict[str, object],
+    ) -> PaperResults:  # fmt: skip
+        """Return the tables of a paper with the settings of this study and ``settings``."""
+        seeds = {"seeds": " ".join(map(str, self.seeds))} if self.shake else {}
+        workload = f"shaken ({self.shake})" if self.shake else "as recorded"
+        return PaperResults(
+            paper, citation, self.source, len(self.jobs), self.refused, self.processors,
+            {"workload": workload, **seeds, **settings}, differences, unavailable, tables,
+        )  # fmt: skip
 
 
 def study_of(
@@ -107,8 +112,7 @@ def months_of(times: Sequence[int]) -> NDArray[np.str_]:
     >>> months_of([1_700_000_000]).tolist()
     ['2023-11']
     """
-    months: NDArray[np.str_] = np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
-    return months
+    return np.array(times, "datetime64[s]").astype("datetime64[M]").astype(str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,11 @@ def estimates(study: Study, specs: list[str]) -> ScoredJobs:
     predicted = {BASELINE: walltime}
     with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
         for spec in specs:
-            soft = drive(workload, make(spec), study.minimum, progress).soft_walltimes[index]
+            soft = drive(workload, make(spec), progress=progress).soft_walltimes[index]
             predicted[spec] = np.where(soft < 0, walltime, soft)
     recorded = workload.runtime[index]
     return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)
+
+
+def mean_of(values: NDArray[np.bool_] | Floats | Integers) -> float | None:
+    return float(values.mean()) if len(values) else None

@@ -81,19 +81,16 @@ DIFFERENCES = (
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
     """Repeat figures 4 to 10 by replay and figures 14(d) to 17(d) by simulation; ``more`` is not used."""
-    trials = simulate_all(study, policies(study), monthly=True)
-    settings = study.settings() | {"months simulated": len(trials.parts)}
+    trials = simulate_all(study, policies(), monthly=True)
     tables = (*_accuracy_tables(study), *_gain_tables(trials))
-    return PaperResults(
-        "tang2013", CITATION, study.source, len(study.jobs), study.refused, study.processors, settings,
-        (*DIFFERENCES, *_warnings(study)), {}, tables,
-    )  # fmt: skip
+    settings: dict[str, object] = {"months simulated": len(trials.parts)}
+    return study.results("tang2013", CITATION, (*DIFFERENCES, *_warnings(study)), tables, {}, settings)
 
 
-def policies(study: Study) -> dict[str, SchedulerPolicy]:
+def policies() -> dict[str, SchedulerPolicy]:
     variants = {}
     for order in ORDERS:
-        plain = SchedulerPolicy(order=order, minimum=study.minimum)
+        plain = SchedulerPolicy(order=order)
         variants[f"{order} {BASELINE}"] = plain
         for strategy in STRATEGIES:
             for percentile in SCHEMES:
@@ -120,7 +117,6 @@ def _warnings(study: Study) -> list[str]:
 
 
 def _accuracy_tables(study: Study) -> tuple[Table, ...]:
-    """Figures 4 to 10."""
     workload = study.workload
     replays = len(PERCENTILES) * (len(KEYS) + 2 * (1 + len(MONTHS)))
     by_key: list[tuple[Cell, ...]] = []
@@ -136,7 +132,7 @@ def _accuracy_tables(study: Study) -> tuple[Table, ...]:
                 specs = {p: f"percentile:p={p},keys={'+'.join(fields)},window={window},least=10" for p in PERCENTILES}
                 limited = {p: f"{spec},threshold={THRESHOLD}" for p, spec in specs.items()}
                 wanted = [*specs.values(), *(limited.values() if months is None and len(fields) > 1 else ())]
-                results = drive_specs(workload, wanted, minimum=study.minimum, progress=progress)
+                results = drive_specs(workload, wanted, progress=progress)
                 scores = {spec: score(workload, result.soft_walltimes) for spec, result in results.items()}
                 for percentile, spec in specs.items():
                     plain = scores[spec]

@@ -2,18 +2,16 @@
 
 import math
 import tempfile
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.states import State
 from softwalltime.measure.experiments.study import Study, months_of
-from softwalltime.measure.replay.accuracy_metrics import accuracies
-from softwalltime.measure.replay.sweep.jobs_file import load, take
+from softwalltime.measure.replay.sweep.jobs_file import read, take
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.engine import ScheduleOutcome
@@ -23,8 +21,6 @@ from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns, 
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
 
-Count = Callable[[Jobs], NDArray[np.bool_]]
-"""Function that selects the measured jobs of a workload; defined at module level, so that it can be pickled."""
 Figures = dict[str, float | None]
 """Metrics by name; ``None``: no job has it."""
 
@@ -40,13 +36,8 @@ _MAX_JOBS_IN_PROCESS = 20_000
 class WorkloadPart:
     """A part of a workload that is simulated separately; ``counted`` excludes the jobs of the warm-up."""
 
-    name: str
     jobs: Jobs
     counted: NDArray[np.bool_]
-
-
-def every_job(jobs: Jobs) -> NDArray[np.bool_]:
-    return np.ones(len(jobs), np.bool_)
 
 
 def month_names(jobs: Jobs) -> list[str]:
@@ -59,23 +50,22 @@ def month_names(jobs: Jobs) -> list[str]:
     return chosen or [WHOLE]
 
 
-def part_of(jobs: Jobs, name: str, count: Count = every_job) -> WorkloadPart:
-    """Return the whole workload, or one month with the month before it as warm-up of machine and predictors."""
+def part_of(jobs: Jobs, name: str, warm_up: float = 0.0) -> WorkloadPart:
+    """Return the whole workload, its first share ``warm_up`` not counted, or one month after the month before it."""
     if name == WHOLE:
-        return WorkloadPart(WHOLE, jobs, count(jobs))
+        return WorkloadPart(jobs, np.arange(len(jobs)) >= int(len(jobs) * warm_up))
     labels = months_of(jobs.submitted)
     counted = labels == name
     before = labels[labels < name]
     chosen = np.flatnonzero(counted | (labels == before[-1]) if len(before) else counted)
-    return WorkloadPart(name, jobs.chosen(chosen.tolist()), counted[chosen])
+    return WorkloadPart(jobs.chosen(chosen.tolist()), counted[chosen])
 
 
 def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: int, policy: SchedulerPolicy) -> Figures:
     """The figures of :class:`~softwalltime.measure.simulation.schedule_metrics.Metrics` over the counted jobs.
 
     ``jobs``; ``killed``: the share that ended before its recorded runtime; ``bsld600_mean``: bounded slowdown with
-    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4);
-    ``accuracy_mean`` and ``underestimated``: of the values that jobs waited with.
+    600 s; ``priority_wait``: mean wait weighted by priority at the start (Tang et al. 2013, eq. 4).
     """
     jobs, counted = part.jobs, part.counted
     metrics = measure(jobs, outcome, processors, None, counted)
@@ -83,16 +73,13 @@ def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: i
     count = int(counted.sum())
     figures["jobs"] = float(count)
     if not count:
-        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait", "accuracy_mean", "underestimated"))
+        return figures | dict.fromkeys(("killed", "bsld600_mean", "priority_wait"))
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
-    estimate = outcome.waiting[counted]
     figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
     figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
     priority = _priorities(jobs, outcome, policy)[counted]
     total = float(priority.sum())
     figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
-    figures["accuracy_mean"] = float(accuracies(estimate, run).mean())
-    figures["underestimated"] = float((estimate < run).mean())
     return figures
 
 
@@ -102,8 +89,7 @@ def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -
     if policy.order != "wfp":
         return wait
     relative = wait / np.array(jobs.walltime, np.float64)
-    priorities: Floats = relative * relative * relative * np.array(jobs.processors, np.float64)
-    return priorities
+    return relative * relative * relative * np.array(jobs.processors, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +115,14 @@ class Trials:
 
         Over the parts where there are several, each the mean of its seeds; else over the seeds.
         """
-        by_part = self.changes(policy, baseline, figure)
-        if len(by_part) == 1:
-            return interval(next(iter(by_part.values())))
-        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
-
-    def changes(self, policy: str, baseline: str, figure: str) -> dict[str, list[float]]:
-        """Return the relative changes of each part, one for each seed with values other than 0 for both policies."""
-        changes: dict[str, list[float]] = {part: [] for part in self.parts}
+        by_part: dict[str, list[float]] = {part: [] for part in self.parts}
         for key, cell in self.found[policy].items():
             mine, other = cell[figure], self.found[baseline][key][figure]
             if mine is not None and other:
-                changes[key[0]].append((mine - other) / other)
-        return changes
+                by_part[key[0]].append((mine - other) / other)
+        if len(by_part) == 1:
+            return interval(next(iter(by_part.values())))
+        return interval([math.fsum(values) / len(values) for values in by_part.values() if values])
 
     def pooled(self, policy: str, baseline: str, figure: str) -> float | None:
         """Return the relative change of the mean over all jobs of all parts and seeds; months are weighted by jobs."""
@@ -161,21 +142,20 @@ class Trials:
 @dataclass(frozen=True, slots=True)
 class _Task:
     path: Path
-    teaching: tuple[State, ...]
     processors: int
     shake: str
     seed: int
     part: str
     policies: tuple[tuple[str, SchedulerPolicy], ...]
-    count: Count
+    warm_up: float
 
 
 def simulate_all(
-    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, count: Count = every_job
+    study: Study, policies: dict[str, SchedulerPolicy], monthly: bool = False, warm_up: float = 0.0
 ) -> Trials:
     """Simulate each policy on each workload of the study, or on each month of it separately.
 
-    :param count: which jobs of a whole workload are measured; months have their warm-up instead.
+    :param warm_up: share of a whole workload, its first jobs, that is not measured; months have the month before.
     """
     named = tuple(policies.items())
     # Only the recorded months: a shaken workload may extend into others.
@@ -189,7 +169,7 @@ def simulate_all(
         path = Path(folder) / "jobs.json"
         take(study.jobs.completed, study.teaching, path)
         tasks = [
-            _Task(path, study.teaching, study.processors, study.shake, seed, name, piece, count)
+            _Task(path, study.processors, study.shake, seed, name, piece, warm_up)
             for seed in study.seeds
             for name in names
             for piece in pieces
@@ -203,16 +183,13 @@ def simulate_all(
     return Trials({policy: {key: cells[key] for key in keys} for policy, cells in simulated.items()})
 
 
-_recent: tuple[tuple[Path, int], Jobs] | None = None
+@lru_cache(maxsize=1)
+def _workload(path: Path, shake: str, seed: int) -> Jobs:
+    return shaken(jobs_of(*read(path), limited_only=True), shake, seed)
 
 
 def _evaluate(task: _Task) -> tuple[_Task, list[Figures]]:
-    global _recent
-    key = (task.path, task.seed)
-    if _recent is None or _recent[0] != key:
-        jobs = jobs_of(load(task.path).jobs, task.teaching, limited_only=True)
-        _recent = key, shaken(jobs, task.shake, task.seed) if task.shake else jobs
-    part = part_of(_recent[1], task.part, task.count)
+    part = part_of(_workload(task.path, task.shake, task.seed), task.part, task.warm_up)
     processors = task.processors
     outcomes = ((run(part.jobs, processors, policy), policy) for _, policy in task.policies)
     return task, [schedule_figures(part, outcome, processors, policy) for outcome, policy in outcomes]

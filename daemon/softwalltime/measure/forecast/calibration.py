@@ -131,7 +131,8 @@ class WaitForecast(NamedTuple):
     """Uncalibrated forecasts of a job's remaining wait, in seconds.
 
     ``median`` and ``ranges`` (the quantiles :data:`.start_times.LEVELS`) are of the runs with drawn runtimes,
-    ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already.
+    ``like_jobs`` is a median too.  ``waited`` is how long the job has waited already, ``delay`` when these waits begin,
+    after the forecast.
     """
 
     median: float
@@ -139,6 +140,22 @@ class WaitForecast(NamedTuple):
     like_jobs: float
     ranges: tuple[float, ...]
     waited: float = 0.0
+    delay: float = 0.0
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return all values in the order of the store."""
+        return self.delay, self.waited, *self.parts, *self.ranges
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "WaitForecast":
+        """Create the forecast from these values.
+
+        >>> WaitForecast.of((0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)).ranges
+        (5.0, 6.0, 7.0, 8.0)
+        """
+        delay, waited, median, by_walltimes, like_jobs, *ranges = values
+        return cls(median, by_walltimes, like_jobs, tuple(ranges), waited, delay)
 
     @property
     def parts(self) -> tuple[float, float, float]:
@@ -184,8 +201,6 @@ class Corrections:
 
 
 class Calibration:
-    """Calibration state, learnt from past forecasts."""
-
     def __init__(self) -> None:
         self._mixtures = Mixtures()
         # By group, by phase, and for all.
@@ -210,19 +225,13 @@ class Calibration:
             self._errors[name].judged(job, forecast, actual)
 
     def weigh(self, wait: WaitForecast, actual: float, weight: float) -> None:
-        """Update the weights by a forecast's errors.
-
-        :param actual: actual wait after the forecast, in seconds.
-        """
+        """Update the weights by a forecast's errors; ``actual`` is the wait after it, in seconds."""
         self._known.clear()
         group = _group(wait)
         self._mixtures.learn(group, _trusted(group), wait.parts, actual, weight)
 
     def watch(self, wait: WaitForecast, given: Corrections, job: Hashable, begin: float) -> None:
-        """Add a forecast of a waiting job, whose elapsed wait is a lower bound (censored).
-
-        :param begin: begin of the forecast wait, in epoch seconds.
-        """
+        """Add a forecast of a waiting job: its wait since ``begin`` (epoch seconds) is a lower bound (censored)."""
         forecast = _logarithms(given, wait)
         for name in _taught(_group(wait)):
             self._errors[name].watch(job, forecast, begin)
@@ -241,8 +250,6 @@ class Calibration:
 
         Adapts the quantile's level of the group, and of its phase, which has more data.  Drivers call it when the range
         end has passed, because the start may be days away.
-
-        :param weight: factor of the step.
         """
         self._known.clear()
         amount = weight * (LEVELS[column] if passed else LEVELS[column] - 1)
@@ -273,8 +280,7 @@ class Calibration:
 
 def _logarithms(given: Corrections, wait: WaitForecast) -> Floats:
     """Return the quantiles of a forecast, shifted with the mixture, to which errors refer."""
-    logarithms: Floats = np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
-    return logarithms
+    return np.log(np.maximum(given.mixed(wait)[1], 0) + WAIT_OFFSET_S)
 
 
 def _chain(group: Group) -> tuple[Hashable, ...]:

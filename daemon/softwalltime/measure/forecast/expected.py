@@ -11,7 +11,6 @@ from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitFo
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.queue_model import ModelledQueue
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.measure.forecast.self_calibration import RawForecast
 from softwalltime.measure.forecast.snapshot import LiveJob
 from softwalltime.measure.forecast.start_times import StartForecast, distributions_of, forecast, waits_for
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
@@ -31,7 +30,7 @@ class ExpectedStart:
     range50: tuple[int, int] | None = None
     range90: tuple[int, int] | None = None
     runtime: RuntimeDistribution | None = None
-    raw: RawForecast | None = None
+    raw: WaitForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Learnt:
 
 
 def expected_starts(
-    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int, seed: int = 0,
+    queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ExpectedStart]:  # fmt: skip
     """Yield the jobs with these ids by their expected start, then those without a forecast.
@@ -67,11 +66,11 @@ def expected_starts(
             # All runs would be equal, so the ranges would have no width.
             progress(runs)
             runs = 0
-        starts = forecast(model, distributions, runs, seed, until, progress)
+        starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = _depending(queue, distributions, starts, until) if unknown else []
         rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
-        raw: dict[int, RawForecast] = {}
+        raw: dict[int, WaitForecast] = {}
         if runs:
             # A run with medians frees no processor before the shortest median: too late if jobs end early.
             rows[POINT] = np.median(starts.sampled, axis=0)
@@ -110,7 +109,7 @@ def _depending(
 def _corrected(
     queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
     rows: Floats,
-) -> tuple[Floats, dict[int, RawForecast]]:  # fmt: skip
+) -> tuple[Floats, dict[int, WaitForecast]]:  # fmt: skip
     model = queue.model
     if learnt.correct is None:
         return rows, {}
@@ -129,10 +128,9 @@ def _corrected(
         like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
         expected = float(rows[POINT, place]) - begin
         ranges = np.delete(rows[:, place], POINT) - begin
-        raw = WaitForecast(
+        kept[index] = raw = WaitForecast(
             expected, float(by_walltimes[index]) - begin, expected if like is None else like,
-            tuple(ranges.tolist()), waited,
+            tuple(ranges.tolist()), waited, begin - model.now,
         )  # fmt: skip
-        kept[index] = RawForecast(begin - model.now, raw)
         corrected[:, place] = learnt.correct(raw).corrected(raw) + begin
     return corrected, kept

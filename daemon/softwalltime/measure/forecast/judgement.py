@@ -13,11 +13,11 @@ from softwalltime.measure.forecast.calibration import POINT, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeModel
-from softwalltime.measure.forecast.self_calibration import JudgedForecast, RawForecast, SelfCalibration
+from softwalltime.measure.forecast.self_calibration import JudgedForecast, SelfCalibration
 from softwalltime.measure.forecast.start_times import forecast
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, starts_of
 
 WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
@@ -46,8 +46,7 @@ class GivenSchedule:
 
     @classmethod
     def recorded(cls, jobs: Jobs, processors: int) -> "GivenSchedule":
-        start = np.array([job.end - job.runtime if job.start is None else job.start for job in jobs.completed])
-        start = np.maximum(start.astype(np.int64), np.array(jobs.submitted, np.int64))
+        start = np.maximum(starts_of(jobs.completed), np.array(jobs.submitted, np.int64))
         return cls(jobs, start, np.array(jobs.runtime, np.int64), processors, SchedulerPolicy(kill_at_walltime=False))
 
 
@@ -69,7 +68,7 @@ class Judged:
 
 
 def judge(
-    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int, seed: int = 0,
+    schedule: GivenSchedule, runtimes: RuntimeModel, sample: Sequence[int], runs: int, every: int,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Judged]:  # fmt: skip
     """Yield each method's forecasts for the jobs of a sample, in order of time.
@@ -102,13 +101,13 @@ def judge(
         by_walltimes, bound = (
             float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
         )
-        start_forecast = forecast(model, distributions, runs, seed + number, [position])
+        start_forecast = forecast(model, distributions, runs, number, [position])
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
-        corrections, kept = calibration.corrections_for(raw), RawForecast(0.0, raw)
-        calibration.watch(name, now, kept)
-        waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, kept))
+        corrections = calibration.corrections_for(raw)
+        calibration.watch(name, now, raw)
+        waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, raw))
         alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
         alike[POINT] = beyond.mean() if len(beyond) else 0.0
         yield Judged(job, waited, actual, {

@@ -35,8 +35,7 @@ def learn_history(
     learnt = 0
     compared = _compared(workload, now)
     for stride in workload.stream(everything=True, progress=progress):
-        for kind, number, job in zip(stride.kinds, stride.numbers, stride.jobs, strict=True):
-            time = workload.time(kind, number)
+        for time, kind, number, job in zip(workload.times(stride), *stride, strict=True):
             if time > now:
                 return learnt
             match kind:
@@ -103,10 +102,7 @@ class _Seen:
 
 
 class ForecastLearning:
-    """Learn from the history once, then from each snapshot of the server and the jobs that ended since.
-
-    :param teaching: end states of the jobs to learn.
-    """
+    """Learn from the history once, then from each snapshot of the server and the jobs that ended since."""
 
     def __init__(self, predictor: Predictor, teaching: Collection[State]) -> None:
         self.learnt = Learnt(RuntimeModel(predictor))

@@ -48,11 +48,7 @@ class PastErrors:
         return len(set(self._jobs))
 
     def judged(self, job: Hashable, forecast: Floats, actual: float) -> None:
-        """Add the error of a forecast of a job that started.
-
-        :param forecast: log(wait + 30 min) of the quantiles.
-        :param actual: actual wait after the forecast, in seconds.
-        """
+        """Add a forecast, log(wait + 30 min) of its quantiles, of a job that waited ``actual`` seconds after it."""
         self._judged.append(np.log(actual + WAIT_OFFSET_S) - forecast)
         self._jobs.append(job)
         if len(self._judged) == MAX_ERRORS:

@@ -9,7 +9,7 @@ from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.pools import Shares, Window
-from softwalltime.measure.simulation.vnodes import request_of
+from softwalltime.measure.simulation.vnodes import DOWN, request_of
 
 JOBS = ""
 """Resource name of limits on the number of jobs."""
@@ -99,7 +99,6 @@ def gpus(submission: Submission) -> int:
     return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
 
 
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
 
 
@@ -111,7 +110,7 @@ class Pooling:
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
-        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not DOWN.search(vnode.state)}
         self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
         self.processors = sum(vnode.ncpus for vnode in up)
@@ -140,7 +139,6 @@ class Pooling:
 
     @property
     def needed(self) -> bool:
-        """Return whether there are pools besides processors."""
         return bool(len(self.capacities) > 1 or self.limits.run_limits or self.windows)
 
     def _pool(self, key: tuple[object, ...], capacity: int) -> int:
@@ -150,10 +148,7 @@ class Pooling:
         return self._index[key]
 
     def shares(self, submission: Submission, processors: int) -> Shares:
-        """Return a job's shares of the pools.
-
-        :param processors: that it holds or needs (:meth:`held`).
-        """
+        """Return the shares of the pools of a job that holds or needs so many processors (:meth:`held`)."""
         amounts: dict[int, int] = {}
         if self._queues:
             # Queues without vnodes of their own share the others.

@@ -93,7 +93,6 @@ class RuntimeModel:
         self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
-        """Record a job's end, and learn from it if ``teaches`` is true."""
         self._driver.observe(Ended(job.end, job))
         if teaches:
             self._driver.learn(job)
@@ -110,10 +109,7 @@ class RuntimeModel:
             self._without_walltime.append(job.runtime)
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
-        """Return the total runtime given ``elapsed`` seconds, at most ``limit``.
-
-        :param limit: the walltime as the scheduler takes it.
-        """
+        """Return the total runtime given ``elapsed`` seconds, at most ``limit``, the scheduler's walltime."""
         known = False
         for values, basis in self._candidates(submission, limit, now):
             known = True

@@ -27,37 +27,13 @@ _OUTLASTED = len(LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
-class RawForecast:
-    """Uncalibrated values of a forecast, and the begin of its waits in seconds after the forecast."""
-
-    delay: float
-    wait: WaitForecast
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """Return all values in the order of the store."""
-        wait = self.wait
-        return self.delay, wait.waited, wait.median, wait.by_walltimes, wait.like_jobs, *wait.ranges
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "RawForecast":
-        """Create the forecast from these values.
-
-        >>> RawForecast.of((0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)).wait.ranges
-        (5.0, 6.0, 7.0, 8.0)
-        """
-        delay, waited, median, by_walltimes, like_jobs, *ranges = values
-        return cls(delay, WaitForecast(median, by_walltimes, like_jobs, tuple(ranges), waited))
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedForecast:
     """A forecast whose job has started; times in epoch seconds."""
 
     job_id: str
     made: int
     started: int
-    raw: RawForecast
+    raw: WaitForecast
 
 
 class SelfCalibration:
@@ -85,18 +61,15 @@ class SelfCalibration:
             self._left.pop(job_id, None)
 
     def _learn_job(self, judged: Sequence[JudgedForecast], passed: Collection[tuple[int, int]]) -> None:
-        """Learn from the forecasts of one job.
-
-        :param passed: quantiles, by forecast, that were already learnt to have passed.
-        """
+        """Learn from the forecasts of one job; ``passed``: quantiles, by forecast, that are known to have passed."""
         last = len(judged) - 1
         # At most MAX_OF_JOB of them, evenly spaced.
         many = last >= MAX_OF_JOB
         learnt = {place * last // (MAX_OF_JOB - 1) for place in range(MAX_OF_JOB)} if many else {*range(last + 1)}
         for number, forecast in enumerate(judged):
-            raw, weight = forecast.raw.wait, _step(number)
+            raw, weight = forecast.raw, _step(number)
             given = self._calibration.corrections_for(raw)
-            actual = max(forecast.started - forecast.made - forecast.raw.delay, 0.0)
+            actual = max(forecast.started - forecast.made - raw.delay, 0.0)
             for column, end in enumerate(_ends(given, raw)):
                 if weight and (forecast.made, column) not in passed:
                     self._calibration.range_end(raw, column, weight, passed=actual > end)
@@ -108,23 +81,19 @@ class SelfCalibration:
             if number in learnt:
                 self._calibration.add(raw, given, actual, (forecast.job_id, forecast.started))
 
-    def watch(self, job_id: str, made: int, raw: RawForecast) -> None:
-        """Record a new kept forecast with its corrections.
-
-        :param made: now, in epoch seconds.
-        """
+    def watch(self, job_id: str, made: int, raw: WaitForecast) -> None:
+        """Record a new kept forecast with its corrections; ``made`` is now, in epoch seconds."""
         before = self._given.get(job_id, _Given(made, 0))
         self._given[job_id] = _Given(before.first, before.forecasts + 1)
-        corrections = self._calibration.corrections_for(raw.wait)
-        self._calibration.watch(raw.wait, corrections, job_id, made + raw.delay)
+        corrections, begin = self._calibration.corrections_for(raw), made + raw.delay
+        self._calibration.watch(raw, corrections, job_id, begin)
         if share := _share(before.forecasts):
-            wait, weight, begin = raw.wait, _step(before.forecasts), made + raw.delay
-            for column, end in enumerate(_ends(corrections, wait)):
-                heappush(self._open, _RangeEnd(begin + end, job_id, made, column, wait, weight))
-            if later(wait):
-                heappush(self._open, _RangeEnd(begin + max(wait.parts), job_id, made, _OUTLASTED, wait, share))
+            for column, end in enumerate(_ends(corrections, raw)):
+                heappush(self._open, _RangeEnd(begin + end, job_id, made, column, raw, _step(before.forecasts)))
+            if later(raw):
+                heappush(self._open, _RangeEnd(begin + max(raw.parts), job_id, made, _OUTLASTED, raw, share))
 
-    def resume(self, job_id: str, made: int, raw: RawForecast, forecasts: int) -> None:
+    def resume(self, job_id: str, made: int, raw: WaitForecast, forecasts: int) -> None:
         """Record a forecast of an earlier process whose job may still wait, so that its error counts.
 
         The ends of its ranges are learnt when the job starts.
@@ -133,7 +102,7 @@ class SelfCalibration:
         """
         first = self._given[job_id].first if job_id in self._given else made
         self._given[job_id] = _Given(first, forecasts)
-        self._calibration.watch(raw.wait, self._calibration.corrections_for(raw.wait), job_id, made + raw.delay)
+        self._calibration.watch(raw, self._calibration.corrections_for(raw), job_id, made + raw.delay)
 
     def withdraw(self, jobs: Iterable[str]) -> None:
         """Drop the forecasts of jobs that no longer wait, or were held or delayed, without evaluation."""

@@ -35,10 +35,7 @@ def _fault(formula: str) -> str:
 
 
 def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
-    """Return remarks on features of the server that the model approximates or ignores.
-
-    :param every_queue: not only the queues of the jobs in the snapshot.
-    """
+    """Return remarks on what the model approximates or ignores, of ``every_queue`` or those of the snapshot's jobs."""
     scheduler = snapshot.scheduler
     fault = _fault(scheduler.formula)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
@@ -116,10 +113,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
 
 
 def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:
-    """Return the scheduler's planning and its formula as a policy with walltimes.
-
-    :param formula: a job_sort_formula that the simulator can evaluate; empty: order of arrival.
-    """
+    """Return the scheduler's planning as a policy with walltimes and a usable formula (empty: order of arrival)."""
     depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
     strict = scheduler.strict_ordering is not False
     return SchedulerPolicy(

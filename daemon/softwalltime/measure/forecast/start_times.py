@@ -42,7 +42,6 @@ class StartForecast:
 
 
 def distributions_of(queue: ModelledQueue, runtimes: RuntimeModel) -> list[RuntimeDistribution]:
-    """Return the runtime of each job of a queue, given how long it has run."""
     model = queue.model
     return [
         runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))

@@ -23,7 +23,6 @@ EXAMPLE = "user=alice,ncpus=64,walltime=4:00:00"
 def probe_of(text: str, user: str) -> Submission:
     """Return the job that ``user=alice,ncpus=64,walltime=4:00:00,queue=long`` describes; no walltime: the queue's.
 
-    :param user: default user.
     :raises UsageError: names what is wrong, and an example.
     """
     given: dict[str, Any] = {}
@@ -74,7 +73,6 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
 
 
 def _takes(queue: QueueSettings, walltime: int | None) -> bool:
-    """Return whether the queue's limits permit the walltime."""
     if walltime is None:
         return True
     return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)

@@ -7,10 +7,6 @@ from numpy.typing import NDArray
 
 from softwalltime.measure.replay.workload import Workload, in_period
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
 WARM_UP_SHARE = 0.01
@@ -52,52 +48,6 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
     return np.minimum(p, t) / np.maximum(p, t)
 
 
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """Predictions and runtimes of jobs, one entry per job; all metrics are computed from them.
-
-    ``p``: soft walltime, or the walltime where there is none (``adjusted`` is false).  ``t``: runtime, at most the
-    walltime, so a job killed at its walltime is not underestimated by a prediction equal to it.
-    """
-
-    adjusted: Flags
-    p: Integers
-    t: Integers
-
-    @classmethod
-    def of(cls, soft_walltimes: Integers, walltimes: Integers, runtimes: Integers) -> "Errors":
-        """Compare soft walltimes (-1 for none) with runtimes, which are capped at the walltimes; all in seconds."""
-        adjusted = soft_walltimes >= 0
-        return cls(adjusted, np.where(adjusted, soft_walltimes, walltimes), np.minimum(runtimes, walltimes))
-
-    def __len__(self) -> int:
-        return len(self.p)
-
-    @property
-    def error(self) -> Integers:
-        return self.p - self.t
-
-    @property
-    def accuracy(self) -> Floats:
-        return accuracies(self.p, self.t)
-
-    @property
-    def under(self) -> Flags:
-        return self.p < self.t
-
-    @property
-    def badly(self) -> Flags:
-        return self.t - self.p > BAD_UNDERESTIMATE_S
-
-    @property
-    def over(self) -> Flags:
-        return self.adjusted & ~self.under
-
-    @property
-    def extensions(self) -> Integers:
-        return (self.t - 1) // self.p
-
-
 def score(
     workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0, since: int | None = None,
     until: int | None = None,
@@ -112,9 +62,12 @@ def score(
     chosen = chosen[int(len(chosen) * warm_up) :]
     if not len(chosen):
         return Scores(0, *[None] * 8)
-    errors = Errors.of(soft_walltimes[chosen], workload.walltime[chosen], workload.runtime[chosen])
-    accuracy = errors.accuracy
-    means = (errors.under, errors.badly, errors.over, ~errors.adjusted, np.abs(errors.error), errors.extensions)
+    soft, walltime = soft_walltimes[chosen], workload.walltime[chosen]
+    adjusted = soft >= 0
+    # A job killed at its walltime is not underestimated by a prediction equal to it.
+    p, t = np.where(adjusted, soft, walltime), np.minimum(workload.runtime[chosen], walltime)
+    accuracy, under = accuracies(p, t), p < t
+    means = (under, t - p > BAD_UNDERESTIMATE_S, adjusted & ~under, ~adjusted, np.abs(p - t), (t - 1) // p)
     return Scores(
         len(chosen), float(accuracy.mean()), float(np.median(accuracy)), *(float(values.mean()) for values in means)
     )

@@ -48,8 +48,6 @@ def drive(
     """Let predictors learn each job at its end; decide about each job at its submission and its start.
 
     :param waiting: the predictor for waiting jobs, called at the submission.
-    :param minimum: least soft walltime in seconds.
-    :param progress: called with the number of jobs done since the last call.
     :param running: the predictor for running jobs, called at the start; may be the same one.  Or ``walltime``: the
         walltime from the start on; or ``keep``: the waiting value.
     """
@@ -65,7 +63,6 @@ def drive_specs(
     """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs, as :func:`drive`.
 
     :param running: the same predictor is used where the specification is the same, as in the daemon.
-    :param progress: called with the number of jobs done since the last call, by all predictors together.
     """
     runs = {}
     for spec in specs:
@@ -77,10 +74,7 @@ def drive_specs(
 
 
 def drive_ordering(workload: Workload, spec: str) -> NDArray[np.int64]:
-    """Return the ordering value of each job at its submission, in seconds, by a fresh predictor; -1 for none.
-
-    :param spec: the predictor for the value; may also be ``walltime``.
-    """
+    """Return each job's ordering value at its submission in seconds, by a new predictor or ``walltime``; -1: none."""
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
     run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
     _drive_all([run], workload, lambda _: None)
@@ -108,16 +102,12 @@ def _drive_all(
     for needs in sorted({run.needs for run in runs}):
         alike = [run for run in runs if run.needs == needs]
         starts, everything = needs
-        together = partial(_report, progress, len(alike))
+        together = partial(lambda drivers, jobs: progress(drivers * jobs), len(alike))
         for stride in workload.stream(starts=starts, everything=everything, progress=together):
             for run in alike:
                 begin = perf_counter()
                 run.go(stride)
                 run.seconds += perf_counter() - begin
-
-
-def _report(progress: Callable[[int], None], drivers: int, jobs: int) -> None:
-    progress(drivers * jobs)
 
 
 class _SubmissionDriver:

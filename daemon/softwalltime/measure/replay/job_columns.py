@@ -2,15 +2,16 @@
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import accumulate, islice, repeat
+from itertools import accumulate, islice, repeat, starmap
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.core.jobs import CompletedJob, Submission, Values, jobs_of_columns, values_of
+from softwalltime.core.states import State, state_of
 
 CHUNK = 8192
 """Maximum jobs that are objects or rows at one time."""
@@ -34,8 +35,6 @@ _NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
 
 
 class _Column(ABC):
-    """The values of one field of many jobs."""
-
     @abstractmethod
     def extend(self, values: Sequence[Any]) -> None: ...
 
@@ -215,7 +214,6 @@ class JobColumns(Sequence[CompletedJob]):
             yield from self.take(np.arange(first, min(first + CHUNK, len(self))))
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have equal jobs in the same order."""
         return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
 
     def take(self, which: Integers) -> list[CompletedJob]:
@@ -258,6 +256,11 @@ class JobColumns(Sequence[CompletedJob]):
         if not isinstance(column, _IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
         return column.filled(which, missing)
+
+    def teaching(self, teaching: Collection[State]) -> NDArray[np.bool_]:
+        """Return which jobs ended in one of these states, so that predictors learn from them."""
+        states = starmap(state_of, self.rows("exit_status", "runtime", "walltime", "start"))
+        return np.fromiter((state in teaching for state in states), np.bool_, len(self))
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Return the values of these fields, one tuple per job."""

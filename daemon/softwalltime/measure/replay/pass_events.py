@@ -17,7 +17,6 @@ ENDED = int(Kind.ENDED)
 
 
 def pass_events(workload: Workload, stride: Stride, driver: PredictorDriver, ask: Ask) -> None:
-    """Pass some events of a workload, each in the order of the driver."""
     kinds, numbers, jobs = stride
     events = zip(workload.times(stride), kinds, numbers, jobs, workload.teaches[numbers].tolist(), strict=True)
     if not (driver.observes or driver.fits):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from math import inf
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Deleted, Ended, Event, Kind, Started, Submitted
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.states import TEACHING, State, state_of
+from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
 
 NEVER_RAN = "never ran (no runtime)"
@@ -59,11 +58,7 @@ class Workload:
         self, jobs: Sequence[CompletedJob], limit: int | None = None, teaching: Collection[State] = TEACHING,
         scoring: Scoring = Scoring(),
     ) -> None:  # fmt: skip
-        """
-        :param limit: only the first so many jobs, in order of submission.
-        :param teaching: how jobs must have ended to teach.
-        :param scoring: which jobs are scored.
-        """
+        """:param limit: only the first so many jobs, in order of submission."""
         source = JobColumns.of(jobs)
         submitted = source.numbers("submitted")
         first = np.argsort(submitted, kind="stable")[:limit]
@@ -77,8 +72,7 @@ class Workload:
         self.started: Integers = np.where(
             starts == -1, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1)
         )
-        states = starmap(state_of, chosen.rows("exit_status", "runtime", "walltime", "start"))
-        self.teaches: Flags = np.fromiter((state in teaching for state in states), np.bool_, len(chosen))
+        self.teaches: Flags = chosen.teaching(teaching)
         self.walltime: Integers = chosen.numbers("walltime", 0)
         self.runtime: Integers = chosen.numbers("runtime")
         self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
@@ -130,7 +124,6 @@ class Workload:
         return int(times[number])
 
     def times(self, stride: Stride) -> list[int]:
-        """Return the times of some events, epoch seconds."""
         kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
         times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
         result: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()

@@ -33,17 +33,14 @@ class Interval:
 
     @classmethod
     def around(cls, mean: float, half: float) -> "Interval":
-        """Return the interval of this half width."""
         return cls(mean, mean - half, mean + half)
 
     @property
     def above(self) -> bool:
-        """Whether the whole interval is above 0."""
         return self.low is not None and self.low > 0
 
     @property
     def below(self) -> bool:
-        """Whether the whole interval is below 0."""
         return self.high is not None and self.high < 0
 
     def columns(self, name: str) -> dict[str, float | None]:

@@ -33,10 +33,7 @@ class Calendar(ABC):
         """Whether the job fits from ``start``, which is not before now, for that long."""
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        """Which of these jobs may fit from now on for their value: at least those that do.
-
-        :param values: seconds of each simulated job.
-        """
+        """Which of these jobs may fit from now on for their value in seconds: at least those that do."""
         return np.ones(len(jobs), np.bool_)
 
     @abstractmethod

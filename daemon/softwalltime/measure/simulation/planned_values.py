@@ -109,7 +109,6 @@ class Values:
         self.waiting[job] = self.waiting_array[job] = decision.soft_walltime or limit
 
     def started(self, job: int, now: int) -> None:
-        """Set the running value of a job that starts at ``now``."""
         event = Started(now, self._jobs.completed[job].submission) if self._driver.observes else None
         self._driver.step(now, self._estimate_running, event, None, job, now)
 
@@ -127,7 +126,6 @@ class Values:
         return self._decide(self._live_terms, Kind.STARTED, job, self.running[job], now, elapsed).soft_walltime
 
     def _decide(self, terms: JobPolicy, kind: Kind, job: int, value: int, now: int, elapsed: int = 0) -> Decision:
-        """Decide about a job with this value."""
         submission = self._jobs.completed[job].submission
         answers: dict[str, Prediction | NoPrediction] = {}
 

@@ -21,7 +21,6 @@ _FACTOR = "factor="
 
 
 def is_distorted(spec: str) -> bool:
-    """Return whether a specification names a distorted runtime."""
     return spec.startswith(_PREFIX)
 
 
@@ -59,7 +58,6 @@ FIXED = (WALLTIME, RUNTIME, SOFT_WALLTIME)
 
 
 def is_known(spec: str) -> bool:
-    """Return whether a value needs no predictor."""
     return spec in FIXED or is_distorted(spec)
 
 

@@ -244,23 +244,16 @@ class PooledEasyBackfilling:
 
     def _heads(self, now: int) -> tuple[int, Integers]:
         """Start jobs in order while they fit; return the first that does not (-1 for none) and those behind it."""
-        system, machine = self._system, self._machine
-        if self._order is None:
-            waiting = system.queue.jobs
-            while waiting:
-                if not machine.fits(waiting[0]):
-                    return waiting[0], system.queue.array()[1:]
-                system.start(waiting[0], now)
-            return -1, np.zeros(0, np.int64)
-        ranked = self._order.ranked(system.queue.array(), now)
-        for position, job in enumerate(ranked.tolist()):
-            if not machine.fits(job):
+        waiting = self._system.queue.array()
+        # The queue's array changes when a job starts.
+        ranked = waiting.copy() if self._order is None else self._order.ranked(waiting, now)
+        for position, job in enumerate(map(int, ranked)):
+            if not self._machine.fits(job):
                 return job, ranked[position + 1 :]
-            system.start(job, now)
+            self._system.start(job, now)
         return -1, ranked[:0]
 
     def _reservation(self, head: int, now: int) -> int:
-        """Return the head's shadow."""
         running, machine = self._system.running, self._machine
         running.correct(now)
         key = (head, running.version, len(machine.pending))

@@ -1,8 +1,10 @@
 """Metrics of a schedule: waits, slowdowns and promises, for all jobs or for classes of jobs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -186,17 +188,23 @@ def _upper_tenth_p99(wait: Integers, by: Integers) -> float:
 def classes(jobs: Jobs, by: str, processors: int, largest: int | None = None) -> dict[str, Integers]:
     """The indexes of the scored jobs of each class, by the class's name, in ascending order of what makes the class.
 
-    :param by: one of :data:`CLASSES`.
     :param largest: only so many users or queues, those with the most jobs, the largest first; the jobs of the rest are
         the class :data:`OTHERS`.
     :raises UsageError: for another one.
     """
     if by not in _LABELS:
         raise UsageError(f"no class is called {by!r}; there are {', '.join(CLASSES)}")
-    scored = jobs.scored
-    members = _grouped(list(_LABELS[by](jobs, processors)), _FIRST.get(by, ()))
-    members = {name: which[scored[which]] for name, which in members.items() if scored[which].any()}
-    return _largest(members, largest) if by in ("queue", "user") else members
+    labels, members = list(_LABELS[by](jobs, processors)), defaultdict[str, list[int]](list)
+    for index in np.flatnonzero(jobs.scored).tolist():
+        members[labels[index]].append(index)
+    first = _FIRST.get(by, ())
+    names = [name for name in first if name in members] + sorted(members.keys() - set(first))
+    if by in ("queue", "user") and largest is not None:
+        names.sort(key=lambda name: (-len(members[name]), name))
+        if others := names[largest:]:
+            names = [*names[:largest], OTHERS]
+            members[OTHERS] = sorted(chain.from_iterable(members[name] for name in others))
+    return {name: np.array(members[name], np.int64) for name in names}
 
 
 def runtime_class(seconds: int) -> str:
@@ -219,21 +227,3 @@ _LABELS: dict[str, Callable[[Jobs, int], Iterable[str]]] = {
 """The class of each job, by what makes the class."""
 _FIRST = {"runtime": [name for _, name in _RUNTIMES], "size": _SIZES}
 """Classes that are not in alphabetical order."""
-
-
-def _grouped(labels: Sequence[str], first: Sequence[str] = ()) -> dict[str, Integers]:
-    index: dict[str, int] = {}
-    codes = np.fromiter((index.setdefault(label, len(index)) for label in labels), np.int64, len(labels))
-    parts = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    members = dict(zip(index, parts, strict=False))
-    names = [name for name in first if name in members] + sorted(members.keys() - set(first))
-    return {name: members[name] for name in names}
-
-
-def _largest(members: dict[str, Integers], largest: int | None) -> dict[str, Integers]:
-    if largest is None:
-        return members
-    names = sorted(members, key=lambda name: (-len(members[name]), name))
-    kept = {name: members[name] for name in names[:largest]}
-    rest = [members[name] for name in names[largest:]]
-    return kept | ({OTHERS: np.sort(np.concatenate(rest))} if rest else {})

@@ -18,10 +18,7 @@ Profile, allocated resources and energy are empty, because processors have no id
 
 
 def schedule_rows(jobs: Jobs, outcome: ScheduleOutcome, workload: str) -> Iterator[Sequence[object]]:
-    """Yield the schedule, in order of submission; times in epoch seconds, ``promised_time`` empty without a promise.
-
-    :param workload: what the column ``workload_name`` holds.
-    """
+    """Yield the schedule, in order of submission; times in epoch seconds, ``promised_time`` empty without a promise."""
     names = ("start", "duration", "promise", "backfilled", "extensions", "waiting")
     rows = zip(
         jobs.completed.values("job_id"), jobs.submitted, jobs.processors, jobs.walltime, jobs.runtime,

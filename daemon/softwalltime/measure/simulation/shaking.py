@@ -24,7 +24,6 @@ FEW_USERS = (
 
 
 def few_users(jobs: Jobs) -> bool:
-    """Return whether there are too few users for shaking by weeks."""
     return len(set(jobs.completed.values("user"))) < MIN_USERS
 
 

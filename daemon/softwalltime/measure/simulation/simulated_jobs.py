@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.core.states import TEACHING, State, state_of
+from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
 
 NO_RUNTIME = "no runtime"
@@ -65,7 +64,7 @@ class Jobs:
 
     def use(self) -> tuple[Integers, Integers]:
         """The instants at which the number of processors in use changes, and that number from each of them on."""
-        starts = _starts(self.completed)
+        starts = starts_of(self.completed)
         ends = starts + np.array(self.runtime, np.int64)
         size = np.array(self.processors, np.int64)
         times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
@@ -97,10 +96,7 @@ class Jobs:
 def jobs_of(
     completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
 ) -> Jobs:
-    """The jobs of these records that can be simulated: those with a runtime and processors.
-
-    :param limited_only: leave out the jobs without a walltime.
-    """
+    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime."""
     records = JobColumns.of(completed)
     lacking = {
         NO_RUNTIME: records.numbers("runtime") <= 0,
@@ -117,7 +113,6 @@ def jobs_of(
     eligible = _eligible(records)
     order = np.argsort(eligible, kind="stable")
     records = records.select(order)
-    states = starmap(state_of, records.rows("exit_status", "runtime", "walltime", "start"))
     walltime = records.numbers("walltime")
     return Jobs(
         records,
@@ -125,12 +120,12 @@ def jobs_of(
         tuple(records.numbers("ncpus").tolist()),
         tuple(np.where(walltime > 0, walltime, UNLIMITED_WALLTIME_S).tolist()),
         tuple(records.numbers("runtime").tolist()),
-        tuple(state in teaching for state in states),
+        tuple(records.teaching(teaching).tolist()),
         left_out,
     )
 
 
-def _starts(records: JobColumns) -> Integers:
+def starts_of(records: JobColumns) -> Integers:
     """When each job started, from its end and its runtime where the record does not say."""
     starts = records.numbers("start", _UNKNOWN)
     return np.where(starts == _UNKNOWN, records.numbers("end") - records.numbers("runtime"), starts)
@@ -139,4 +134,4 @@ def _starts(records: JobColumns) -> Integers:
 def _eligible(records: JobColumns) -> Integers:
     submitted, etime = records.numbers("submitted"), records.numbers("etime", _UNKNOWN)
     # An etime after the start is of another run of the job, or wrong.
-    return np.where((submitted < etime) & (etime <= _starts(records)), etime, submitted)
+    return np.where((submitted < etime) & (etime <= starts_of(records)), etime, submitted)

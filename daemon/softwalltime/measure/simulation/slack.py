@@ -70,10 +70,7 @@ class Bounds:
     def within(
         self, jobs: Iterable[int], now: int, latest: Sequence[int] | None, started: int | None = None
     ) -> WalltimePlan | None:
-        """Plan these waiting jobs as :meth:`plan` does; ``None`` if one would start later than it may.
-
-        :param started: a job that starts now, before them.
-        """
+        """Plan these jobs as :meth:`plan` does, after ``started``, which starts now; ``None`` if one is too late."""
         needs, limit = self._machine.needs, self._system.values.limit
         profile = self._machine.calendar(now, self.ends())
         if started is not None:
@@ -159,7 +156,6 @@ class SlackBackfilling:
         return self._bounds.plan([job for _, job in self._by_latest], now)
 
     def _admit(self, now: int) -> None:
-        """Plan the jobs that have got a bound."""
         arrival = self._bounds.set(now)
         if arrival is None:
             return

@@ -41,7 +41,6 @@ class SystemState:
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
         predictors: Mapping[str, Predictor] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """:raises UsageError: if the policy names something that does not exist."""
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
@@ -86,7 +85,6 @@ class SystemState:
             self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
 
     def rank_anew(self, now: int) -> None:
-        """Rank the waiting jobs by their values of now."""
         if isinstance(self.ranked, RankedQueue) and self.order is not None:
             self.ranked = RankedQueue()
             jobs = self.queue.array()
@@ -160,7 +158,6 @@ class SystemState:
 
 
 def _has_fixed_ranks(order: Order) -> bool:
-    """Whether waiting jobs can be kept sorted."""
     return order.fixed and not order.changes_on_start
 
 

@@ -24,7 +24,7 @@ Resources = tuple[int, int, int]
 """Processors, bytes of memory, GPUs."""
 _UNLIMITED = 1 << 60
 """Bytes of memory of a vnode whose memory is not known."""
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 _SHARES = 1 << 20
 """A further column: a chunk that shares its vnode takes one share, an exclusive job takes all shares of a vnode."""
 
@@ -119,7 +119,7 @@ def read_vnodes(path: Path) -> tuple[Vnode, ...]:
     try:
         # Real servers write control characters into strings.
         nodes = json.loads(path.read_text(encoding="utf-8", errors="replace"), strict=False)["nodes"]
-        vnodes = tuple(_vnode(name, node) for name, node in nodes.items() if not _DOWN.search(str(node.get("state"))))
+        vnodes = tuple(_vnode(name, node) for name, node in nodes.items() if not DOWN.search(str(node.get("state"))))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -150,10 +150,7 @@ class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch
 
 
 def train(examples: Examples, epochs: int, seed: int, progress: Callable[[int], None] = lambda _: None) -> Attention:
-    """Return the trained attention; equal seeds give equal weights on the same machine.
-
-    :param progress: called with the number of jobs since the last call.
-    """
+    """Return the trained attention; equal seeds give equal weights on the same machine."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     random = np.random.default_rng(seed)

@@ -70,7 +70,6 @@ class Decision(NamedTuple):
 def decide(terms: JobPolicy, kind: int, submission: Submission, has: int | None, predict: Predict) -> Decision:
     """Decide about one job at its submission, an alter or its start.
 
-    :param terms: the site's policy for this job.
     :param kind: what happens to the job (:class:`Kind`); ``STARTED`` asks the predictor for running jobs.
     :param has: the job's current soft walltime in seconds; ``None``: none.
     :param predict: called at most once for each value that the terms require.

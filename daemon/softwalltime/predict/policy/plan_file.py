@@ -144,10 +144,7 @@ def read_plan(file: Path) -> Plan:
 
 
 def plan_text(plan: Plan, name: str) -> str:
-    """Return a plan as the text of its file.
-
-    :param name: the file's name, for the commands in its first lines.
-    """
+    """Return a plan as the text of its file, whose name the commands in its first lines have."""
     commands = {command.format(name): does for command, does in _COMMANDS.items()}
     width = max(map(len, commands))
     lines = [_HEADER, *(f"#   {command:<{width}}   {does}" for command, does in commands.items()), ""]

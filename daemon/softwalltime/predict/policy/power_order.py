@@ -96,10 +96,7 @@ class PowerOrder:
         return round(self.days * DAY) or None
 
     def formula(self, resource: str) -> str:
-        """Return the order as PBS's ``job_sort_formula``.
-
-        :param resource: the custom resource with the predicted runtime.
-        """
+        """Return the order as PBS's ``job_sort_formula``; ``resource`` is the custom one with the predicted runtime."""
         predicted, walltime, size = self.exponents
         runtime, limit = f"({resource} or walltime or {UNKNOWN_LENGTH})", f"(walltime or {UNKNOWN_LENGTH})"
         text = f"(eligible_time + {self.age!r})"

@@ -28,7 +28,7 @@ MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,bound=8"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named set of values of the policy.
+    """A named set of values of the policy, and its effect in a few words.
 
     ``fixed``: values that override the settings.  ``defaults``: values where the settings give none.  ``most``:
     strongest mode that a rule can give to a job.  ``guard``: default guard of live values in seconds.
@@ -37,6 +37,7 @@ class Preset:
     """
 
     name: PresetName
+    summary: str
     fixed: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, str | None] = field(default_factory=dict)
     most: Literal["off", "shadow", "on"] = "on"
@@ -44,33 +45,29 @@ class Preset:
     needs_guard: bool = False
     order: PowerOrder | None = None
 
-    @property
-    def summary(self) -> str:
-        return _SUMMARIES[self.name]
-
 
 _ORDER: Final = {"mode": "on", "waiting": HALF, "running": "walltime", "ordering": MEDIAN}
 _BALANCED: Final = {**_ORDER, "waiting": BALANCED_WAITING}
 _SAFE: Final = {**_ORDER, "ordering": None}
-_SUMMARIES: Final[Mapping[PresetName, str]] = {
-    "off": "predict nothing, set nothing",
-    "shadow": "predict and record, set nothing",
-    "safe": "half the walltime while a job waits; the order is unchanged",
-    "balanced": "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come earlier",
-    "order": "safe, and the expansion factor over a predicted median as order of the queue",
-    "custom": "the values of the settings",
-}
 PRESETS: Final[Mapping[PresetName, Preset]] = {
     preset.name: preset
     for preset in (
-        Preset("off", {"mode": "off"}, most="off"),
-        Preset("shadow", {"mode": "shadow"}, _BALANCED, most="shadow"),
-        Preset("safe", _SAFE, guard=HOUR, needs_guard=True),
-        Preset("balanced", _BALANCED, guard=HOUR, needs_guard=True, order=BALANCED),
-        Preset("order", _ORDER, guard=HOUR, order=EXPANSION_FACTOR),
-        Preset("custom"),
+        Preset("off", "predict nothing, set nothing", {"mode": "off"}, most="off"),
+        Preset("shadow", "predict and record, set nothing", {"mode": "shadow"}, _BALANCED, most="shadow"),
+        Preset(
+            "safe", "half the walltime while a job waits; the order is unchanged", _SAFE, guard=HOUR, needs_guard=True
+        ),
+        Preset(
+            "balanced", "0.7 of the walltime while a job waits, and an order in which short, wide and old jobs come "
+            "earlier", _BALANCED, guard=HOUR, needs_guard=True, order=BALANCED,
+        ),
+        Preset(
+            "order", "safe, and the expansion factor over a predicted median as order of the queue", _ORDER, guard=HOUR,
+            order=EXPANSION_FACTOR,
+        ),
+        Preset("custom", "the values of the settings"),
     )
-}
+}  # fmt: skip
 """All presets, from the weakest to the strongest."""
 
 

@@ -31,16 +31,6 @@ class History:
     seconds: int | None = 0
     most: int | None = None
 
-    def since(self, now: int, since_last: Callable[[int], int]) -> int | None:
-        """Return the time from which all jobs are needed (epoch seconds); ``None``: all jobs.
-
-        :param since_last: returns the earliest end (epoch seconds) of a given number of last jobs.
-        """
-        if self.seconds is None:
-            return None
-        begin = now - self.seconds
-        return begin if self.most is None else max(begin, since_last(self.most))
-
 
 EVERYTHING = History(per_user=None, seconds=None)
 
@@ -56,9 +46,11 @@ def needed_history(
     """
     per_user, since = 0, now
     for history in histories:
-        begin = history.since(now, since_last)
-        if history.per_user is None or begin is None:
+        if history.per_user is None or history.seconds is None:
             return None, None
+        begin = now - history.seconds
+        if history.most is not None:
+            begin = max(begin, since_last(history.most))
         per_user, since = max(per_user, history.per_user), min(since, begin)
     return per_user, since if since < now else None
 

@@ -98,10 +98,7 @@ class Calibrated(Predictor):
     censoring: ClassVar[bool] = True
 
     def __init__(self, options: CalibratedOptions, weights: Weights | None = None) -> None:
-        """Learn and predict with these options.
-
-        :param weights: weights of the attention; default: those that the options name.
-        """
+        """:param weights: weights of the attention; default: those that the options name."""
         super().__init__(options)
         require_executable_memory()
         self._statistic = options.statistic
@@ -259,7 +256,7 @@ class Calibrated(Predictor):
         """Adjust the price by the job's critical price, and the quantiles by its runtime."""
         row, walltime = job[3], job[5][2]
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_SAMPLE
-        adjusted = self._adjust_price(job, int(row[of.SUBMITTED]), AT_SUBMISSION, JOBS_PER_SAMPLE)
+        adjusted = self._adjust_price(job, int(row[of.SUBMITTED]), AT_SUBMISSION, per_sample)
         if adjusted is None:
             return
         shares, user_jobs = adjusted
@@ -279,18 +276,20 @@ class Calibrated(Predictor):
         if not waited(row, SUBMISSION_WINDOW_S):
             return
         per_sample = 1 if self._settled < UNSAMPLED_JOBS else JOBS_PER_LATER_SAMPLE
-        adjusted = self._adjust_price(job, int(row[of.START]), LATER, JOBS_PER_LATER_SAMPLE)
+        adjusted = self._adjust_price(job, int(row[of.START]), LATER, per_sample)
         if adjusted is not None:
             weight, log_share = self._recent.peek(job[4]), row[of.RUNTIME] - row[of.WALLTIME]
-            self._situations.learn_started(adjusted[0], log_share, walltime, per_sample, weight)
+            learnt = (adjusted[0], log_share, walltime, per_sample, weight)
+            self._situations.running(0.0, walltime).learn(*learnt)
+            self._situations.learn_running(*learnt)
 
-    def _adjust_price(self, job: Pending, now: int, which: int, per_sample: int) -> tuple[Floats, int] | None:
+    def _adjust_price(self, job: Pending, now: int, which: int, count: int) -> tuple[Floats, int] | None:
         """Adjust one of the prices.
 
         Return the distribution at ``now`` and the number of the user's ended jobs; ``None`` if the jobs known then are
         no longer kept.
 
-        :param per_sample: one in so many jobs adjusts this price.
+        :param count: number of jobs for which this one stands.
         """
         end, job_id, _, row, user, key = job
         jobs = self._users[user]
@@ -308,7 +307,7 @@ class Calibrated(Predictor):
             return best_seconds(objective, shares, log_price, walltime) < runtime
 
         price = self._prices[which]
-        late, count = missed(price.log_at(now - SETTLED_AFTER_S)), 1 if self._settled < UNSAMPLED_JOBS else per_sample
+        late = missed(price.log_at(now - SETTLED_AFTER_S))
         price.add(end, critical_cell(missed), late, count)
         if which == AT_SUBMISSION and not waited(row, SUBMISSION_WINDOW_S):  # At its start the answer was the same.
             self._prices[LATER].count(late, count)

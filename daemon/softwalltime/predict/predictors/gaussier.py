@@ -154,10 +154,7 @@ class NormalisedGradient:
         return float(self.coefficients @ x)
 
     def step(self, x: Floats, slope: float) -> None:
-        """Follow the gradient of the loss at an example.
-
-        :param slope: derivative of the loss by the prediction, its weight included.
-        """
+        """Follow the gradient of the loss at an example; ``slope``: its weighted derivative by the prediction."""
         self.count += 1
         self._norm += float(np.add.reduce(np.square(x / self.scales)))
         gradient = slope * x + self._l2 * self.coefficients
@@ -271,10 +268,7 @@ class Gaussier(Predictor):
 
 
 def slope(error: float, runtime: int, ncpus: int, options: GaussierOptions) -> float:
-    """Return the derivative of the loss by the prediction.
-
-    :param error: prediction less runtime, in seconds.
-    """
+    """Return the derivative of the loss by the prediction; ``error``: prediction less runtime, in seconds."""
     weight = weight_of(runtime, ncpus, options.weight)
     if error >= 0:
         return weight * (2 * error if options.over == "squared" else float(error > 0))

@@ -87,7 +87,6 @@ class RecentJobs:
         self.by_end: deque[tuple[int, LikeJobs]] = deque()
 
     def add(self, key: Hashable, end: int, value: float) -> None:
-        """Add a job that ended; remove the jobs that leave the window."""
         like = self.like.get(key) or self.like.setdefault(key, LikeJobs(key))
         insort(like.sorted, value)
         of_key, by_end = like.by_end, self.by_end

@@ -53,7 +53,6 @@ class Percentile(LikeJobsPredictor):
         self._of_user = RecentJobs(options.window)
 
     def learn(self, job: CompletedJob) -> None:
-        """Add the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return

@@ -67,7 +67,6 @@ class RandomForest(ClassRegression):
 
 
 def forest_of(trees: list[Any]) -> Forest:
-    """One array of the nodes of scikit-learn's trees."""
     counts = [tree.node_count for tree in trees]
     roots = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int32)
     own = [first + np.arange(count, dtype=np.int32) for first, count in zip(roots, counts, strict=True)]

@@ -40,7 +40,6 @@ class Usage(Predictor):
         return History(per_user=self.options.last)
 
     def learn(self, job: CompletedJob) -> None:
-        """Store the share of its walltime that the job used, if it ran and had a walltime."""
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return

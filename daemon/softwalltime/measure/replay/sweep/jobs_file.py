@@ -35,7 +35,6 @@ class Snapshot:
 def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) -> Snapshot:
     """Write the jobs, in their order, to a new file.
 
-    :param teaching: how jobs must have ended to teach.
     :raises SourceError: if the file cannot be written.
     """
     digest = sha256()

@@ -65,12 +65,7 @@ class Trial:
     """Error if there are no figures; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
-    trial: Trial
-
-
-_SAVED = TypeAdapter(_Saved)
+_SAVED = TypeAdapter(Trial)
 
 
 class _TooSlowError(Exception):
@@ -107,7 +102,7 @@ def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask,
 
     :raises SourceError: if a line has the key of a trial and is none.
     """
-    saved = {task: line.trial for task in tasks if (line := kept.find(task.key, _SAVED))}
+    saved = {task: trial for task in tasks if (trial := kept.find(task.key, _SAVED))}
     return {task: trial for task, trial in saved.items() if not trial.failure or trial.seconds >= task.timeout}
 
 
@@ -118,5 +113,5 @@ def run_trials(
     with closing(workers.do(run_trial, tasks)) as trials:
         for task, trial in trials:
             if trial.parts or trial.seconds:
-                kept.add(task.key, {"trial": asdict(trial)})
+                kept.add(task.key, asdict(trial))
             yield task, trial

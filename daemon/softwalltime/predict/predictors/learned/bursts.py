@@ -15,8 +15,6 @@ _MAX_WEIGHT = 1e100
 
 
 class RecentShare:
-    """The number of recent jobs of each user."""
-
     __slots__ = ("_day", "_days", "_jobs", "_of_day", "_sum", "_usual", "_weight")
 
     def __init__(self) -> None:

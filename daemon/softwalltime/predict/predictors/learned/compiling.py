@@ -23,10 +23,7 @@ R = TypeVar("R")
 
 @cache
 def sources_digest() -> str:
-    digest = 0
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest = crc32(path.read_bytes(), digest)
-    return f"{digest:08x}"
+    return f"{crc32(b''.join(path.read_bytes() for path in sorted(Path(__file__).parent.glob('*.py')))):08x}"
 
 
 class Kernel(Generic[R]):
@@ -56,7 +53,6 @@ class Kernel(Generic[R]):
 
 
 def kernel(signature: str) -> Callable[[Callable[..., R]], Kernel[R]]:
-    """Let numba compile a function for one signature."""
     return lambda function: Kernel(function, signature)
 
 

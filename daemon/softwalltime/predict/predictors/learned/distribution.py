@@ -67,15 +67,11 @@ def part_below(below: Floats, log_share: float) -> float:
 
 
 def logs_at(below: Floats, levels: Floats) -> Floats:
-    """Return log(runtime / walltime) at levels of a distribution, linear in the logarithm within a bin.
-
-    :param below: the cumulative sum of the distribution.
-    """
+    """Return log(runtime / walltime) at levels of a distribution, given as in :func:`part_below`; linear in a bin."""
     place = np.minimum(below.searchsorted(levels), REACHES)
     before = np.where(place > 0, below[place - 1], 0.0)
     part = (levels - before) / np.maximum(below[place] - before, 1e-300)
-    logs: Floats = np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
-    return logs
+    return np.where(place == REACHES, 0.0, (place - REACHES + np.minimum(part, 1.0)) / STEPS)
 
 
 class Quantiles(Sequence[float]):

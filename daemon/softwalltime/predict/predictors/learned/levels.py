@@ -69,10 +69,7 @@ class Levels:
     __slots__ = ("_first", "_jobs", "_learnt", "_of_knot", "_usual", "corrected_levels")
 
     def __init__(self, first: float = FIRST) -> None:
-        """Begin with no correction.
-
-        :param first: the step of the first job.
-        """
+        """Begin with no correction; ``first`` is the step of the first job."""
         self._first = first
         self._jobs = 0
         self._of_knot = KNOTS.tolist()
@@ -133,11 +130,6 @@ class Situations:
         """Return the levels of a job that waits, or has run for ``elapsed`` seconds."""
         late = elapsed >= LATE_SHARES[0] * walltime
         return self._after[-1 if late else bisect_right(RUNS_S, elapsed)]
-
-    def learn_started(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Update the levels of waiting jobs, of jobs that start after a wait, and of running jobs."""
-        self.running(0.0, walltime).learn(shares, log_share, walltime, jobs, weight)
-        self.learn_running(shares, log_share, walltime, jobs, weight)
 
     def learn_running(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
         """Update the levels of running jobs by an ended job; see :meth:`.Levels.learn`.

@@ -59,10 +59,7 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        digest = sha256()
-        for layer in self.layers:
-            digest.update(_bytes(layer))
-        return digest.hexdigest()[:16]
+        return sha256(b"".join(map(_bytes, self.layers))).hexdigest()[:16]
 
 
 def untrained() -> Weights:
@@ -116,7 +113,6 @@ def _read(path: Path) -> str:
 def parse(text: str, where: str) -> Weights:
     """Return the weights in a file.
 
-    :param where: what the error's message names.
     :raises OptionError: if the contents are damaged or of another version.
     """
     advice = "Write the file again by softwalltime train."

@@ -106,10 +106,7 @@ class Price:
     __slots__ = ("_ends", "_excess", "_gain", "_logs", "_memories", "_seen", "_target")
 
     def __init__(self, target: float, first: float, gain: float = 1.0) -> None:
-        """Begin with the price whose logarithm is ``first``.
-
-        :param gain: factor of the excess.
-        """
+        """Begin with the price whose logarithm is ``first``; ``gain`` multiplies the excess."""
         uppers = LOWEST + WIDTH * np.arange(1, CELLS)
         middle = first - SPREAD * math.log(1.0 / target - 1.0)
         below = 1.0 / (1.0 + np.exp(np.clip((middle - uppers) / SPREAD, -50.0, 50.0)))
@@ -179,8 +176,6 @@ def best_seconds(objective: Objective, shares: Floats, log_price: float, walltim
 
     The price is the same for all jobs.  At the price for which a given share of the jobs is underestimated, the
     predictions have the least mean loss of all that underestimate this share (Lagrange).
-
-    :param log_price: logarithm of the price.
     """
     price = math.exp(log_price)
     if objective == "accuracy":

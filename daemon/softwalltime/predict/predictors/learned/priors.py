@@ -42,5 +42,4 @@ class ProjectJobs:
         if last == first:
             return NO_BINS
         # Masking copies: an array with exported buffers cannot grow.
-        bins: NDArray[np.int64] = np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN
-        return bins
+        return np.frombuffer(self._codes, np.int64, last - first, 8 * first) & _BIN

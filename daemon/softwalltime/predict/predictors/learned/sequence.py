@@ -42,10 +42,7 @@ def submissions(submitted: Floats, present: Floats, now: float) -> tuple[Floats,
 
 
 def look_back(jobs: UserJobs, now: int, end: int, without: str | None) -> Then:
-    """Reconstruct the state at ``now`` from the jobs that have ended by ``end``.
-
-    :param without: id of a job to leave out that ended between these times.
-    """
+    """Reconstruct the state at ``now`` from the jobs that ended by ``end``; ``without`` one that ended in between."""
     columns = jobs.columns
     then, last = ended_by(columns, now), ended_by(columns, end)
     first = max(then - MIN_USER_JOBS, 0)

@@ -30,8 +30,6 @@ USER_WINDOW_S = 14 * 86400
 
 
 class PresentJobs:
-    """The waiting and running jobs of one user."""
-
     __slots__ = ("_running", "_started", "_submissions", "_submitted")
 
     def __init__(self) -> None:
@@ -75,10 +73,7 @@ class PresentJobs:
         return np.array(rows).reshape(-1, 2)
 
     def running(self, most: int, now: float, without: str) -> tuple[list[Row], int]:
-        """Return the last ``most`` jobs that started before ``now``, in order of start, and the number of all of them.
-
-        :param without: id of a job to leave out.
-        """
+        """Return the last ``most`` jobs started before ``now`` but ``without``, in order of start, and how many did."""
         count = bisect_left(self._started, (now,))
         own = self._running.get(without)
         if own is None or own[0] >= now:

@@ -110,8 +110,6 @@ class ClassRegressionOptions(Options):
 
 
 class Model(Protocol):
-    """A fitted regression."""
-
     def predict(self, row: Sequence[float]) -> float:
         """Return the runtime in seconds of a job with these features."""
 
@@ -175,7 +173,8 @@ class ClassRegression(Predictor):
             key: jobs
             for key, every in self._classes.items()
             if len(every) >= self.options.least
-            and len(jobs := self._known(every, before)) >= self.options.least
+            and len(jobs := every[bisect_left(every, (before - self.options.window,)) : bisect_left(every, (before,))])
+            >= self.options.least
             and sum(job.accuracy for job in jobs) / len(jobs) <= self.options.accuracy
         }
         if not self._prepare(known, before):
@@ -209,9 +208,6 @@ class ClassRegression(Predictor):
             return NoPrediction(Reason.OTHER, (reason,))
         seconds = max(model.predict(row), 1.0)
         return Prediction(seconds, "{} over the last {} jobs with the same {}", (self.name, count, self._alike))
-
-    def _known(self, jobs: list[ClassJob], before: int) -> list[ClassJob]:
-        return jobs[bisect_left(jobs, (before - self.options.window,)) : bisect_left(jobs, (before,))]
 
     def _prepare(self, known: dict[Hashable, list[ClassJob]], before: int) -> bool:
         """Choose the parameters shared by all models from the jobs of each class; return whether this was possible."""

@@ -109,7 +109,6 @@ def _elastic_net(gram: Floats, target: Floats, start: Floats, l1: float, l2: flo
 def _sweep(
     gram: list[list[float]], target: list[float], coefficients: list[float], l1: float, ridge: float
 ) -> list[float]:
-    """Minimise over each coefficient in turn."""
     for place, row in enumerate(gram):
         own = row[place]
         pull = target[place] - sum(map(mul, row, coefficients)) + own * coefficients[place]
