@@ -59,6 +59,8 @@ def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
     """Let the server run one of BASELINES, and read it as ``--site`` does; the server is set back at the end."""
     with lab.sched_config() as replaced:
         replaced(STRICT, f"strict_ordering: {'false' if name == 'as delivered' else 'true'}\tALL")
+        # PBS looks for a top job's start in steps of a minute, which is half of a walltime here.
+        lab.qmgr("set sched opt_backfill_fuzzy = off")
         if name == "WFP":
             lab.qmgr("set server eligible_time_enable = True")
             lab.qmgr(f"set server job_sort_formula = '{WFP}'")
@@ -68,6 +70,7 @@ def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
             site = site_scheduler(load_snapshot(file))
             yield Baseline(name, replace(site.policy, minimum=site.policy.minimum * UNIT))
         finally:
+            lab.qmgr("unset sched opt_backfill_fuzzy")
             if name == "WFP":
                 lab.qmgr("unset server job_sort_formula")
                 lab.qmgr("set server eligible_time_enable = False")
@@ -132,12 +135,16 @@ def simulated_waits(completed: Sequence[CompletedJob], processors: int, policy: 
 
 
 def _between_seconds(completed: Sequence[CompletedJob], random: np.random.Generator) -> Iterator[CompletedJob]:
-    """Yield the jobs with UNIT for a second, submitted at any time in their second.
+    """Yield the jobs with UNIT for a second, submitted at any time in their second, in the order of the queue.
 
     A job that has ended holds its processors for up to a second, until the scheduler knows.
     """
-    for job, later, longer in zip(completed, *random.integers(0, UNIT, (2, len(completed))).tolist(), strict=True):
-        submitted, runtime = job.submission.submitted * UNIT + later, job.runtime * UNIT + longer
+    later, longer = random.integers(0, UNIT, (2, len(completed)))
+    seconds = np.array([job.submission.submitted for job in completed])
+    in_order = np.empty_like(later)
+    in_order[np.argsort(seconds, kind="stable")] = later[np.lexsort((later, seconds))]
+    for job, place, more in zip(completed, in_order.tolist(), longer.tolist(), strict=True):
+        submitted, runtime = job.submission.submitted * UNIT + place, job.runtime * UNIT + more
         submission = replace(job.submission, submitted=submitted, walltime=(job.submission.walltime or 0) * UNIT)
         start = max((job.start or 0) * UNIT, submitted)
         yield replace(job, submission=submission, start=start, end=start + runtime, runtime=runtime)
