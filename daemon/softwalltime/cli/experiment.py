@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 PAPERS = ("tang2013", "chlumsky2022", "fan2017", "rubio2021", "li2004")
 """The modules of the papers in :mod:`softwalltime.measure.experiments`; the help imports none of them."""
-SYNTHETIC = 4000
-"""Jobs of the synthetic workload that is used where no trace is named."""
-SYNTHETIC_PROCESSORS = 128
 COLUMNS = ("paper", "source", "table", "row", "column", "value", "low", "high")
 """Columns of CSV: ``low`` and ``high`` are the ends of a 95% interval."""
 
@@ -31,7 +28,7 @@ COLUMNS = ("paper", "source", "table", "row", "column", "value", "low", "high")
 @options
 class ExperimentOptions:
     paper: str = argument(type=click.Choice(PAPERS))
-    traces: tuple[str, ...] = argument("[TRACE...]", shell_complete=complete_source)
+    traces: tuple[str, ...] = argument("TRACE...", required=True, shell_complete=complete_source)
     processors: int | None = PROCESSORS
     seeds: tuple[int, ...] | None = option(
         "Simulate workloads shaken by weeks, one for each.", type=numbers, metavar="LIST"
@@ -53,9 +50,9 @@ class ExperimentOptions:
 def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     """Repeat a paper's experiment on recorded jobs.
 
-    A TRACE is the same as a SOURCE of replay; each one is a separate workload.  Without one, a synthetic workload is
-    used.  The policies, predictors and metrics are the paper's.  The output has its figures beside the results, and
-    the differences from its setting below them.  With --seeds, changes have 95% confidence intervals.
+    A TRACE is the same as a SOURCE of replay; each one is a separate workload.  The policies, predictors and metrics
+    are the paper's.  The output has its figures beside the results, and the differences from its setting below them.
+    With --seeds, changes have 95% confidence intervals.
 
     \b
     Example:
@@ -72,7 +69,7 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     results: list[PaperResults] = []
     remarks, status = list[str](), 0
     paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
-    for source in options.traces or ("",):
+    for source in options.traces:
         study, tally = _study(source, options)
         results.append(paper.repeat(study, options.more))
         remarks += problems(tally)
@@ -93,17 +90,10 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
 
 
 def _study(source: str, options: ExperimentOptions) -> "tuple[Study, Tally]":
-    """Return the study of a trace or of the synthetic workload, and what could not be read."""
-    from softwalltime.accounting.tally import Tally
+    """Return the study of a trace, and what could not be read."""
     from softwalltime.measure.experiments.study import study_of
-    from softwalltime.measure.replay.job_columns import JobColumns
-    from softwalltime.measure.workloads.synthetic import generate
 
-    if source:
-        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
-    else:
-        recorded = JobColumns.of(generate(SYNTHETIC, processors=options.processors or SYNTHETIC_PROCESSORS))
-        source, tally = f"synthetic workload of {SYNTHETIC:,} jobs", Tally()
+    recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
     study = study_of(
         source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
         options.seeds or (), options.processes, options.settings().teaching, progress_bar,
