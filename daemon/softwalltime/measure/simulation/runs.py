@@ -1,6 +1,5 @@
 """Simulate policies on one workload or several shaken ones, locally or on a cluster."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -12,9 +11,10 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from softwalltime import __version__
-from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.progress import ShowProgress
 from softwalltime.core.states import State
+from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers, require_version
@@ -179,7 +179,7 @@ def run_simulations(
         if keep is not None or not here:
             # On a cluster the folder is beside the results, where all workers can read.
             parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
-            path = Path(stack.enter_context(_folder(parent))) / "jobs.json"
+            path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
         kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}
@@ -222,10 +222,3 @@ def _tasks(
         for seed, policies in todo.items()
         for start in range(min(parts, len(policies)))
     ]
-
-
-def _folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
-    except OSError as error:
-        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
