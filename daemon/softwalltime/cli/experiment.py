@@ -15,9 +15,7 @@ from softwalltime.cli.sources import load_columns, problems
 from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.accounting.tally import Tally
     from softwalltime.measure.experiments.result_tables import ExperimentDocument, PaperResults
-    from softwalltime.measure.experiments.study import Study
 
 PAPERS = ("tang2013", "chlumsky2022", "fan2017", "rubio2021", "li2004")
 """The modules of the papers in :mod:`softwalltime.measure.experiments`; the help imports none of them."""
@@ -60,6 +58,7 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
       softwalltime experiment tang2013 SDSC-SP2.swf.gz --processors 128 --months 1-12
     """
     from softwalltime.measure.experiments.result_tables import ExperimentDocument
+    from softwalltime.measure.experiments.study import study_of
     from softwalltime.predict.predictors.registry import make
 
     if options.more and options.paper == "tang2013":
@@ -70,7 +69,11 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     remarks, status = list[str](), 0
     paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
     for source in options.traces:
-        study, tally = _study(source, options)
+        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
+        study = study_of(
+            source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
+            options.seeds or (), options.processes, options.settings().teaching, progress_bar,
+        )  # fmt: skip
         results.append(paper.repeat(study, options.more))
         remarks += problems(tally)
         status = 1 if tally.broken else status
@@ -87,15 +90,3 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
 
     document = ExperimentDocument(tuple(report.document() for report in results))
     return Result(document, text, status, remarks, rows=[cell for report in results for cell in report.cells()])
-
-
-def _study(source: str, options: ExperimentOptions) -> "tuple[Study, Tally]":
-    """Return the study of a trace, and what could not be read."""
-    from softwalltime.measure.experiments.study import study_of
-
-    recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
-    study = study_of(
-        source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
-        options.seeds or (), options.processes, options.settings().teaching, progress_bar,
-    )  # fmt: skip
-    return study, tally
