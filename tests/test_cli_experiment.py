@@ -37,11 +37,11 @@ def test_seeds_give_intervals(logs: str, capsys: pytest.CaptureFixture[str]) -> 
     assert found["settings"]["seeds"] == "31 32 33"
 
 
-def test_without_a_trace_there_is_a_synthetic_workload(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_has_the_tables_of_the_paper(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run(["experiment", "tang2013", "--limit", "800", "--processes", "1"]) == 0
+    assert run(["experiment", "tang2013", logs, "--limit", "800", "--processes", "1"]) == 0
     text = capsys.readouterr().out
-    assert "synthetic workload of 4,000 jobs" in text
+    assert logs in text
     assert "### Figure 15(d)" in text
 
 
@@ -50,15 +50,18 @@ def test_without_a_trace_there_is_a_synthetic_workload(capsys: pytest.CaptureFix
     [
         (["tang1999"], "'tang1999' is not one of"),
         (["tang2013", "/nowhere.swf"], "/nowhere.swf: No such file"),
-        (["fan2017", "--predictor", "v9"], "no predictor is called 'v9'"),
-        (["tang2013", "--predictor", "v1"], "tang2013 compares settings of one predictor: omit --predictor"),
-        (["tang2013", "--months", "400", "--limit", "10"], "there is no month 400"),
-        (["tang2013", "--months", "0"], "there is no month 0"),
+        (["tang2013"], "Missing argument 'TRACE...'"),
+        (["fan2017", "LOGS", "--predictor", "v9"], "no predictor is called 'v9'"),
+        (["tang2013", "LOGS", "--predictor", "v1"], "tang2013 compares settings of one predictor: omit --predictor"),
+        (["tang2013", "LOGS", "--months", "400", "--limit", "10"], "there is no month 400"),
+        (["tang2013", "LOGS", "--months", "0"], "there is no month 0"),
     ],
 )
-def test_wrong_use_gets_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_gets_one_line(
+    arguments: list[str], message: str, logs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
-    assert run(["experiment", *arguments]) == 2
+    assert run(["experiment", *(logs if argument == "LOGS" else argument for argument in arguments)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err

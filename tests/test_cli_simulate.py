@@ -281,33 +281,6 @@ def test_jobs_without_a_walltime_hold_processors_and_are_counted(
     assert "--walltime-from queue=HH:MM:SS" in error
 
 
-def test_a_machine_of_vnodes_is_scheduled_by_pbs(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, logs, "--vnodes", "16:ncpus=8:mem=1tb", "--waiting", "factor:0.5")
-    assert list(found["policies"]) == ["fcfs+pbs", "fcfs+pbs waiting=factor:0.5"]
-    assert found["processors"] == 128
-    plain = document(capsys, logs, "--processors", "128", "--backfill", "pbs", "--waiting", "factor:0.5")
-    name = "fcfs+pbs waiting=factor:0.5"
-    assert found["jobs"] + found["refused"] == plain["jobs"]
-    assert found["policies"][name]["wait_mean"] != plain["policies"][name]["wait_mean"], "chunks are placed on vnodes"
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["--vnodes", "4:ncpus=8", "--processors", "32"], "give one of them"),
-        (["--vnodes", "4:ncpus=8", "--backfill", "easy"], "use pbs on a machine of vnodes"),
-        (["--vnodes", "many"], "describe the vnodes as in"),
-        (["--vnodes", "1:ncpus=0"], "correct --vnodes"),
-        (["--pbsnodes", "missing.json"], "cannot be read"),
-    ],
-)
-def test_a_wrong_machine_is_refused_in_one_line(
-    logs: str, options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["simulate", logs, *options]) == 2
-    assert complaint in capsys.readouterr().err
-
-
 def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1"]
     assert run([*asked, "--format", "json"]) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_state import SnapshotReader
-from softwalltime.measure.forecast.pooling import limits_of
+from softwalltime.measure.forecast.pooling import Chunks, ResourceRequest, limits_of, request_of
 from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
@@ -159,6 +159,19 @@ def test_exclusive_jobs_hold_whole_vnodes() -> None:
     assert model_of(replace(server(24, alone, more), vnodes=vnodes)).model.jobs.processors == (16, 8)
     shared = tuple(replace(each, sharing="default_excl") for each in vnodes)
     assert model_of(replace(server(24, waiting(5, 3, 60)), vnodes=shared)).model.jobs.processors == (8,)
+
+
+def test_a_select_is_read_chunk_by_chunk() -> None:
+    job = Submission("1.srv", "bob", NOW, 60, select="2:ncpus=4:mem=2gb+ngpus=1:ncpus=1+3", place="scatter:excl")
+    chunks = (Chunks(2, (4, 2 << 30, 0)), Chunks(1, (1, 0, 1)), Chunks(3, (1, 0, 0)))
+    assert request_of(job) == ResourceRequest(chunks, "scatter", exclusive=True)
+
+
+@pytest.mark.parametrize("select", ["", "1:ncpus=many", "x:ncpus=2", "-2:ncpus=4"])
+def test_without_a_select_that_can_be_read_the_totals_count(select: str) -> None:
+    job = Submission("1.srv", "bob", NOW, 60, ncpus=8, select=select)
+    assert request_of(replace(job, nodect=2)).chunks == (Chunks(2, (4, 0, 0)),)
+    assert request_of(replace(job, nodect=1)).chunks == (Chunks(8, (1, 0, 0)),)
 
 
 def test_gpus_and_vnodes_of_a_queue_are_pools_of_their_own() -> None:

@@ -13,9 +13,9 @@ from softwalltime.measure.simulation.engine import Engine, check, simulate
 from softwalltime.measure.simulation.machine import Processors
 from softwalltime.measure.simulation.names import ORDERS
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of, read_policies
+from softwalltime.measure.simulation.pools import Pools
 from softwalltime.measure.simulation.schedule_metrics import measure
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import Vnodes, vnodes_of
 from softwalltime.reports.candidates import preset_policies
 from tests.samples import ROOT, job
 from tests.simulation.test_long_queues import FORMULAS, backlogs
@@ -185,11 +185,12 @@ def test_a_distortion_that_does_not_exist_is_refused(spec: str) -> None:
 
 
 def test_bounds_are_of_processors_only() -> None:
-    machine = vnodes_of("2:ncpus=4")
+    jobs = overtaking()
+    machine = Pools([8], [((0, need),) for need in jobs.processors], jobs.walltime)
     with pytest.raises(UsageError, match="the backfilling slack knows processors only"):
-        simulate(overtaking(), Vnodes(machine, overtaking()), SchedulerPolicy(backfill="slack"))
-    with pytest.raises(UsageError, match="omit the slack on a machine of vnodes"):
-        simulate(overtaking(), Vnodes(machine, overtaking()), SchedulerPolicy(backfill="pbs", slack=60))
+        simulate(jobs, machine, SchedulerPolicy(backfill="slack"))
+    with pytest.raises(UsageError, match="bounds are planned on processors only"):
+        simulate(jobs, machine, SchedulerPolicy(backfill="pbs", slack=60))
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,10 @@ from softwalltime.cli.sources import load_columns, problems
 from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from softwalltime.accounting.tally import Tally
     from softwalltime.measure.experiments.result_tables import ExperimentDocument, PaperResults
-    from softwalltime.measure.experiments.study import Study
 
 PAPERS = ("tang2013", "chlumsky2022", "fan2017", "rubio2021", "li2004")
 """The modules of the papers in :mod:`softwalltime.measure.experiments`; the help imports none of them."""
-SYNTHETIC = 4000
-"""Jobs of the synthetic workload that is used where no trace is named."""
-SYNTHETIC_PROCESSORS = 128
 COLUMNS = ("paper", "source", "table", "row", "column", "value", "low", "high")
 """Columns of CSV: ``low`` and ``high`` are the ends of a 95% interval."""
 
@@ -31,7 +26,7 @@ COLUMNS = ("paper", "source", "table", "row", "column", "value", "low", "high")
 @options
 class ExperimentOptions:
     paper: str = argument(type=click.Choice(PAPERS))
-    traces: tuple[str, ...] = argument("[TRACE...]", shell_complete=complete_source)
+    traces: tuple[str, ...] = argument("TRACE...", required=True, shell_complete=complete_source)
     processors: int | None = PROCESSORS
     seeds: tuple[int, ...] | None = option(
         "Simulate workloads shaken by weeks, one for each.", type=numbers, metavar="LIST"
@@ -53,9 +48,9 @@ class ExperimentOptions:
 def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     """Repeat a paper's experiment on recorded jobs.
 
-    A TRACE is the same as a SOURCE of replay; each one is a separate workload.  Without one, a synthetic workload is
-    used.  The policies, predictors and metrics are the paper's.  The output has its figures beside the results, and
-    the differences from its setting below them.  With --seeds, changes have 95% confidence intervals.
+    A TRACE is the same as a SOURCE of replay; each one is a separate workload.  The policies, predictors and metrics
+    are the paper's.  The output has its figures beside the results, and the differences from its setting below them.
+    With --seeds, changes have 95% confidence intervals.
 
     \b
     Example:
@@ -63,6 +58,7 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
       softwalltime experiment tang2013 SDSC-SP2.swf.gz --processors 128 --months 1-12
     """
     from softwalltime.measure.experiments.result_tables import ExperimentDocument
+    from softwalltime.measure.experiments.study import study_of
     from softwalltime.predict.predictors.registry import make
 
     if options.more and options.paper == "tang2013":
@@ -72,8 +68,12 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
     results: list[PaperResults] = []
     remarks, status = list[str](), 0
     paper = import_module(f"softwalltime.measure.experiments.{options.paper}")
-    for source in options.traces or ("",):
-        study, tally = _study(source, options)
+    for source in options.traces:
+        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
+        study = study_of(
+            source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
+            options.seeds or (), options.processes, options.settings().teaching, progress_bar,
+        )  # fmt: skip
         results.append(paper.repeat(study, options.more))
         remarks += problems(tally)
         status = 1 if tally.broken else status
@@ -90,22 +90,3 @@ def experiment(options: ExperimentOptions) -> Result["ExperimentDocument"]:
 
     document = ExperimentDocument(tuple(report.document() for report in results))
     return Result(document, text, status, remarks, rows=[cell for report in results for cell in report.cells()])
-
-
-def _study(source: str, options: ExperimentOptions) -> "tuple[Study, Tally]":
-    """Return the study of a trace or of the synthetic workload, and what could not be read."""
-    from softwalltime.accounting.tally import Tally
-    from softwalltime.measure.experiments.study import study_of
-    from softwalltime.measure.replay.job_columns import JobColumns
-    from softwalltime.measure.workloads.synthetic import generate
-
-    if source:
-        recorded, tally = load_columns((source,), options.settings, walltimes=options.walltimes)
-    else:
-        recorded = JobColumns.of(generate(SYNTHETIC, processors=options.processors or SYNTHETIC_PROCESSORS))
-        source, tally = f"synthetic workload of {SYNTHETIC:,} jobs", Tally()
-    study = study_of(
-        source, recorded, options.processors or tally.machine or None, options.limit, options.months or (),
-        options.seeds or (), options.processes, options.settings().teaching, progress_bar,
-    )  # fmt: skip
-    return study, tally

@@ -18,6 +18,7 @@ from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
+    from softwalltime.reports.recommendation import WaitLimits
 
 # Policy, predictors and settings are imported in functions: help does not need pydantic, which loads slowly.
 
@@ -71,6 +72,7 @@ def queue_walltimes(value: str | dict[str, int]) -> dict[str, int]:
 
 
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+_GROWTH = click.FloatRange(0, 1000)
 SOURCES = argument("SOURCE...", required=True, shell_complete=complete_source)
 MINIMUM_OPTION = option(
     "Least soft walltime, in seconds.", "--min-soft-walltime", type=click.IntRange(1, 366 * 86400),
@@ -138,6 +140,29 @@ class PredictorOptions:
         from softwalltime.predict.predictors.registry import BASELINE
 
         return tuple(dict.fromkeys((BASELINE, *named_specs(self.listed or (PUBLISHED,)))))
+
+
+@options
+class LimitOptions:
+    """What a policy may do to waits and promises, in percent of what the site runs."""
+
+    max_tail: float = option(
+        "Greatest growth of the mean and the 99th percentile wait of each class of jobs, in percent.",
+        type=_GROWTH, default=5.0, metavar="PERCENT",
+    )  # fmt: skip
+    max_longest: float = option(
+        "Greatest growth of the longest wait, in percent.", type=_GROWTH, default=10.0, metavar="PERCENT"
+    )
+    max_broken: float = option(
+        "Greatest share of the promised starts that a policy may break more than the site does now, in percent.",
+        type=click.FloatRange(0, 50), default=5.0, metavar="PERCENT",
+    )  # fmt: skip
+
+    @property
+    def shares(self) -> "WaitLimits":
+        from softwalltime.reports.recommendation import WaitLimits
+
+        return WaitLimits(self.max_tail / 100, self.max_longest / 100, self.max_broken / 100)
 
 
 @options

@@ -8,8 +8,7 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
-from softwalltime.cli.limit_options import LimitOptions
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, numbers
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, LimitOptions, numbers
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan

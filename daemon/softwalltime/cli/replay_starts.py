@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 CALIBRATION_SHARE = 0.1
 """Share of the sampled jobs, the first ones, that are only used for calibration."""
-PUBLISHED = "Li et al. 2004 published an error of 18.9% of the mean wait (NIKHEF, 2003)."
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
 share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
@@ -117,7 +116,6 @@ def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:
         )
         output.section(_table(by_method))
     output.line()
-    output.paragraph(PUBLISHED, "faint")
     output.paragraph(LEGEND, "faint")
 
 

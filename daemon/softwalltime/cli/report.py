@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.limit_options import LimitOptions
 from softwalltime.cli.options import (
     LIMIT,
     MINIMUM_OPTION,
     PLAN,
     PROCESSES,
     SIMULATED_JOBS,
+    LimitOptions,
     PredictorOptions,
     numbers,
 )

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from softwalltime.measure.simulation.engine import ScheduleOutcome
     from softwalltime.measure.simulation.policies import SchedulerPolicy
     from softwalltime.measure.simulation.runs import Outcomes, Results, SimulationPlan
-    from softwalltime.measure.simulation.vnodes import Vnode
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.simulation_document import SimulationDocument
@@ -79,11 +78,6 @@ class PolicyOptions:
 @options
 class SimulateOptions:
     processors: int | None = PROCESSORS
-    vnodes: str | None = option(
-        "Machine of vnodes, as 100:ncpus=32:mem=128gb+4:ncpus=64:ngpus=4; jobs are placed by select and place.",
-        metavar="TEXT",
-    )
-    pbsnodes: Path | None = option("Machine of the vnodes in this output of pbsnodes -a -F json.")
     policy: PolicyOptions
     file: Path | None = option("TOML file with a table for each policy; the first one is the baseline.", "--policies")
     run_as_recorded: bool = option("Do not kill jobs at their walltime.")
@@ -114,8 +108,6 @@ class SimulateOptions:
             raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
         if self.schedule is not None:
             require_folder(self.schedule)
-        if sum(machine is not None for machine in (self.processors, self.vnodes, self.pbsnodes)) > 1:
-            raise UsageError("--processors, --vnodes and --pbsnodes each describe the machine: give one of them")
 
 
 @command("a policy; with --by also a policy and class")
@@ -124,8 +116,7 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
 
     A SOURCE is the same as for replay; several sources are one workload.  Each job is submitted at its recorded
     time and starts when the policy would have started it.  The policy of the options is compared with first come, first
-    served, EASY backfilling and walltimes.  On a machine of vnodes (--vnodes, --pbsnodes) PBS's cycle places jobs chunk
-    by chunk.
+    served, EASY backfilling and walltimes.
 
     One schedule depends on chance.  With --shake, each policy runs on the same shaken workloads, and changes are given
     with a 95% confidence interval.
@@ -137,53 +128,40 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
       softwalltime simulate LOGS --backfill pbs --order formula --formula '(eligible_time + 3600) / predicted'
       softwalltime simulate LOGS --policies policies.toml --shake week --format json --by user
     """
-    from softwalltime.measure.simulation.vnodes import read_vnodes, vnodes_of
-
     options.check()
     given = options.policy.values() | {
         "kill_at_walltime": not options.run_as_recorded, "kill_at_estimate": options.kill_at_estimate,
         "minimum": options.minimum,
     }  # fmt: skip
-    machine: tuple[Vnode, ...] = ()
-    if options.vnodes is not None:
-        machine = vnodes_of(options.vnodes)
-    elif options.pbsnodes is not None:
-        machine = read_vnodes(options.pbsnodes)
-    if machine and given.setdefault("backfill", "pbs") != "pbs":
-        raise UsageError(f"the backfilling {given['backfill']} knows processors only: use pbs on a machine of vnodes")
-    return simulated(options, _policies(options.file, given, machine), machine)
+    return simulated(options, _policies(options.file, given))
 
 
 def simulated(
-    options: SimulateOptions, policies: dict[str, "SchedulerPolicy"], machine: tuple["Vnode", ...] = (),
+    options: SimulateOptions, policies: dict[str, "SchedulerPolicy"],
     recommend: "Callable[[SimulationInput, tuple[int, ...], Results], Recommendation] | None" = None,
 ) -> Result["SimulationDocument"]:  # fmt: skip
     """Simulate the policies on the jobs of the sources.
 
-    :param machine: in place of processors that are all alike.
     :param recommend: returns what to do; then the classes that it needs are simulated too.
     """
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
     from softwalltime.measure.simulation.shaking import suitable_shake
-    from softwalltime.measure.simulation.vnodes import that_fit
     from softwalltime.reports.machine_step import since_last_change
     from softwalltime.reports.simulation import SimulationInput, experiment_of
     from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
 
     jobs, tally = options.recorded.simulable(options.walltimes)
     jobs, step = since_last_change(jobs) if recommend else (jobs, None)
-    known = sum(vnode.resources[0] for vnode in machine) or options.processors or tally.machine
+    known = options.processors or tally.machine
     size = known or jobs.peak()
     share = jobs.scored_share(size)
-    jobs, refused = that_fit(machine, jobs) if machine else jobs.that_fit(size)
-    if not len(jobs) and machine:
-        raise UsageError(f"no job fits the {plural(len(machine), 'vnode')}: correct --vnodes or --pbsnodes")
+    jobs, refused = jobs.that_fit(size)
     if not len(jobs):
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
     shake = suitable_shake(jobs) if options.shake == SUITABLE else options.shake or ""
     by, first = tuple(dict.fromkeys(options.by)), next(iter(policies.values()))
     recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share, step=step)
-    experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by, machine)
+    experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by)
     seeds = (options.seeds or SEEDS) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.recorded.settings().teaching)))
     runs = run_simulations(
@@ -198,16 +176,14 @@ def simulated(
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
 
 
-def _policies(file: Path | None, given: dict[str, Any], machine: tuple["Vnode", ...]) -> dict[str, "SchedulerPolicy"]:
+def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerPolicy"]:
     from softwalltime.measure.simulation.engine import check
     from softwalltime.measure.simulation.policies import policy_of, read_policies
 
     if file is not None:
         policies = read_policies(file, given)
     else:
-        # On a machine of vnodes today's scheduler is PBS's cycle too.
-        shared = ("kill_at_walltime", "kill_at_estimate", "minimum", *(("backfill",) if machine else ()))
-        common = {key: given[key] for key in shared}
+        common = {key: given[key] for key in ("kill_at_walltime", "kill_at_estimate", "minimum")}
         both = (policy_of(common, "the options"), policy_of(given, "the options"))
         policies = {policy.name: policy for policy in both}
     for name, policy in policies.items():

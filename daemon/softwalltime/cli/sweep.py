@@ -1,10 +1,8 @@
 """``softwalltime sweep``: measure a grid of predictors on several workloads, and save the results."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +50,6 @@ def sweep(options: SweepOptions) -> int:
     A SOURCE is the same as for replay, but each source is a separate workload.  The results have a row for each
     source and predictor, with every option in a column.  In a SPEC "|" separates alternatives; all combinations are
     tried.
-
-    At the end the most accurate predictor of each source is printed.
 
     \b
     Example:
@@ -107,20 +103,7 @@ def sweep(options: SweepOptions) -> int:
                 click.echo(line, err=True)
             if len(failures) > MAX_SHOWN_FAILURES:
                 click.echo(f"... and {len(failures) - MAX_SHOWN_FAILURES:,} more predictors that failed", err=True)
-    _print_best([row for row in rows if row["accuracy_mean"] is not None])
     return 0 if whole and not failures else 1
-
-
-def _print_best(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the most accurate predictor of each source, and the accuracy of the walltimes."""
-    from softwalltime.predict.predictors.registry import BASELINE
-
-    for source, of_source in groupby(rows, itemgetter("source")):
-        accuracies = {row["predictor"]: row["accuracy_mean"] for row in of_source}
-        baseline = accuracies.pop(BASELINE, None)
-        if accuracies and baseline is not None:
-            best = max(accuracies, key=accuracies.__getitem__)
-            click.echo(f"{source}: {best} is the most accurate: {accuracies[best]:.3f}, walltimes {baseline:.3f}")
 
 
 def _rows(specs: list[str], trials: "Iterable[tuple[TrialTask, Trial]]") -> Iterator[dict[str, Any]]:

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from softwalltime.cli.completing import complete_source
-from softwalltime.cli.limit_options import LimitOptions
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, SHARE, numbers, predictors
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, SHARE, LimitOptions, numbers, predictors
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.site_options import SiteOptions

@@ -16,7 +16,7 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
-from softwalltime.reports.order_search import OrderTrial, parts_of, recommend_order, rule_of_thumb, search_order
+from softwalltime.reports.order_search import OrderTrial, parts_of, recommend_order, search_order
 from softwalltime.reports.recommendation import WaitLimits
 from softwalltime.reports.simulation import (
     JOBS,
@@ -97,8 +97,6 @@ class OrderDocument:
     """All orders that were tried."""
     formula: str | None
     """The recommended job_sort_formula; null: none."""
-    rule: str | None
-    """It in words."""
     advice: Advice
     """What is recommended."""
 
@@ -154,7 +152,6 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
         limits=limits,
         orders=tuple(rows),
         formula=chosen.policy.formula if chosen is not None else None,
-        rule=rule_of_thumb(search.last.order, chosen) if chosen is not None and search.last is not None else None,
         advice=Advice.of(recommended),
     )
     front = {trial.waits.setting.name for trial in search.front}

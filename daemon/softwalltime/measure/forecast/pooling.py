@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.pools import Shares, Window
-from softwalltime.measure.simulation.vnodes import DOWN, request_of
 
 JOBS = ""
 """Resource name of limits on the number of jobs."""
@@ -99,6 +100,56 @@ def gpus(submission: Submission) -> int:
     return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A number of equal chunks with the resources of each."""
+
+    count: int
+    resources: tuple[int, int, int]
+    """Processors, bytes of memory, GPUs."""
+
+
+class ResourceRequest(NamedTuple):
+    """A job's request: chunks, their arrangement (free, pack, scatter, vscatter), exclusive use of vnodes."""
+
+    chunks: tuple[Chunks, ...]
+    arrangement: str
+    exclusive: bool
+
+
+def request_of(job: Submission) -> ResourceRequest:
+    """Return a job's request; without a readable ``select``: ``nodect`` equal chunks, or chunks of one processor."""
+    totals = (job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
+    try:
+        return _request(job.select, job.place, *totals)
+    except ValueError:
+        return _request("", job.place, *totals)
+
+
+@lru_cache(maxsize=1 << 16)
+def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: int) -> ResourceRequest:
+    words = place.replace(":", " ").split()
+    arrangement = next((word for word in words if word in ("free", "pack", "scatter", "vscatter")), "free")
+    exclusive = any(word in ("excl", "exclhost") for word in words)
+    if select:
+        return ResourceRequest(tuple(map(_chunks, select.split("+"))), arrangement, exclusive)
+    count = nodect if 1 < nodect <= ncpus else ncpus
+    per_chunk = (-(-ncpus // count), mem // count, -(-ngpus // count))
+    return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
+
+
+def _chunks(text: str) -> Chunks:
+    """Chunks as in ``2:ncpus=4:mem=8gb``; a chunk without ``ncpus`` has one; other resources are ignored."""
+    first, *rest = text.split(":") if "=" not in text.partition(":")[0] else ["1", *text.split(":")]
+    count = whole(first)
+    given = dict(part.partition("=")[::2] for part in rest)
+    resources = (whole(given.get("ncpus", "1")), size(given.get("mem", "0")), whole(given.get("ngpus", "0")))
+    if min(count, *resources) < 0:
+        raise ValueError("a number is negative")
+    return Chunks(count, resources)
+
+
+_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
 
 
@@ -110,7 +161,7 @@ class Pooling:
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
-        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not DOWN.search(vnode.state)}
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
         self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
         self.processors = sum(vnode.ncpus for vnode in up)

@@ -1,6 +1,6 @@
 """The machine: free resources, and whether a job fits.
 
-The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers, so it may have vnodes.
+The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Machine` offers, so it may have pools.
 """
 
 from abc import ABC, abstractmethod
@@ -180,7 +180,7 @@ class Machine(Protocol):
 def processors_of(machine: Machine, kind: str) -> "Processors":
     """The machine; :class:`UsageError` if it is not plain processors, which this kind of backfilling needs."""
     if not isinstance(machine, Processors):
-        raise UsageError(f"the backfilling {kind} knows processors only: use pbs on a machine of vnodes")
+        raise UsageError(f"the backfilling {kind} knows processors only: use pbs on a machine of pools")
     return machine
 
 

@@ -1,6 +1,5 @@
 """Simulate policies on one workload or several shaken ones, locally or on a cluster."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -12,19 +11,18 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from softwalltime import __version__
-from softwalltime.core.errors import SoftwalltimeError, SourceError
+from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.progress import ShowProgress
 from softwalltime.core.states import State
+from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers, require_version
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
-from softwalltime.measure.simulation.machine import Machine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import Vnode, Vnodes
 
 Progress = Callable[[int], None]
 Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
@@ -36,7 +34,7 @@ class Experiment:
     """Settings that all simulations of one run share.
 
     ``digest`` identifies the set of jobs; ``shake`` is empty for the recorded workload; ``by`` names the classes to
-    measure as well, of users and queues only the ``largest`` so many.  ``vnodes``, if there are any, are the machine.
+    measure as well, of users and queues only the ``largest`` so many.
     """
 
     digest: str
@@ -44,12 +42,8 @@ class Experiment:
     baseline: SchedulerPolicy
     shake: str = ""
     by: tuple[str, ...] = ()
-    vnodes: tuple[Vnode, ...] = ()
     largest: int | None = None
     version: str = __version__
-
-    def machine(self, workload: Jobs) -> int | Machine:
-        return Vnodes(self.vnodes, workload) if self.vnodes else self.processors
 
     def key(self, policy: SchedulerPolicy, seed: int) -> str:
         """Key that differs between simulations with different figures."""
@@ -96,12 +90,12 @@ def results(
 ) -> Iterator[SimulationResult]:  # fmt: skip
     """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
     first = experiment.baseline
-    baseline = run(workload, experiment.machine(workload), first, progress if first in policies else lambda _: None)
     processors = experiment.processors
+    baseline = run(workload, processors, first, progress if first in policies else lambda _: None)
     members = {by: classes(workload, by, processors, experiment.largest) for by in experiment.by}
     for policy in policies:
         own = policy == first
-        outcome = baseline if own else run(workload, experiment.machine(workload), policy, progress)
+        outcome = baseline if own else run(workload, processors, policy, progress)
         outcomes(policy, outcome)
         # The baseline is not compared with itself.
         other = None if own else baseline
@@ -110,11 +104,11 @@ def results(
 
 
 def run(
-    workload: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Progress = lambda _: None
+    workload: Jobs, processors: int, policy: SchedulerPolicy, progress: Progress = lambda _: None
 ) -> ScheduleOutcome:
     """Simulate; :class:`SoftwalltimeError` if a predictor raises: one line that names the policy."""
     try:
-        return simulate(workload, machine, policy, progress)
+        return simulate(workload, processors, policy, progress)
     except SoftwalltimeError:
         raise
     # Another package's predictor may raise any exception.
@@ -185,7 +179,7 @@ def run_simulations(
         if keep is not None or not here:
             # On a cluster the folder is beside the results, where all workers can read.
             parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
-            path = Path(stack.enter_context(_folder(parent))) / "jobs.json"
+            path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.json"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
         kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}
@@ -228,10 +222,3 @@ def _tasks(
         for seed, policies in todo.items()
         for start in range(min(parts, len(policies)))
     ]
-
-
-def _folder(parent: Path | None) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix=".simulate-", dir=parent)
-    except OSError as error:
-        raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error

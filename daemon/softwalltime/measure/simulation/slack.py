@@ -37,7 +37,7 @@ class Bounds:
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         """:raises UsageError: if the machine is not plain processors."""
         if not isinstance(system.machine, Processors):
-            raise UsageError("bounds are planned on processors only: omit the slack on a machine of vnodes")
+            raise UsageError("bounds are planned on processors only: omit the slack on a machine of pools")
         self._system = system
         self._machine = system.machine
         self._slack = DEFAULT_SLACK_S if policy.slack is None else policy.slack
