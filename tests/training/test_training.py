@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,9 +17,6 @@ from softwalltime.predict.predictors.learned.attention import estimate_runtime
 from softwalltime.predict.predictors.learned.distribution import SIZE, bin_of
 from softwalltime.predict.predictors.learned.network import load, untrained
 from softwalltime.predict.predictors.registry import make
-
-if TYPE_CHECKING:
-    from softwalltime.measure.training.model import Attention
 
 NO_TORCH = "the extra train is not installed (PyTorch)"
 
@@ -71,25 +67,9 @@ def test_a_log_without_scored_jobs_gives_no_examples() -> None:
     assert examples_of(Workload(generate(15, seed=3)), 100, seed=1) is None
 
 
-def mean_parts(model: "Attention", examples: Examples) -> dict[str, float]:
-    """Return the mean of each part of the loss over all examples, at one price."""
-    import torch
-
-    from softwalltime.measure.training.model import batch_of
-
-    sums: dict[str, float] = {}
-    for begin in range(0, len(examples), 1024):
-        batch = batch_of(examples, np.arange(begin, min(begin + 1024, len(examples))))
-        with torch.no_grad():
-            _, parts = model.loss(batch, torch.ones(len(batch.found)))
-        for name, values in parts.items():
-            sums[name] = sums.get(name, 0.0) + float(values.sum())
-    return {name: total / len(examples) for name, total in sums.items()}
-
-
 def test_training_lowers_the_loss_of_the_log_and_of_another_one() -> None:
     pytest.importorskip("torch", reason=NO_TORCH)
-    from softwalltime.measure.training.model import Attention, train
+    from softwalltime.measure.training.model import Attention, mean_parts, train
 
     trained_on, held_out = examples(2000), examples(800, seed=9)
     model = train(trained_on, epochs=6, seed=1)
@@ -148,7 +128,7 @@ def test_the_command_writes_weights_that_the_predictor_reads(
     file = tmp_path / "weights.json"
     assert run(["train", logs[0], "--output", str(file), "--epochs", "1"]) == 0
     printed = capsys.readouterr().out
-    assert f"{logs[0]}: " in printed
+    assert "| site1 |" in printed
     trained = load(str(file))
     assert list(trained.about["logs"]) == ["site1"]
     assert trained.about["options"] == {"jobs": 80_000, "epochs": 1, "seed": 1}

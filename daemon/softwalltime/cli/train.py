@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.command import command
-from softwalltime.cli.output import progress_bar
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import RecordedJobs, load_columns, problems
 from softwalltime.core.errors import SourceError
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.core.written import require_folder, write_text
 from softwalltime.measure.training.defaults import EPOCHS, JOBS, SEED
 
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
+
+PARTS = ("nll", "crps", "kernel", "utility")
+_TABLE = (
+    sentence_column("log"), TextColumn("jobs"), TextColumn("neg. log likelihood"), TextColumn("CRPS", 2),
+    TextColumn("kernel score", 4), TextColumn("utility", 3),
+)  # fmt: skip
 
 
 @options
@@ -56,6 +63,8 @@ def train(options: TrainOptions) -> int:
         columns, tally = load_columns((source,), options.recorded.settings, selection=options.recorded.selection)
         examples[source] = drawn(Path(source).name, Workload(columns), JOBS, SEED, progress_bar)
         tallies.append(tally)
+    from softwalltime.measure.training.model import Attention, mean_parts
+
     model = fit(Examples.joined(list(examples.values())), options.epochs, SEED, progress_bar)
     names = {source: Path(source).name for source in examples}
     about = {
@@ -63,10 +72,15 @@ def train(options: TrainOptions) -> int:
         "options": {"jobs": JOBS, "epochs": options.epochs, "seed": SEED},
         "command": f"softwalltime train {' '.join(names.values())} --epochs {options.epochs}",
     }
-    write_text(options.file, dump(model.weights(about)))
+    lines: list[list[Cell | str]] = []
     for source, own in examples.items():
-        click.echo(f"{source}: {len(own):,} jobs")
-    click.echo(f"wrote {options.file}")
+        before, after = (mean_parts(network, own) for network in (Attention(), model))
+        losses = (f"{before[part]:.3f} -> {after[part]:.3f}" for part in PARTS)
+        lines.append([Cell(names[source], "strong"), f"{len(own):,}", *losses])
+    write_text(options.file, dump(model.weights(about)))
+    output = Output.given()
+    output.table(TextTable.of(_TABLE, lines))
+    output.paragraph(f"wrote {options.file}")
     for line in (line for tally in tallies for line in problems(tally)):
         click.echo(line, err=True)
     return 1 if any(tally.broken for tally in tallies) else 0

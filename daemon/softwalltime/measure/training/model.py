@@ -184,6 +184,18 @@ def train(examples: Examples, epochs: int, seed: int, progress: Callable[[int], 
     return model
 
 
+def mean_parts(model: Attention, examples: Examples) -> dict[str, float]:
+    """Return the mean of each part of the loss over all examples, at one price."""
+    sums: dict[str, float] = {}
+    for begin in range(0, len(examples), 1024):
+        batch = batch_of(examples, np.arange(begin, min(begin + 1024, len(examples))))
+        with torch.no_grad():
+            _, parts = model.loss(batch, torch.ones(len(batch.found)))
+        for name, values in parts.items():
+            sums[name] = sums.get(name, 0.0) + float(values.sum())
+    return {name: total / len(examples) for name, total in sums.items()}
+
+
 def _start(inputs: int, outputs: int, fan_in: int | None = None) -> Tensor:
     return torch.randn(inputs, outputs) * math.sqrt(2.0 / (fan_in or inputs))
 
