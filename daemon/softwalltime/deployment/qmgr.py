@@ -14,7 +14,7 @@ from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
 TIMEOUT = 20.0
 """Timeout of a PBS command in seconds; the server does not answer while its hooks run."""
 _ELSEWHERE = "unauthorized to access hooks"
-_PRINTED = re.compile(r"^set (server|queue|sched|hook) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
+_PRINTED = re.compile(r"^set (server|queue|sched|hook|resource) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
 
 
 class PbsError(SoftwalltimeError):
@@ -27,7 +27,7 @@ class HooksHiddenError(PbsError):
 
 @dataclass(frozen=True, slots=True)
 class QmgrObject:
-    """A server, queue, scheduler or hook: attributes as qmgr prints them, each a list."""
+    """A server, queue, scheduler, hook or custom resource: attributes as qmgr prints them, each a list."""
 
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Qmgr:
         return match[1] if match else ""
 
     def objects(self, kind: str) -> QmgrObjects:
-        """Return the objects that ``print server`` (with its queues), ``print sched`` or ``print hook`` prints.
+        """Return the objects that ``print server`` (with its queues), ``print sched``, ``hook`` or ``resource`` prints.
 
         :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
         """
@@ -95,7 +95,7 @@ def parse(printed: str) -> QmgrObjects:
     """Parse the statements that ``qmgr -c 'print ...'`` prints; contents of hooks are skipped."""
     found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
     for line in printed.splitlines():
-        created = re.match(r"^create (queue|sched|hook) (\S+)", line)
+        created = re.match(r"^create (queue|sched|hook|resource) (\S+)", line)
         if created:
             found.setdefault((created[1], created[2]), {})
         elif match := _PRINTED.match(line):
