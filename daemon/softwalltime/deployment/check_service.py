@@ -101,12 +101,11 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.from_the_future:
         text = f"{status.from_the_future:,} jobs have an end in the future"
         yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
+    act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
     if status.malformed:
-        act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
         yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
     if status.unstorable:
-        text = f"PostgreSQL refused {status.unstorable:,} predictions"
-        yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
+        yield warning("record", f"PostgreSQL refused {status.unstorable:,} predictions", act)
     if status.dropped:
         yield warning("record", f"{status.dropped:,} predictions were lost", "see the store")
 

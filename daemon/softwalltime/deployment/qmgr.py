@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
+from softwalltime.core.pbs_conf import USUAL, conf_file, home_of, read_conf
 
 TIMEOUT = 20.0
 """Timeout of a PBS command in seconds; the server does not answer while its hooks run."""
@@ -50,7 +50,7 @@ class Qmgr:
     """qmgr of this host, for its PBS server; each method raises a PbsError that names who must do what."""
 
     qmgr: Path
-    home: Path = Path("/var/spool/pbs")
+    home: Path
 
     def execute(self, statement: str) -> str:
         """Execute a statement and return the output of qmgr."""
@@ -78,17 +78,16 @@ def find(conf: Path | None = None) -> Qmgr:
     :raises PbsError: if it is in none of them.
     """
     file = conf or conf_file()
-    values = read_conf(file)
     # Search the default folder last: it may have an older PBS.
-    folders = [*([Path(values["PBS_EXEC"])] if values.get("PBS_EXEC") else []), USUAL]
-    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(folder / "bin") for folder in folders)])
+    folders = [f"{folder}/bin" for folder in (read_conf(file).get("PBS_EXEC"), USUAL) if folder]
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])
     match = shutil.which("qmgr", path=search)
     if match is None:
         raise PbsError(
             f"no qmgr on the PATH, in the folder that {file} names or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
-    return Qmgr(Path(match), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
+    return Qmgr(Path(match), home_of(file))
 
 
 def parse(printed: str) -> QmgrObjects:
