@@ -183,18 +183,16 @@ def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]
 
 def _list_steps(options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool) -> None:
     """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
-    chosen = f" --preset {options.preset}" if options.preset else ""
-    nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:
         click.echo("PBS has the hook of this version")
-        if configured and not options.do:
-            click.echo(nothing, err=True)
-        return
     for step in steps:
         click.echo(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-    click.echo(nothing, err=True)
+    if not options.do and (steps or configured):
+        chosen = f" --preset {options.preset}" if options.preset else ""
+        command = options.command or f"softwalltime install{chosen}"
+        click.echo(f"nothing was changed; run {command} --apply", err=True)
 
 
 @options
