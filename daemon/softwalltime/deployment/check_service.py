@@ -41,9 +41,8 @@ def check_socket(socket: Path) -> Finding:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
-    if (own_jobs := writable_by_others(socket.parent, (0, owner))) is not None:
-        text = f"{own_jobs.path} {own_jobs.reason}, who could replace the socket"
-        return problem(check, text, f"root: {own_jobs.remedy}")
+    if (risk := writable_by_others(socket.parent, (0, owner))) is not None:
+        return problem(check, f"{risk.path} {risk.reason}, who could replace the socket", f"root: {risk.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
         return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)

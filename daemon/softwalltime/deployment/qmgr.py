@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,22 +105,17 @@ def parse(printed: str) -> QmgrObjects:
     return {key: QmgrObject(values) for key, values in found.items()}
 
 
-def run(
-    command: Iterable[str],
-    seconds: float = TIMEOUT,
-    environment: Mapping[str, str] | None = None,
-) -> str:
+def run(command: Sequence[str], seconds: float = TIMEOUT, environment: Mapping[str, str] | None = None) -> str:
     """Run a command of PBS and return its output.
 
     :param environment: variables to set beside this process's own.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
-    words = list(command)
-    name = Path(words[0]).name
+    name = Path(command[0]).name
     try:
         done = subprocess.run(  # noqa: S603 - PBS's own command with words, without a shell
-            words,
+            command,
             capture_output=True,
             timeout=seconds,
             check=False,
@@ -134,7 +129,7 @@ def run(
             f"{name} has not answered in {seconds:g} s: check whether another command such as qstat -B hangs too"
         ) from error
     except OSError as error:
-        raise PbsError(f"{words[0]}: {error.strerror or error}") from error
+        raise PbsError(f"{command[0]}: {error.strerror or error}") from error
     # Where hooks are hidden, qmgr lists none and reports success.
     hidden = _ELSEWHERE in done.stderr
     if done.returncode == 0 and not hidden:
