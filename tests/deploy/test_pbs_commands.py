@@ -23,6 +23,9 @@ create queue route_q
 set queue route_q route_destinations = short
 set queue route_q route_destinations += long
 set server managers = root@*
+create resource ngpus
+set resource ngpus type = long
+set resource ngpus flag = hn
 create hook other
 set hook other event = queuejob
 set hook other event += modifyjob
@@ -37,6 +40,7 @@ def test_the_output_of_qmgr_is_parsed() -> None:
     assert things["queue", "short"].get("resources_max.walltime") == "02:00:00"
     assert things["queue", "route_q"].parts("route_destinations") == ("short", "long")
     assert things["hook", "other"].parts("event") == ("queuejob", "modifyjob")
+    assert things["resource", "ngpus"].attributes == {"type": ("long",), "flag": ("hn",)}
     assert things["server", ""].get("managers") == "root@*"
     assert things["server", ""].get("backfill_depth") == ""
     assert things["sched", ""].parts("preempt_prio") == ("express_queue", "normal_jobs")

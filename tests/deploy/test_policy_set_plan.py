@@ -27,9 +27,9 @@ echo "$2" >> {folder}/statements
 case $2 in
 "list server pbs_version") echo '    pbs_version = 23.06.06' ;;
 "print server") grep '^set server' {folder}/statements ;;
-"list resource")
-    grep -q '^create resource' {folder}/statements && echo Resource predicted
-    echo '    type = long'; echo '    flag = r' ;;
+"print resource")
+    grep -q '^create resource' {folder}/statements && printf '%s resource predicted%s\\n' \\
+        create '' set ' type = long' set ' flag = r' ;;
 esac
 true"""
 """A server that remembers what is set."""

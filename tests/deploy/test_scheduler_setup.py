@@ -225,7 +225,8 @@ SAID = """\
 echo "$2" >> {folder}/statements
 case $2 in
 "print server") echo "set server job_sort_formula = \\"{formula}\\"" ;;
-"list resource") printf 'Resource predicted\\n    type = long\\n    flag = r\\n' ;;
+"print resource") printf 'create resource predicted\\nset resource predicted type = long\\n'
+    echo 'set resource predicted flag = r' ;;
 "print sched") printf 'create sched default\\nset sched default sched_priv = {folder}\\n' ;;
 "delete resource predicted") echo 'this may crash pbs_server' >&2; exit 1 ;;
 *refused*) echo 'qmgr: no' >&2; exit 1 ;;

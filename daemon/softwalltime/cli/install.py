@@ -1,6 +1,6 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from softwalltime.core.errors import SoftwalltimeError, UsageError
 
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
-    from softwalltime.deployment.hook import Hook, InstallationPlan, Step
+    from softwalltime.deployment.hook import Step
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.deployment.scheduler_setup import Requirement
 
@@ -110,7 +110,6 @@ def install_hook(options: HookOptions) -> None:
     try:
         pbs = find()
         version, installed = pbs.version(), hook.installed(pbs)
-        # Without the hook PBS names no events: the plan follows what it names once the hook is there.
         supported = supported if installed is None else hook.supported(pbs)
         present = installed
         click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
@@ -129,11 +128,18 @@ def install_hook(options: HookOptions) -> None:
         click.echo(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
         click.echo(note)
-    if pbs is not None and options.do and plan.steps:
-        for step in _apply(pbs, folder, planned, supported, present):
-            click.echo(f"done: {step.statement}  # {step.why}")
-    else:
-        _list_steps(options, plan.steps, problem, configured=configured)
+    steps = list(plan.steps)
+    if pbs is None or not options.do or not steps:
+        _list_steps(options, steps, problem, configured=configured)
+        return
+    # After a refused step the earlier ones stay, and the next run continues from there.
+    while steps:
+        step = steps.pop(0)
+        pbs.execute(step.statement)
+        click.echo(f"done: {step.statement}  # {step.why}")
+        if step.statement == f"create hook {hook.NAME}" and (actual := hook.supported(pbs)) != supported:
+            # Without the hook PBS named no events: plan the rest for those that this version has.
+            steps = list(planned(actual, None).steps[1:])
 
 
 def _configure(
@@ -175,44 +181,18 @@ def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]
     return bool(plan.changes)
 
 
-def _apply(
-    pbs: "Qmgr", folder: Path, planned: "Callable[[frozenset[str], Hook | None], InstallationPlan]",
-    supported: frozenset[str], present: "Hook | None",
-) -> "Iterator[Step]":  # fmt: skip
-    """Make the planned changes in PBS, and yield each step that was done.
-
-    PBS names its events only once the hook exists; if the version of PBS led to a wrong plan, the rest is planned anew.
-
-    :raises PbsError: names the step that failed; earlier steps stay, and the next run continues from there.
-    """
-    from softwalltime.deployment import hook
-    from softwalltime.deployment.hook_folder import write
-
-    steps = list(planned(supported, present).steps)
-    while steps:
-        step = steps.pop(0)
-        pbs.execute(step.statement)
-        yield step
-        if step.statement == f"create hook {hook.NAME}" and (actual := hook.supported(pbs)) != supported:
-            plan = planned(actual, None)
-            write(plan, folder)
-            steps = list(plan.steps[1:])
-
-
 def _list_steps(options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool) -> None:
     """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
-    chosen = f" --preset {options.preset}" if options.preset else ""
-    nothing = f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply"
     if not steps:
         click.echo("PBS has the hook of this version")
-        if configured and not options.do:
-            click.echo(nothing, err=True)
-        return
     for step in steps:
         click.echo(f"to do: {step.statement}  # {step.why}")
     if problem:
         click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-    click.echo(nothing, err=True)
+    if not options.do and (steps or configured):
+        chosen = f" --preset {options.preset}" if options.preset else ""
+        command = options.command or f"softwalltime install{chosen}"
+        click.echo(f"nothing was changed; run {command} --apply", err=True)
 
 
 @options

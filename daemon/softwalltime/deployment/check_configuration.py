@@ -11,6 +11,7 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.settings import Settings, settings_from
@@ -224,8 +225,7 @@ def effective_values(settings: Settings, files: list[Path]) -> Iterator[Effectiv
 
     :param files: the settings files, in order of precedence; all are valid.
     """
-    texts = {file: file.read_text(encoding="utf-8") for file in files}
-    parsed = {file: (tomllib.loads(text), toml_lines(text)) for file, text in texts.items()}
+    parsed = {file: (tomllib.loads(text := file.read_text(encoding="utf-8")), toml_lines(text)) for file in files}
     preset = settings.policy.get("preset")
 
     def source_of(*path: str) -> str:
@@ -269,8 +269,4 @@ def _shown(name: str, value: Any) -> Any:
             return "(not shown: it cannot be read)"
         given = {key: "***" if "password" in key else text for key, text in conninfo_to_dict(value).items()}
         return make_conninfo("", **given)
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_none=True)
-    if isinstance(value, tuple | list):
-        return [_shown("", item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return to_jsonable_python(value, exclude_none=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, script, transport
-from softwalltime.deployment.ownership import file_writable_by_others, writable_by_others_below
+from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, events_of, script, transport
+from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
 from softwalltime.deployment.sched_config import switched
@@ -74,45 +74,42 @@ def _configuration(values: Values | None, socket: Path) -> Iterator[Finding]:
 
 def check_transport(name: str) -> Finding:
     """Check that the file is of this version, and that only root can change it."""
-
-    def wrong() -> list[str] | None:
-        file = Path(name)
-        if (risk := file_writable_by_others(file)) is not None:
-            return [f"{risk.path} {risk.reason}, and the hook runs it as root", f"root: {risk.remedy}"]
-        if file.read_text(encoding="utf-8") != transport():
-            return [f"{file} has another version, or was altered", INSTALL]
-        return None
-
-    return _loaded("transport", name, wrong, INSTALL, f"{name} has this version, and only root can change it")
+    return _loaded("transport", name, file_writable_by_others, INSTALL, transport())
 
 
 def check_folder(name: str) -> Finding:
     """Check whether users other than root can change what the hook, which runs as root, loads from this folder."""
+    return _loaded("psycopg_path", name, writable_by_others_below, "see hooks/README.md")
+
+
+def _loaded(
+    check: str, name: str, risk_of: Callable[[Path], WritableByOthers | None], act: str, content: str = ""
+) -> Finding:
+    """Check a path that the hook loads code from; ``content``: that of a file, empty for a folder."""
 
     def wrong() -> list[str] | None:
-        risk = writable_by_others_below(Path(name))
-        if risk is None:
-            return None
-        return [f"{risk.path} {risk.reason}, and the hook runs its contents as root", f"root: {risk.remedy}"]
+        if (risk := risk_of(Path(name))) is not None:
+            what = "it" if content else "its contents"
+            return [f"{risk.path} {risk.reason}, and the hook runs {what} as root", f"root: {risk.remedy}"]
+        if content and Path(name).read_text(encoding="utf-8") != content:
+            return [f"{name} has another version, or was altered", INSTALL]
+        return None
 
-    return _loaded("psycopg_path", name, wrong, "see hooks/README.md", f"only root can change {name}")
-
-
-def _loaded(check: str, name: str, wrong: Callable[[], list[str] | None], act: str, text: str) -> Finding:
-    """Check a path that the hook loads code from; ``wrong`` returns what is wrong with it, and what to do."""
     if not name:
         return problem(check, f"the hook's configuration has no {check} to load from", act)
     try:
         found = call_in_subprocess(wrong, CHECK_TIMEOUT_S)
     except SubprocessError as error:
         return problem(check, f"{name}: {error}", act)
-    return problem(check, *found) if found else ok(check, text)
+    if found:
+        return problem(check, *found)
+    right = f"{name} has this version, and only root can change it" if content else f"only root can change {name}"
+    return ok(check, right)
 
 
 def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
     check = "hook events"
-    chosen = configuration.effective(values)["events"]
-    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
+    wanted = events_of(values, supported)
     if "modifyjob" not in hook.events:
         yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
     elif hook.events == wanted:

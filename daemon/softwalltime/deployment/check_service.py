@@ -41,9 +41,8 @@ def check_socket(socket: Path) -> Finding:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         act = f"root: chmod 0600 {socket}, and find out who changed it"
         return problem(check, f"{socket} is {mode:04o}: others may connect", act)
-    if (own_jobs := writable_by_others(socket.parent, (0, owner))) is not None:
-        text = f"{own_jobs.path} {own_jobs.reason}, who could replace the socket"
-        return problem(check, text, f"root: {own_jobs.remedy}")
+    if (risk := writable_by_others(socket.parent, (0, owner))) is not None:
+        return problem(check, f"{risk.path} {risk.reason}, who could replace the socket", f"root: {risk.remedy}")
     if owner == 0:
         act = "run it as user softwalltime, as the unit of the package does"
         return warning(check, f"{socket} belongs to root: the daemon runs as root without need", act)
@@ -101,12 +100,11 @@ def _learning(status: Status) -> Iterator[Finding]:
     if status.from_the_future:
         text = f"{status.from_the_future:,} jobs have an end in the future"
         yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
+    act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
     if status.malformed:
-        act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
         yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
     if status.unstorable:
-        text = f"PostgreSQL refused {status.unstorable:,} predictions"
-        yield warning("record", text, "the daemon's user, who can see the store: softwalltime ingest --malformed")
+        yield warning("record", f"PostgreSQL refused {status.unstorable:,} predictions", act)
     if status.dropped:
         yield warning("record", f"{status.dropped:,} predictions were lost", "see the store")
 

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
 
 from softwalltime.core import resources
 from softwalltime.core.errors import UsageError
@@ -94,15 +93,15 @@ def hook_module() -> ModuleType:
 
 def _absolute(path: str) -> str:
     if not path.startswith("/"):
-        raise PydanticCustomError("absolute", "should be an absolute path")
+        raise ValueError("should be an absolute path")
     return path
 
 
 def _custom_resource(name: str) -> str:
     if _BUILT_IN.fullmatch(name):
-        raise PydanticCustomError("built_in", "has a meaning in PBS: name a custom resource")
+        raise ValueError("has a meaning in PBS: name a custom resource")
     if re.fullmatch(r"([A-Za-z][A-Za-z0-9_-]*)?", name) is None:
-        raise PydanticCustomError("resource", "should be the name of a resource")
+        raise ValueError("should be the name of a resource")
     return name
 
 

@@ -4,7 +4,7 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,21 +37,18 @@ class Doctor:
     """
 
     config: Path | None
-    deadline_ms: int = 0
-    asks_daemon: bool = True
+    hook: configuration.Values = field(default_factory=configuration.shipped)
+    """Effective configuration of the hook; the shipped one where it is not known."""
     policy: SitePolicy | None = None
     promises: bool = False
     """Whether guard or order reads promised starts."""
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
-    resource: str = preset_setup.RESOURCE
-    """Custom resource with the prediction, as the hook's configuration names it."""
     unknown: str = ""
     """Why the settings could not be read."""
 
     def examine(self) -> Iterator[Finding]:
         """Yield the findings; each takes seconds at most, and none raises."""
-        self.deadline_ms = int(configuration.shipped()["deadline_ms"])
         settings = yield from self._settings()
         yield from self._pbs(settings)
         daemon = yield from self._daemon(settings)
@@ -113,7 +110,8 @@ class Doctor:
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
-        needs = preset_setup.requirements(setup, self.resource, promises=self.promises, any_formula=preset == "custom")
+        resource = preset_setup.resource_of(self.hook)
+        needs = preset_setup.requirements(setup, resource, promises=self.promises, any_formula=preset == "custom")
         shows_starts, current = preset_setup.shows_starts(settings), None
         try:
             current = read_settings(pbs) if needs or shows_starts else None
@@ -147,17 +145,15 @@ class Doctor:
         findings, values = check_hook(present, everything, supported, settings.socket)
         yield from findings
         if values is not None:
-            self.deadline_ms = values["deadline_ms"]
-            self.resource = preset_setup.resource_of(values)
-            self.asks_daemon = values["transport"] == "daemon"
+            self.hook = values
 
     def _daemon(self, settings: Settings) -> Generator[Finding, None, DaemonProbe | str]:
-        if not self.asks_daemon:
+        if self.hook["transport"] != "daemon":
             yield skipped("daemon", "the hook queries PostgreSQL itself")
             return "the hook does not use it"
         yield check_service.check_socket(settings.socket)
         daemon = _or_why(lambda: probes.probe_daemon(settings.socket))
-        yield from check_service.check_daemon(daemon, self.deadline_ms, __version__)
+        yield from check_service.check_daemon(daemon, self.hook["deadline_ms"], __version__)
         if isinstance(daemon, DaemonProbe):
             yield from check_service.check_policy(daemon.status, self.policy, __version__)
         return daemon

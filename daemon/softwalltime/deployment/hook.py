@@ -109,9 +109,10 @@ def transport() -> str:
     return resources.hook_transport().read_text(encoding="utf-8")
 
 
-def alarm_for(values: Values) -> int:
-    """Return PBS's alarm in seconds, which is longer than the hook's deadline."""
-    return max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
+def events_of(values: Values, supported: frozenset[str]) -> frozenset[str]:
+    """Return the events at which PBS must run the hook: those of its configuration that this PBS supports."""
+    chosen = configuration.effective(values)["events"]
+    return frozenset(event for event in supported if chosen[event])
 
 
 def make_plan(
@@ -145,8 +146,7 @@ def make_plan(
         notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
     if present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
-    chosen = configuration.effective(values)["events"]
-    wanted = frozenset(event for event in EVENTS if chosen[event]) & supported
+    wanted = events_of(values, supported)
     steps = (*_contents(folder, values, present, there, exists), *_attributes(values, wanted, present, enable=enable))
     files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":
@@ -176,10 +176,11 @@ def _attributes(values: Values, wanted: frozenset[str], present: Hook, *, enable
         events = ",".join(event for event in EVENTS if event in wanted)
         before = f"; now {', '.join(sorted(present.events))}" if present.events else ""
         yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{before}")
+    alarm = max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
     # Keep what an administrator has set.
     for name, default, why in (
         ("order", ORDER, "after hooks that set walltimes, queues or projects"),
-        ("alarm", alarm_for(values), "seconds until PBS interrupts it; its own deadline is shorter"),
+        ("alarm", alarm, "seconds until PBS interrupts it; its own deadline is shorter"),
     ):
         if not present.complete and present.attributes.get(name) != str(default):
             yield Step(f"set hook {NAME} {name} = {default}", why)

@@ -21,8 +21,6 @@ ACCOUNT: Final = "softwalltime-live"
 SYSTEMD = Path("/run/systemd/system")
 """Path that exists if systemd manages this host."""
 UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
-START: Final = f"systemctl enable --now {UNIT}"
-STOP: Final = f"systemctl disable --now {UNIT}"
 
 
 def usual_agent() -> Path | None:
@@ -38,7 +36,7 @@ def agent_change(live: LiveOptions, *, wanted: bool) -> str:
     """
     if live.agent != SOCKET or SOCKET.is_socket() == wanted:
         return ""
-    return START if wanted else STOP
+    return f"systemctl {'enable' if wanted else 'disable'} --now {UNIT}"
 
 
 def account_of(settings: Settings, live: LiveOptions) -> str:

@@ -57,12 +57,12 @@ class SortFormula(Requirement):
         if not settings.server.get(self.name):
             statement = f"set sched NAME {self.name} = ..."
             by_hand = f"a scheduler has the formula {now}: multiply it by {own} with qmgr -c '{statement}'"
-            return RequirementState(now, by_hand=by_hand)
-        both = f"({now}) * " + (f"({own})" if " if " in own else own)
-        by_hand = (
-            f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of the "
-            f"preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
-        )
+        else:
+            both = f"({now}) * " + (f"({own})" if " if " in own else own)
+            by_hand = (
+                f"the site's formula is {now} and stays: it does not use {self.resource}. To multiply it by that of "
+                f"the preset: softwalltime install --preset {self.preset or RECOMMENDED} --formula '{both}'"
+            )
         return RequirementState(now, by_hand=by_hand)
 
 

@@ -84,20 +84,20 @@ class DaemonProbe:
 
 def probe_daemon(socket: Path, timeout: float = 2.0) -> DaemonProbe:
     """Probe the daemon as the hook uses it."""
-    median, response = call_in_subprocess(lambda: _daemon(socket, timeout), PINGS * timeout)
+
+    def ask_daemon() -> list[Any]:
+        times = []
+        for _ in range(PINGS):
+            begin = time.perf_counter()
+            ask(socket, {"op": "ping"}, timeout)
+            times.append(1000 * (time.perf_counter() - begin))
+        return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
+
+    median, response = call_in_subprocess(ask_daemon, PINGS * timeout)
     try:
         return DaemonProbe(median, Status.from_json(response))
     except StatusError as error:
         raise SubprocessError(str(error)) from error
-
-
-def _daemon(socket: Path, timeout: float) -> list[Any]:
-    times = []
-    for _ in range(PINGS):
-        begin = time.perf_counter()
-        ask(socket, {"op": "ping"}, timeout)
-        times.append(1000 * (time.perf_counter() - begin))
-    return [statistics.median(times), ask(socket, {"op": "status"}, timeout)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,10 @@ def call_in_subprocess(work: Callable[[], Any], seconds: float, user: str = "") 
             answer = pipe.read() if select.select([pipe], [], [], seconds)[0] else None
     finally:
         os.kill(process, signal.SIGKILL)
-        _reap(process)
+        # A child that hangs in a dead file system is left to init.
+        deadline = time.monotonic() + 1.0
+        while os.waitpid(process, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
     if answer is None:
         raise SubprocessError(f"timed out after {seconds:g} s")
     try:
@@ -175,19 +178,11 @@ def _child(work: Callable[[], Any], writing: int, account: pwd.struct_passwd | N
             os.setuid(account.pw_uid)
             os.environ.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
         line = json.dumps({"value": work()}, default=str)
-    except SoftwalltimeError as error:
-        line = json.dumps({"error": " ".join(str(error).split())})
     except BaseException as error:
-        line = json.dumps({"error": f"{type(error).__name__}: {' '.join(str(error).split())}"})
+        kind = "" if isinstance(error, SoftwalltimeError) else f"{type(error).__name__}: "
+        line = json.dumps({"error": f"{kind}{' '.join(str(error).split())}"})
     try:
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(line.encode())
     finally:
         os._exit(0)
-
-
-def _reap(process: int) -> None:
-    """Reap the killed child; a child that hangs in a dead file system is left to init."""
-    deadline = time.monotonic() + 1.0
-    while os.waitpid(process, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
-        time.sleep(0.005)

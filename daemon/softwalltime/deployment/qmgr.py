@@ -4,17 +4,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import USUAL, conf_file, read_conf
+from softwalltime.core.pbs_conf import USUAL, conf_file, home_of, read_conf
 
 TIMEOUT = 20.0
 """Timeout of a PBS command in seconds; the server does not answer while its hooks run."""
 _ELSEWHERE = "unauthorized to access hooks"
-_PRINTED = re.compile(r"^set (server|queue|sched|hook) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
+_PRINTED = re.compile(r"^set (server|queue|sched|hook|resource) (?:(\S+) )?([\w.]+) (\+?=) (.*)$")
 
 
 class PbsError(SoftwalltimeError):
@@ -27,7 +27,7 @@ class HooksHiddenError(PbsError):
 
 @dataclass(frozen=True, slots=True)
 class QmgrObject:
-    """A server, queue, scheduler or hook: attributes as qmgr prints them, each a list."""
+    """A server, queue, scheduler, hook or custom resource: attributes as qmgr prints them, each a list."""
 
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Qmgr:
     """qmgr of this host, for its PBS server; each method raises a PbsError that names who must do what."""
 
     qmgr: Path
-    home: Path = Path("/var/spool/pbs")
+    home: Path
 
     def execute(self, statement: str) -> str:
         """Execute a statement and return the output of qmgr."""
@@ -62,7 +62,7 @@ class Qmgr:
         return match[1] if match else ""
 
     def objects(self, kind: str) -> QmgrObjects:
-        """Return the objects that ``print server`` (with its queues), ``print sched`` or ``print hook`` prints.
+        """Return the objects that ``print server`` (with its queues), ``print sched``, ``hook`` or ``resource`` prints.
 
         :raises HooksHiddenError: PBS shows hooks only to root on the server's host.
         """
@@ -78,24 +78,23 @@ def find(conf: Path | None = None) -> Qmgr:
     :raises PbsError: if it is in none of them.
     """
     file = conf or conf_file()
-    values = read_conf(file)
     # Search the default folder last: it may have an older PBS.
-    folders = [*([Path(values["PBS_EXEC"])] if values.get("PBS_EXEC") else []), USUAL]
-    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(folder / "bin") for folder in folders)])
+    folders = [f"{folder}/bin" for folder in (read_conf(file).get("PBS_EXEC"), USUAL) if folder]
+    search = os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])
     match = shutil.which("qmgr", path=search)
     if match is None:
         raise PbsError(
             f"no qmgr on the PATH, in the folder that {file} names or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
-    return Qmgr(Path(match), Path(values.get("PBS_HOME") or "/var/spool/pbs"))
+    return Qmgr(Path(match), home_of(file))
 
 
 def parse(printed: str) -> QmgrObjects:
     """Parse the statements that ``qmgr -c 'print ...'`` prints; contents of hooks are skipped."""
     found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
     for line in printed.splitlines():
-        created = re.match(r"^create (queue|sched|hook) (\S+)", line)
+        created = re.match(r"^create (queue|sched|hook|resource) (\S+)", line)
         if created:
             found.setdefault((created[1], created[2]), {})
         elif match := _PRINTED.match(line):
@@ -106,22 +105,17 @@ def parse(printed: str) -> QmgrObjects:
     return {key: QmgrObject(values) for key, values in found.items()}
 
 
-def run(
-    command: Iterable[str],
-    seconds: float = TIMEOUT,
-    environment: Mapping[str, str] | None = None,
-) -> str:
+def run(command: Sequence[str], seconds: float = TIMEOUT, environment: Mapping[str, str] | None = None) -> str:
     """Run a command of PBS and return its output.
 
     :param environment: variables to set beside this process's own.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
-    words = list(command)
-    name = Path(words[0]).name
+    name = Path(command[0]).name
     try:
         done = subprocess.run(  # noqa: S603 - PBS's own command with words, without a shell
-            words,
+            command,
             capture_output=True,
             timeout=seconds,
             check=False,
@@ -135,7 +129,7 @@ def run(
             f"{name} has not answered in {seconds:g} s: check whether another command such as qstat -B hangs too"
         ) from error
     except OSError as error:
-        raise PbsError(f"{words[0]}: {error.strerror or error}") from error
+        raise PbsError(f"{command[0]}: {error.strerror or error}") from error
     # Where hooks are hidden, qmgr lists none and reports success.
     hidden = _ELSEWHERE in done.stderr
     if done.returncode == 0 and not hidden:

@@ -1,6 +1,5 @@
 """Required settings of PBS and its schedulers as data: reason, current value, and necessary change."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -184,27 +183,13 @@ def read_settings(pbs: Qmgr) -> PbsSettings:
     schedulers = {name: found for (kind, name), found in pbs.objects("sched").items() if kind == "sched"}
     return PbsSettings(
         pbs.objects("server").get(("server", ""), QmgrObject()),
-        resources_of(pbs.execute("list resource")),
+        {
+            name: {key: value for key in ("type", "flag") if (value := resource.get(key))}
+            for (_, name), resource in pbs.objects("resource").items()
+        },
         sched_configs(pbs),
         schedulers,
     )
-
-
-def resources_of(listed: str) -> Mapping[str, Mapping[str, str]]:
-    """Return type and flag of the custom resources that ``list resource`` prints.
-
-    >>> resources_of("Resource ngpus" + chr(10) + "    type = long" + chr(10) + "    flag = hn")
-    {'ngpus': {'type': 'long', 'flag': 'hn'}}
-    """
-    found: dict[str, dict[str, str]] = {}
-    name = ""
-    for line in listed.splitlines():
-        if match := re.match(r"Resource (\S+)", line):
-            name = match[1]
-            found[name] = {}
-        elif name and (match := re.match(r"\s+(type|flag) = (\S+)", line)):
-            found[name][match[1]] = match[2]
-    return found
 
 
 def sched_configs(pbs: Qmgr) -> dict[str, str | None]:

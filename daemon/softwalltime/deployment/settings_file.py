@@ -13,8 +13,6 @@ from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.settings import SYSTEM_FILE, settings_files
 from softwalltime.predict.policy.plan_file import toml_value
 
-Tables = Mapping[str, Mapping[str, object]]
-"""Values to set by table and key: texts, numbers, true or false."""
 _HEADER = r"^[ \t]*\[[ \t]*{}[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)"
 _NEXT = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
@@ -42,9 +40,10 @@ def read(file: Path) -> str:
         raise SourceError(f"settings file {file}: not UTF-8 at byte {error.start}") from error
 
 
-def with_values(text: str, tables: Tables, where: str) -> tuple[str, list[str]]:
+def with_values(text: str, tables: Mapping[str, Mapping[str, object]], where: str) -> tuple[str, list[str]]:
     """Return the text of a settings file with these values, and each change: ``[live] mode = "on" (was "off")``.
 
+    :param tables: values to set by table and key: texts, numbers, true or false.
     :param where: what the message of an error begins with.
     :raises UsageError: if the file is not written in a way that can be changed line by line.
     """

@@ -136,30 +136,28 @@ class Setup:
         _refuse_open_files(plan.changes)
         forgotten = {change.key for change in plan.forgotten}
         kept = {change.key: change for change in self.kept() if change.key not in forgotten}
-        for change in plan.back:
-            stays = change.place == "resource" and not change.after
-            if not stays:
-                self._make(change)
-            del kept[change.key]
-            self._write(kept)
-            yield f"stays: resource {change.name}: {STAYS.format(change.name)}" if stays else _done(change)
-        for change in plan.make:
+        for change in plan.changes:
             older, merged = kept.get(change.key), change
             # Otherwise the site has changed the setting since: restore the site's value.
             if older is not None and older.after == change.before:
                 merged = replace(change, before=older.before)
-            self._write({**kept, change.key: merged})
+            undone = merged.before == merged.after
+            if not undone:
+                self._write({**kept, change.key: merged})
+            stays = change.place == "resource" and not change.after
             try:
-                self._make(change)
+                if not stays:
+                    self._make(change)
             except (PbsError, UsageError):
                 if older is not None:
                     self._write(kept)
                 raise
             kept.pop(change.key, None)
-            if merged.before != merged.after:
+            if not undone:
                 kept[change.key] = merged
             self._write(kept)
-            yield _done(change)
+            made = f"done: {change}  # {change.why}"
+            yield f"stays: resource {change.name}: {STAYS.format(change.name)}" if stays else made
         if plan.forgotten:
             self._write(kept)
         for folder in dict.fromkeys(Path(change.file).parent for change in plan.changes if change.file):
@@ -237,7 +235,3 @@ def _refuse_open_files(changes: Sequence[Change]) -> None:
                 f"nothing was changed in PBS: root does not write {file} because {found.path} {found.reason}. To do by "
                 f"hand: {byhand}; then send SIGHUP to the scheduler and run this again"
             )
-
-
-def _done(change: Change) -> str:
-    return f"done: {change}  # {change.why}"
