@@ -23,6 +23,6 @@ def read_conf(file: Path) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
-def pbs_home() -> Path:
+def pbs_home(file: Path | None = None) -> Path:
     """Return PBS_HOME of PBS's configuration file, or its usual place."""
-    return Path(read_conf(conf_file()).get("PBS_HOME") or "/var/spool/pbs")
+    return Path(read_conf(file or conf_file()).get("PBS_HOME") or "/var/spool/pbs")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softwalltime.core.errors import SoftwalltimeError
-from softwalltime.core.pbs_conf import USUAL, conf_file, home_of, read_conf
+from softwalltime.core.pbs_conf import USUAL, conf_file, pbs_home, read_conf
 
 TIMEOUT = 20.0
 """Timeout of a PBS command in seconds; the server does not answer while its hooks run."""
@@ -87,7 +87,7 @@ def find(conf: Path | None = None) -> Qmgr:
             f"no qmgr on the PATH, in the folder that {file} names or in {USUAL}/bin: run this on the host of the PBS "
             "server, or set PATH"
         )
-    return Qmgr(Path(match), home_of(file))
+    return Qmgr(Path(match), pbs_home(file))
 
 
 def parse(printed: str) -> QmgrObjects:
