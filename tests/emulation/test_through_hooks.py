@@ -30,7 +30,7 @@ from softwalltime.emulation.pbs.pbs_events import Site, queued
 from softwalltime.emulation.through_hooks.daemon_process import DaemonError
 from softwalltime.emulation.through_hooks.emulated_server import EventCounts
 from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
-from softwalltime.emulation.through_hooks.timeline import HOST, RecordedAlter, Timeline, read_alters
+from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -72,11 +72,9 @@ def part(name: str, first: int, last: int) -> Workload:
     return Workload(jobs[first:last])
 
 
-def passed(
-    workload: Workload, spec: str, chosen: EmulationOptions, alters: list[RecordedAlter] | None = None
-) -> EmulationResult:
+def passed(workload: Workload, spec: str, chosen: EmulationOptions) -> EmulationResult:
     """Through the hooks, on a server that has postqueuejob."""
-    return run(Timeline(workload, alters or [], now=int(time.time())), spec, chosen)
+    return run(Timeline(workload, now=int(time.time())), spec, chosen)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +231,7 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     expected = ReplayResult(np.array([100, 100, 100, -1]), none, 1.0)
     found = ReplayResult(np.array([-1, -1, 200, 100]), none, 1.0)
     ordering = np.array([1000, 1000, 300, -1])
-    report = DisturbedResult(EmulationResult(found, none < -1, EventCounts(12, 12), ordering), disturbed, ~disturbed, 1)
+    report = DisturbedResult(EmulationResult(found, EventCounts(12, 12), ordering), disturbed, ~disturbed, 1)
     comparison, lost = compare_disturbed(workload, report, expected)
     assert (lost, comparison.differing) == (1, 3)
     assert comparison.shown[0] == "job 1.srv: none through the hooks, 100 s in the fast replay"
@@ -242,31 +240,13 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
     assert (lost, ordered.differing) == (2, 6)
 
 
-def test_the_recorded_log_goes_through_with_its_arrays_and_alters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_recorded_log_goes_through_with_its_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["replay", str(RECORDED_LOG), "--through-hooks", "--predictors", "v1", "--format", "json"]) == 0
     figures = json.loads(capsys.readouterr().out)["through_hooks"]["v1"]
     workload = Workload(list(read_jobs([RECORDED_LOG], Tally())))
-    timeline = Timeline(workload, read_alters([RECORDED_LOG]), now=NOW)
-    assert len(timeline.alters) == 3
+    timeline = Timeline(workload, now=NOW)
     assert figures["events"] == len(timeline.events) + len(timeline.submissions)
     assert (figures["accepted"], figures["invalid"], figures["differing"]) == (figures["events"], 0, 0)
-
-
-def test_a_job_that_is_altered_below_its_soft_walltime_is_accepted(database: str) -> None:
-    before = [job(job_id=f"{number}.srv", submitted=number, end=700 + number, runtime=600) for number in range(2)]
-    last = replace(job(job_id="2.srv", submitted=1000, end=9000, runtime=600, walltime=3600), start=5000)
-    array = [replace(last, submission=replace(last.submission, job_id=f"3[{index}].srv")) for index in range(2)]
-    workload = Workload([*before, last, *array])
-    alters = [
-        RecordedAlter("2.srv", 2000, {"walltime": "00:05:00"}),
-        RecordedAlter("3[].srv", 2000, {"walltime": "00:05:00"}),
-        RecordedAlter("2.srv", 3000, {"min_walltime": "00:01:00"}),
-        RecordedAlter("3[1].srv", 6000, {"walltime": "00:04:00"}),
-    ]
-    report = passed(workload, "v1", setting(database), alters)
-    assert report.replayed.soft_walltimes.tolist() == [-1, -1, 600, 600, 600]
-    # Both events of four submissions, five starts, four alters: PBS would refuse each of these alters but for the hook.
-    assert report.counts == EventCounts(17, 17)
 
 
 def test_a_daemon_that_cannot_read_the_log_ends_the_replay(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +263,8 @@ def test_a_daemon_that_does_not_start_ends_the_replay(tmp_path: Path) -> None:
 # ---- The timeline -------------------------------------------------------------------------------------------------
 
 
-def timeline(jobs: list[CompletedJob], alters: list[RecordedAlter] | None = None) -> Timeline:
-    return Timeline(Workload(jobs), alters or [], now=NOW)
+def timeline(jobs: list[CompletedJob]) -> Timeline:
+    return Timeline(Workload(jobs), now=NOW)
 
 
 def test_jobs_are_learnt_in_the_order_of_the_fast_replay_and_all_lies_in_the_future() -> None:
@@ -324,49 +304,9 @@ def test_a_job_without_user_or_project_has_what_pbs_would_give_it() -> None:
     assert (submission.user, submission.project) == ("user-1", "_pbs_project_default")
 
 
-def test_alters_reach_the_jobs_that_wait_or_run_at_that_time() -> None:
-    waits_and_runs = replace(job(job_id="1.srv", submitted=100, end=500, runtime=200), start=300)
-    array = [replace(job(job_id=f"2[{index}].srv", submitted=100, end=500, runtime=200), start=300) for index in (0, 1)]
-    alters = [
-        RecordedAlter(job_id, at, {"walltime": "00:10:00"})
-        for job_id, at in (
-            ("1.srv", 50),
-            ("1.srv", 200),
-            ("1.srv", 400),
-            ("1.srv", 600),
-            ("2[].srv", 350),
-            ("9.srv", 200),
-        )
-    ]
-    found = timeline([waits_and_runs, *array], alters)
-    assert [(alter.submission, alter.job) for alter in found.alters] == [(0, None), (0, 0), (1, None)]
-
-
 def test_a_workload_that_would_last_beyond_the_calendar_is_refused() -> None:
     with pytest.raises(SourceError, match="too far apart"):
         timeline([job(submitted=1), job(submitted=999_999_999_999)])
-
-
-# ---- What the log says of alters ----------------------------------------------------------------------------------
-
-
-def test_alters_are_read_with_their_time() -> None:
-    found = read_alters([RECORDED_LOG])
-    assert found[0] == RecordedAlter("17.pbs1", 1795169805, {"walltime": "00:10:00"})
-    assert RecordedAlter("17.pbs1", 1795169810, {}) in found, "an alter of something else is one, too"
-    assert not [each for each in found if "soft_walltime" in each.resources]
-
-
-def test_the_time_zone_of_a_log_is_seen_from_its_other_records(tmp_path: Path) -> None:
-    moved = tmp_path / "20261120"
-    moved.write_bytes(RECORDED_LOG.read_bytes().replace(b"11/20/2026 10:", b"11/20/2026 15:"))
-    assert read_alters([moved]) == read_alters([RECORDED_LOG])
-
-
-def test_what_is_no_log_or_broken_tells_of_no_alter(tmp_path: Path) -> None:
-    broken = tmp_path / "20261120"
-    broken.write_bytes(b"11/20/2026 10:16:45;a;17.pbs1;Resource_List.walltime=00:10:00\nno record\n")
-    assert read_alters([broken, tmp_path / "20261121"]) == []
 
 
 # ---- Faults -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,7 @@ from softwalltime.cli.interruption import interrupted
 from softwalltime.cli.options import predictor
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.sources import STORE, RecordedJobs
+from softwalltime.cli.sources import RecordedJobs
 from softwalltime.core.errors import UsageError
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 
@@ -89,9 +88,8 @@ def replay_through_hooks(
     """
     if hooks.transport == "postgres":
         _import_psycopg()
-    from softwalltime.accounting.folders import find_logs
     from softwalltime.emulation.through_hooks.run import EmulationOptions, compare, run
-    from softwalltime.emulation.through_hooks.timeline import Timeline, read_alters
+    from softwalltime.emulation.through_hooks.timeline import Timeline
     from softwalltime.measure.replay.fast_replay import drive_ordering
     from softwalltime.predict.policy.site import KEEP
     from softwalltime.predict.predictors.registry import BASELINE
@@ -100,7 +98,6 @@ def replay_through_hooks(
     postgres, teaching = partial(embedded_postgres, durable=False), recorded.settings().teaching
     options = EmulationOptions(postgres, teaching, hooks.transport, minimum, running, hooks.ordering)
     ordering = None if hooks.ordering is None else drive_ordering(workload, hooks.ordering)
-    alters = read_alters(find_logs(Path(source) for source in recorded.sources if source != STORE).files)
     results = {}
     specs = [spec for spec in fast if spec != BASELINE]
     with progress_bar("through the hooks", len(workload.jobs) * len(specs)) as progress:
@@ -112,7 +109,7 @@ def replay_through_hooks(
             progress(jobs)
 
         for spec in specs:
-            timeline = Timeline(workload, alters, now=int(time.time()))
+            timeline = Timeline(workload, now=int(time.time()))
             result = run(timeline, spec, options, interruptible)
             comparison = compare(workload, result, fast[spec], at_start=running != KEEP, ordering=ordering)
             results[spec] = HooksResult(result, comparison)

@@ -8,7 +8,6 @@ submitted a day from now.  The hook's clock, which the emulation sets, is the tr
 of all jobs is written first: the daemon learns a job that ended in the future when the time of a question has come to
 its end, neither earlier nor later.  A daemon that was killed reads all that lies ahead from its store again.
 
-**Which events.**  A job's submission fires queuejob and then postqueuejob, its start runjob and an alter modifyjob, as
-all of them do on OpenPBS 23 with the hook installed for all four.  An array is submitted once, each of its subjobs
-starts.
+**Which events.**  A job's submission fires queuejob and then postqueuejob, its start runjob, as on OpenPBS 23 with the
+hook installed for them.  An array is submitted once, each of its subjobs starts.
 """

@@ -3,23 +3,20 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from softwalltime.accounting.conversions import duration
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Submission
 from softwalltime.emulation.pbs.hook_runner import HookScript
-from softwalltime.emulation.pbs.pbs_events import Event, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.pbs_events import Event, postqueued, queued, started
 from softwalltime.emulation.through_hooks.timeline import ORDERING, TimedEvent, Timeline
 
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable with the hook's number of timeouts in a row."""
-_LIMITS = frozenset({"walltime", "min_walltime", "max_walltime"})
 
 
 @dataclass(slots=True)
 class _Job:
-    """Current request, soft walltime and ordering value (seconds) of a waiting submission or a running job."""
+    """Current request, soft walltime and ordering value (seconds) of a submission or a starting job."""
 
     submission: Submission
     soft: int | None = None
@@ -62,19 +59,13 @@ class EmulatedServer:
         self._script = script
         self._minimum = minimum
         self._waiting = [_Job(submission) for submission in timeline.submissions]
-        self._running: dict[int, _Job] = {}
-        # Other running jobs have no further alters.
-        self._altered_later = {alter.job for alter in timeline.alters}
 
     def handle(self, event: TimedEvent, configuration: Path) -> None:
         """Run the hook for all events that PBS fires, with this configuration of the hook."""
-        match event.kind:
-            case Kind.SUBMITTED:
-                self._submit(event.number, configuration)
-            case Kind.STARTED:
-                self._start(event.number, event.time, configuration)
-            case Kind.ALTERED:
-                self._alter(event.number, event.time, configuration)
+        if event.kind is Kind.SUBMITTED:
+            self._submit(event.number, configuration)
+        else:
+            self._start(event.number, event.time, configuration)
 
     def _submit(self, number: int, configuration: Path) -> None:
         job, site = self._waiting[number], self._timeline.site
@@ -93,25 +84,9 @@ class EmulatedServer:
         event = started(job.submission, site=self._timeline.site, now=now, soft_walltime=job.soft, own=job.own)
         self._fire(event, job, configuration)
         self.at_start[number] = job.soft
-        if number in self._altered_later:
-            self._running[number] = job
 
-    def _alter(self, number: int, now: int, configuration: Path) -> None:
-        alter = self._timeline.alters[number]
-        job = self._waiting[alter.submission] if alter.job is None else self._running[alter.job]
-        event = altered(
-            job.submission, alter.resources, site=self._timeline.site, now=now, soft_walltime=job.soft,
-            state="Q" if alter.job is None else "R", own=job.own,
-        )  # fmt: skip
-        limits: dict[str, Any] = {
-            name: duration(text) if text else None for name, text in alter.resources.items() if name in _LIMITS
-        }
-        new = replace(job, submission=replace(job.submission, **limits))
-        if self._fire(event, new, configuration):
-            job.submission, job.soft, job.ordering = new.submission, new.soft, new.ordering
-
-    def _fire(self, event: Event, job: _Job, configuration: Path) -> bool:
-        """Run the hook for an event and set the job's values after it; return whether PBS accepts the request."""
+    def _fire(self, event: Event, job: _Job, configuration: Path) -> None:
+        """Run the hook for an event and set the job's values after it."""
         counts, before = self.counts, os.environ.get(TIMEOUTS, "")
         outcome = self._script.run(event, configuration)
         walltime, soft, ordering = job.submission.walltime or 0, outcome.soft_walltime, outcome.resources.get(ORDERING)
@@ -126,4 +101,3 @@ class EmulatedServer:
         job.soft = soft
         if ordering is not None:
             job.ordering = int(ordering)
-        return outcome.accepted

@@ -58,12 +58,11 @@ class EmulationOptions:
 class EmulationResult:
     """Result of one run.
 
-    ``replayed`` holds the soft walltimes of every job, as the fast replay's result does; ``altered`` says which were
-    altered while they waited.  ``ordering`` is the ordering value of every job at its submission (seconds, -1: none).
+    ``replayed`` holds the soft walltimes of every job, as the fast replay's result does.  ``ordering`` is the ordering
+    value of every job at its submission (seconds, -1: none).
     """
 
     replayed: ReplayResult
-    altered: NDArray[np.bool_]
     counts: EventCounts
     ordering: Integers
 
@@ -138,10 +137,8 @@ def result(timeline: Timeline, server: EmulatedServer, seconds: float) -> Emulat
     at_start = _numbers(server.at_start)
     at_start[at_start == timeline.workload.walltime] = -1
     waiting = _numbers([server.at_submission[number] for number in timeline.of_job])
-    altered = {alter.submission for alter in timeline.alters if alter.job is None}
     return EmulationResult(
         ReplayResult(waiting, at_start, seconds),
-        np.array([number in altered for number in timeline.of_job], np.bool_),
         server.counts,
         _numbers([server.ordering[number] for number in timeline.of_job]),
     )
@@ -208,8 +205,6 @@ def compare(
 ) -> Comparison:
     """Compare with the fast replay; check that events were accepted and soft walltimes are valid.
 
-    The fast replay knows no alters, so jobs that were altered while they waited are not compared at their start.
-
     :param at_start: compare the soft walltimes from the start on too; not for the policy ``keep``, under which these
         are what the hook had set before.
     :param ordering: the ordering values of the fast replay.
@@ -217,8 +212,7 @@ def compare(
     replayed, counts = result.replayed, result.counts
     pairs = [(replayed.soft_walltimes, fast.soft_walltimes, "")]
     if at_start:
-        known = np.where(result.altered, replayed.at_start, fast.at_start)
-        pairs.append((replayed.at_start, known, " at its start"))
+        pairs.append((replayed.at_start, fast.at_start, " at its start"))
     if ordering is not None:
         pairs.append((result.ordering, ordering, " as ordering value"))
     different = [
