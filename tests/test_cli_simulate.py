@@ -1,6 +1,5 @@
 """``softwalltime simulate`` as an administrator types it."""
 
-import csv
 import json
 import re
 import sys
@@ -11,7 +10,6 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from tests.dask_cluster import cluster
 
@@ -118,52 +116,11 @@ def test_kept_figures_are_not_computed_again(
     assert [file.name for file in tmp_path.iterdir()] == ["figures.jsonl"]
 
 
-def test_a_file_of_policies_makes_a_schedule_for_each(
-    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_policies_names_them(logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policies = tmp_path / "policies.toml"
     policies.write_text('[today]\n["short first"]\nbackfill = "sjbf"\nwaiting = "v3"\n')
-    jobs = tmp_path / "jobs.csv"
-    found = document(capsys, logs, "--policies", str(policies), "--schedule", str(jobs))
+    found = document(capsys, logs, "--policies", str(policies))
     assert list(found["policies"]) == ["today", "short first"]
-    for name, file in (("today", "jobs-today.csv"), ("short first", "jobs-short_first.csv")):
-        with (tmp_path / file).open(newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        assert len(rows) == found["jobs"]
-        assert {row["workload_name"] for row in rows} == {name}
-        waits = [int(row["starting_time"]) - int(row["submission_time"]) for row in rows]
-        assert waits == [int(row["waiting_time"]) for row in rows]
-        scored = [
-            wait for wait, row in zip(waits, rows, strict=True) if int(row["requested_time"]) < UNLIMITED_WALLTIME_S
-        ]
-        assert sum(scored) / found["scored"] == pytest.approx(found["policies"][name]["wait_mean"])
-
-
-def test_one_schedule_is_written_byte_for_byte_the_same(
-    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    for file in files:
-        assert run(["simulate", logs, *HALF, "--order", "wfp", "--schedule", str(file)]) == 0
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert "COMPLETED_WALLTIME_REACHED" in files[0].read_text()
-
-
-def test_texts_in_a_schedule_are_neither_formulas_nor_commands(
-    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    policies, jobs = tmp_path / "policies.toml", tmp_path / "jobs.csv"
-    policies.write_text('[today]\n["=1+1\\u001b[31m\\u202e"]\nwaiting = "factor:0.5"\n')
-    record = "04/15/2026 12:00:00;E;@cmd.srv;user=a queue=q ctime=1776240000 qtime=1776240000 etime=1776240000"
-    record += " start=1776240100 end=1776240400 Resource_List.ncpus=1 Resource_List.walltime=01:00:00"
-    record += " resources_used.walltime=00:05:00 Exit_status=0\n"
-    (tmp_path / "20260415").write_text(record)
-    arguments = [str(tmp_path / "20260415"), "--processors", "4", "--policies", str(policies)]
-    assert run(["simulate", *arguments, "--schedule", str(jobs)]) == 0
-    file = next(tmp_path.glob("jobs-_1*.csv"), None) or next(tmp_path.glob("jobs-=*.csv"))
-    with file.open(newline="") as stream:
-        (row,) = csv.DictReader(stream)
-    assert (row["job_id"], row["workload_name"]) == ("'@cmd.srv", r"'=1+1\x1b[31m\u202e")
 
 
 def test_the_header_of_a_trace_gives_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,10 +146,8 @@ def test_jobs_that_are_too_large_are_refused_and_counted(logs: str, capsys: pyte
         (["--waiting", "v9"], "no predictor is called 'v9'"),
         (["--seeds", "1"], "--seeds is for shaken workloads"),
         (["--shake", "week", "--seeds", "9-1"], "'9-1' is neither a number nor a range"),
-        (["--shake", "week", "--schedule", "/tmp/x.csv"], "--schedule writes the schedule of the recorded workload"),
         (["--processes", "2", "--scheduler", "tcp://x:1"], "--processes is for this machine"),
         (["--policies", "/nowhere.toml"], "/nowhere.toml: No such file or directory"),
-        (["--schedule", "/nowhere/x.csv"], "/nowhere/x.csv: cannot be written"),
         (["--keep", "/nowhere/x"], "/nowhere: cannot be written"),
         (["--processors", "0"], "0 is not in the range x>=1"),
     ],

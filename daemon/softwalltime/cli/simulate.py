@@ -1,6 +1,5 @@
 """``softwalltime simulate``: simulate scheduling policies on recorded jobs."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,12 @@ from softwalltime.cli.recommendation_output import print_advice
 from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import plural
-from softwalltime.core.written import require_folder, write_csv
 from softwalltime.measure.simulation.names import BACKFILLS, CLASSES, ORDERS, SHAKES
 from softwalltime.predict.policy.power_order import NAME as POWERS
 
 if TYPE_CHECKING:
-    from softwalltime.measure.simulation.engine import ScheduleOutcome
     from softwalltime.measure.simulation.policies import SchedulerPolicy
-    from softwalltime.measure.simulation.runs import Outcomes, Results, SimulationPlan
+    from softwalltime.measure.simulation.runs import Results
     from softwalltime.reports.recommendation import Recommendation
     from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.simulation_document import SimulationDocument
@@ -85,7 +82,6 @@ class SimulateOptions:
     shake: str | None = option("Simulate shaken workloads, for confidence intervals.", type=click.Choice(SHAKES))
     seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
     by: tuple[str, ...] = option("Figures by class too; may be given again.", type=click.Choice(CLASSES), multiple=True)
-    schedule: Path | None = option("Write the schedule as CSV with Batsim's columns; with --policies, a file for each.")
     keep: Path | None = KEEP
     processes: int | None = PROCESSES
     scheduler: str | None = option("Simulate on a Dask cluster: its scheduler, as tcp://host:8786.", metavar="ADDRESS")
@@ -95,19 +91,11 @@ class SimulateOptions:
     recorded: RecordedJobs
 
     def check(self) -> None:
-        """Refuse options that contradict each other.
-
-        :raises UsageError: names them.
-        :raises SourceError: if the file of --schedule cannot be written.
-        """
+        """Refuse options that contradict each other."""
         if self.seeds is not None and self.shake is None:
             raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
-        if self.schedule is not None and (self.shake is not None or self.scheduler is not None):
-            raise UsageError("--schedule writes the schedule of the recorded workload: omit --shake and --scheduler")
         if self.processes is not None and self.scheduler is not None:
             raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
-        if self.schedule is not None:
-            require_folder(self.schedule)
 
 
 @command("a policy; with --by also a policy and class")
@@ -164,10 +152,7 @@ def simulated(
     experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by)
     seeds = (options.seeds or SEEDS) if shake else (0,)
     plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.recorded.settings().teaching)))
-    runs = run_simulations(
-        plan, progress_bar, options.keep, options.processes, options.scheduler,
-        _writer(plan, options) if options.schedule else None,
-    )  # fmt: skip
+    runs = run_simulations(plan, progress_bar, options.keep, options.processes, options.scheduler)
     document = SimulationDocument.of(
         plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected,
         advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,
@@ -192,26 +177,6 @@ def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerP
         except UsageError as error:
             raise type(error)(f"{file}: [{name}]: {error}" if file else str(error)) from error
     return policies
-
-
-def _writer(plan: "SimulationPlan", options: SimulateOptions) -> "Outcomes":
-    """Write each policy's schedule; without --policies, the one of the options only."""
-    from softwalltime.measure.simulation.schedule_rows import SCHEDULE_COLUMNS, schedule_rows
-
-    names = {policy: name for name, policy in plan.policies.items()}
-    last = next(reversed(plan.policies.values()))
-
-    def write(policy: "SchedulerPolicy", outcome: "ScheduleOutcome") -> None:
-        path = options.schedule
-        if path is None or (options.file is None and policy != last):
-            return
-        name = names[policy]
-        if options.file is not None:
-            suffix = re.sub(r"[^\w.+=-]+", "_", name)
-            path = path.with_name(f"{path.stem}-{suffix}{path.suffix}")
-        write_csv(path, SCHEDULE_COLUMNS, schedule_rows(plan.jobs, outcome, name))
-
-    return write
 
 
 def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:

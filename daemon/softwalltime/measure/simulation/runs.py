@@ -25,8 +25,6 @@ from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 
 Progress = Callable[[int], None]
-Outcomes = Callable[[SchedulerPolicy, ScheduleOutcome], None]
-"""Function that receives each policy's schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
 
 def results(
     workload: Jobs, experiment: Experiment, policies: Sequence[SchedulerPolicy], seed: int,
-    progress: Progress = lambda _: None, outcomes: Outcomes = lambda *_: None,
+    progress: Progress = lambda _: None,
 ) -> Iterator[SimulationResult]:  # fmt: skip
     """Yield the figures of each policy on a workload, compared with the baseline, as soon as it is simulated."""
     first = experiment.baseline
@@ -96,7 +94,6 @@ def results(
     for policy in policies:
         own = policy == first
         outcome = baseline if own else run(workload, processors, policy, progress)
-        outcomes(policy, outcome)
         # The baseline is not compared with itself.
         other = None if own else baseline
         figures = measure(workload, outcome, processors, other)
@@ -159,14 +156,13 @@ class SimulationPlan:
 
 def run_simulations(
     plan: SimulationPlan, show: ShowProgress, keep: Path | None = None, processes: int | None = None,
-    scheduler: str | None = None, outcomes: Outcomes | None = None,
+    scheduler: str | None = None,
 ) -> Results:  # fmt: skip
     """Return all results.
 
     :param keep: the file that saves results, and from which an interrupted run continues.
     :param processes: ``None`` for one a core.
     :param scheduler: address of a Dask scheduler.
-    :param outcomes: wants all schedules, which are then simulated in this process.
     :raises SourceError: if a file cannot be written.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
@@ -174,7 +170,7 @@ def run_simulations(
     with ExitStack() as stack:
         workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
         few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
-        here = not scheduler and (outcomes is not None or workers.processes == 1 or few)
+        here = not scheduler and (workers.processes == 1 or few)
         path, experiment = Path(), plan.experiment
         if keep is not None or not here:
             # On a cluster the folder is beside the results, where all workers can read.
@@ -185,7 +181,7 @@ def run_simulations(
         known: Results = {}
         todo: dict[int, list[SchedulerPolicy]] = {}
         for policy, seed in wanted:
-            saved = saved_result(kept, experiment, policy, seed) if outcomes is None else None
+            saved = saved_result(kept, experiment, policy, seed)
             if saved is None:
                 todo.setdefault(seed, []).append(policy)
             else:
@@ -194,12 +190,9 @@ def run_simulations(
         done: Iterable[Iterable[SimulationResult]]
         if here:
             done = (
-                results(
-                    shaken(plan.jobs, experiment.shake, seed), experiment, policies, seed, progress,
-                    outcomes or (lambda *_: None),
-                )
+                results(shaken(plan.jobs, experiment.shake, seed), experiment, policies, seed, progress)
                 for seed, policies in todo.items()
-            )  # fmt: skip
+            )
         else:
             tasks = _tasks(experiment, path, todo, workers.processes)
             done = stack.enter_context(closing(workers.do(evaluate, tasks)))
