@@ -107,6 +107,8 @@ def cli(begin: Callable[[], None] | None) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status: 0 done, 1 failed, 2 wrong use (the table is in README.md)."""
+    # Child processes must not import modules from the working directory, in which others may be able to write.
+    os.environ["PYTHONSAFEPATH"] = "1"
     # Install handlers only after the command is loaded: before, there is nothing to clean up, and systemd regards death
     # by SIGTERM as success.
     sys.exit(run(arguments, handle_signals))
