@@ -12,7 +12,7 @@ NOW = 1_795_170_228
 
 
 def recorded() -> ServerSnapshot:
-    """The snapshot of a server in this folder."""
+    """Return the recorded snapshot of a server."""
     return load_snapshot(DATA / "snapshot.json")
 
 

@@ -192,7 +192,7 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         raise
 
 
-def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server: str) -> list[Values]:
+def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header) -> list[Values]:
     """Read a block of an SWF trace; header lines update ``header``."""
     jobs: list[Values] = []
     lines = block.lines
@@ -205,7 +205,7 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
             tally.blank += 1
         else:
             try:
-                jobs.append(swf.completed_values(line, header, server))
+                jobs.append(swf.completed_values(line, header))
             except RecordError as error:
                 tally.keep(Malformed.of(error, path, offset, number, line))
         offset += len(line) + 1
@@ -217,7 +217,7 @@ def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header, server:
 
 
 def read_jobs(
-    paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
+    paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[CompletedJob]:
     """Yield the completed jobs of accounting logs and traces, file by file, in file order.
 
@@ -226,34 +226,34 @@ def read_jobs(
 
     :param progress: called with the number of further bytes that were read from the files on disk.
     """
-    return map(job_of, read_values(paths, tally, progress, server))
+    return map(job_of, read_values(paths, tally, progress))
 
 
 def read_values(
-    paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None, server: str = ""
+    paths: Iterable[Path], tally: Tally, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Values]:
     """Yield the values of the jobs of :func:`read_jobs` as tuples, in half the time."""
     for path in paths:
         try:
             with opened(path) as file:
                 tally.files += 1
-                yield from _read_file(file, str(path), is_trace(file), tally, progress, server)
+                yield from _read_file(file, str(path), is_trace(file), tally, progress)
         except SourceError as error:
             tally.broken.append(error)
 
 
 def _read_file(
-    file: OpenFile, path: str, trace: bool, tally: Tally, progress: Callable[[int], None], server: str
+    file: OpenFile, path: str, trace: bool, tally: Tally, progress: Callable[[int], None]
 ) -> Iterator[Values]:
     unfinished = PartialLine()
     header = swf.Header()
     position, number, reported = 0, 1, 0
     for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
         if trace:
-            yield from _swf_jobs(block, path, tally, header, server)
+            yield from _swf_jobs(block, path, tally, header)
             tally.machine = header.machine if tally.files == 1 else 0
         else:
-            yield from pbs_batch(block, path, tally, server, with_changes=False).jobs
+            yield from pbs_batch(block, path, tally, with_changes=False).jobs
         consumed = file.consumed()
         progress(consumed - reported)
         reported = consumed
@@ -261,6 +261,6 @@ def _read_file(
     if rest := unfinished.content:
         if trace:
             last = Block(rest, position, number, position + len(rest))
-            yield from _swf_jobs(last, path, tally, header, server)
+            yield from _swf_jobs(last, path, tally, header)
         else:
             tally.unfinished.append(path)

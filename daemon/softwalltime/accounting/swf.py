@@ -80,7 +80,7 @@ def columns(line: bytes) -> int:
     return len(parts) if fits else 0
 
 
-def completed_values(line: bytes, header: Header, server: str = "") -> Values:
+def completed_values(line: bytes, header: Header) -> Values:
     """Return the values of the job of one line.
 
     :raises RecordError: names the column and its value.
@@ -126,7 +126,7 @@ def completed_values(line: bytes, header: Header, server: str = "") -> Values:
         str(number), user_name, submitted, min(walltime, MAX_WALLTIME) if walltime > 0 else None, group_name,
         group_name, "", names.get("executable number") or (intern(f"app{app}") if app >= 0 else ""), queue_name, None,
         None, ncpus, None, None, _bytes(memory, ncpus, "requested memory", header), select, "", None, "",
-        server, None if never_ran else start, start + runtime, runtime, submitted, submitted, None,
+        "", None if never_ran else start, start + runtime, runtime, submitted, submitted, None,
         0 if status == COMPLETED else KILLED_BY_DELETION if status == CANCELLED else 1, 0 if never_ran else 1,
         min(cpu * ncpus, _MAX_NUMBER) if 0 <= cpu < _MAX_NUMBER and ncpus else None,
         _bytes(used, ncpus, "used memory", header),

@@ -25,7 +25,7 @@ _NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
 
 
 def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> None:
-    """Write the files, by name in the archive, to a tar file that only its owner reads and that has no owners."""
+    """Write a tar file, readable by its owner only; ``files``: paths by name in it.  It does not say who owns them."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         return entry.replace(mode=0o600, mtime=int(when.timestamp()), uid=0, gid=0, uname="", gname="", deep=False)
@@ -68,7 +68,7 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
 
 
 def anonymous_logs(files: Sequence[Path], names: Pseudonyms, folder: Path) -> list[str]:
-    """Write accounting logs by day (UTC) with pseudonyms into a new folder; return a line for each problem of the old.
+    """Write a log with pseudonyms for each day (UTC) into a new folder; return a line for each problem of the old logs.
 
     They hold only what this program reads: no path, no environment, no comment.
     """

@@ -92,7 +92,7 @@ def install(options: HookOptions) -> None:
 
 
 def install_hook(options: HookOptions) -> None:
-    """Install or update the hook, and configure PBS for the preset, or say what that needs."""
+    """Install or update the hook and configure PBS for the preset; without --apply, list the changes."""
     from softwalltime.core.settings import load_settings
     from softwalltime.deployment import hook
     from softwalltime.deployment.hook_folder import read_own, write

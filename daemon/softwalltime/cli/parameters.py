@@ -103,7 +103,7 @@ def has_parameters(hint: Any) -> bool:
 
 
 def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
-    """Return the options with click's values; a class with a method ``given`` makes them by it."""
+    """Return the options with the values from click; the class method ``given``, if there is one, creates them."""
     hints, chosen = get_type_hints(kind), {}
     for item in fields(kind):  # type: ignore[arg-type]  # a class made by options()
         hint = hints[item.name]

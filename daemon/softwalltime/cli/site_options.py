@@ -47,7 +47,7 @@ class SiteOptions:
 
     @classmethod
     def given(cls, **values: Any) -> "SiteOptions":
-        """Return the options with what their files say."""
+        """Return the options, with the contents of the files that they name."""
         site = cls(**values)
         if site.plan_file is not None:
             site = replace(site, plan=_simulable(site.plan_file))

@@ -24,5 +24,5 @@ def read_conf(file: Path) -> dict[str, str]:
 
 
 def pbs_home(file: Path | None = None) -> Path:
-    """Return PBS_HOME of PBS's configuration file, or its usual place."""
+    """Return PBS_HOME as the configuration file of PBS defines it, or its default."""
     return Path(read_conf(file or conf_file()).get("PBS_HOME") or "/var/spool/pbs")

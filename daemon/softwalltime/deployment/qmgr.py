@@ -105,10 +105,9 @@ def parse(printed: str) -> QmgrObjects:
     return {key: QmgrObject(values) for key, values in found.items()}
 
 
-def run(command: Sequence[str], seconds: float = TIMEOUT, environment: Mapping[str, str] | None = None) -> str:
+def run(command: Sequence[str], seconds: float = TIMEOUT) -> str:
     """Run a command of PBS and return its output.
 
-    :param environment: variables to set beside this process's own.
     :raises HooksHiddenError: if PBS does not show its hooks here.
     :raises PbsError: says in one line what failed, and who must do what.
     """
@@ -122,7 +121,6 @@ def run(command: Sequence[str], seconds: float = TIMEOUT, environment: Mapping[s
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, **(environment or {})},
         )
     except subprocess.TimeoutExpired as error:
         raise PbsError(

@@ -55,9 +55,10 @@ def tail_growths(simulated: SimulationFigures, waits: SettingWaits) -> dict[str,
 def exceeded(
     simulated: SimulationFigures, waits: SettingWaits, limits: WaitLimits
 ) -> dict[str, tuple[Interval, float]]:
-    """Return the growths above their limits in the mean, and above none beyond the 95% interval, with these limits.
+    """Return each growth that exceeds its limit, with the limit, by what grows.
 
-    Of the many classes 1.5 times the interval counts (:func:`~.waits_by_class.surely_longer`).
+    The mean must be above the limit, and the whole 95% interval above 0.  For the classes of jobs, which are many, the
+    interval is 1.5 times as wide (:func:`~.waits_by_class.surely_longer`).
     """
     held = {f"99th percentile wait of {name}": (waits.changes[tail], limits.tail) for tail, name in _NAMES.items()}
     held["longest wait"] = (waits.changes["wait_max"], limits.longest)
@@ -75,7 +76,7 @@ def exceeded(
 
 
 def _watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, ClassWaits]:
-    """Return the waits of the classes that must not pay for the others: all but small ones, and heavy users."""
+    """Return the waits of each class with limits by its name; small classes and light users have no limits."""
     return {
         f"{kind} {today.name}": then
         for kind in _WATCHED
@@ -85,7 +86,7 @@ def _watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Cla
 
 
 _NAMED = 3
-"""Maximum exceeded limits of a policy in its sentence."""
+"""Maximum number of exceeded limits named in the sentence about a policy."""
 _OWN_ORDER = "softwalltime tune --order searches the site's own order of the queue within the same limits."
 MIN_JOBS = 1000
 MIN_DAYS = 14
@@ -247,7 +248,7 @@ def switch_on(simulated: SimulationFigures, chosen: SettingWaits, what: str = "s
 
 
 def _choose(qualifying: list[SettingWaits]) -> SettingWaits:
-    """Return the simplest that none is better than beyond the 95% interval: half the walltime first, orders last."""
+    """Return half the walltime, or what is better beyond the 95% interval: a policy that keeps the order, then any."""
     keeping = [candidate for candidate in qualifying if candidate.setting.keeps_order]
     half = [candidate for candidate in keeping if candidate.setting.policy.waiting == HALF]
     first, *others = (min(group, key=_mean) for group in (half, keeping, qualifying) if group)

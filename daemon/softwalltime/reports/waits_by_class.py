@@ -20,7 +20,7 @@ NOTABLE_WAIT_S = 60
 """Seconds by which a class's wait must change to count as longer or shorter."""
 
 CLASS_FACTOR = 1.5
-"""Interval of a class, in intervals of 95%: about twenty classes are compared, and none must be longer by chance."""
+"""Factor of the 95% interval for a class: about twenty classes are compared, and chance must not mark one of them."""
 
 Members = Mapping[str, Mapping[str, Integers]]
 """Indexes of jobs by kind of class, then by class."""

@@ -141,7 +141,10 @@ class LiveValues:
             self.record(_decision_record(change, now, "shadow"))
 
     def _alter(self, change: LiveChange, now: int) -> None:
-        """Alter one job, or raise the IflError because of which none can be altered for now."""
+        """Alter one job.
+
+        :raises IflError: if PBS now refuses all alters, not only this one.
+        """
         job_id = change.job.job_id
         try:
             if change.seconds is not None:

@@ -198,7 +198,7 @@ class QueueState:
 
 
 def states(jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[int]) -> list[QueueState]:
-    """The state at the submission of each job of an ascending sample, in a schedule of first come, first served."""
+    """Return the state of the queue at the submission of each job of the sample, whose positions ascend."""
     end = outcome.start + outcome.duration
     queue_states = []
     first = 0

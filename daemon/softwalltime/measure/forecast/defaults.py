@@ -5,4 +5,4 @@ PREDICTOR = "calibrated:statistic=median"
 RUNS, FEWER_RUNS = 150, 60
 """Number of runs with drawn runtimes, and the lower number for expensive models."""
 LOOK = 60.0
-"""Timeout in seconds for an answer of PBS to a snapshot."""
+"""Maximum seconds that PBS may take for one answer while a snapshot is taken."""

@@ -26,7 +26,7 @@ _DELETE, _RESOURCE = 1, 5
 _IMPOSSIBLE_RESOURCE = b"?"
 """No resource can have this name."""
 UNKNOWN_RESOURCE = 15035
-"""PBSE_UNKRESC of pbs_error.h."""
+"""Error number of an unknown resource (PBSE_UNKRESC in pbs_error.h)."""
 
 
 class IflError(SoftwalltimeError):
