@@ -33,6 +33,10 @@ def test_the_formulas_of_the_presets() -> None:
             "powers:wait=1,predicted=0.25,size=-1,days=0",
             "(eligible_time + 3600.0) / (p or walltime or 1e9)**0.25 / (walltime or 1e9)**0.75 * (ncpus or 1)**-1.0",
         ),
+        (
+            "powers:size=0,days=0,length=1,predicted=0.5,cap=8",
+            "(eligible_time + 3600.0) / ((min(p or walltime, 28800.0) or 1e9) * (min(walltime, 28800.0) or 1e9))**0.25",
+        ),
     ],
 )  # fmt: skip
 def test_each_option_is_in_the_formula(spec: str, formula: str) -> None:
@@ -68,7 +72,7 @@ def test_a_wrong_specification_is_refused_in_one_line(spec: str, message: str) -
     ("option", "least", "most"),
     [
         ("wait", 0.01, 10), ("length", 0, 10), ("size", -10, 10), ("predicted", 0, 1), ("age", 1, 1_000_000),
-        ("days", 0, 100),
+        ("days", 0, 100), ("cap", 0, 1000),
     ],
 )  # fmt: skip
 def test_each_option_has_bounds_which_are_allowed_themselves(option: str, least: float, most: float) -> None:
@@ -82,7 +86,7 @@ def test_each_option_has_bounds_which_are_allowed_themselves(option: str, least:
 def priority(order: PowerOrder, wait: float, walltime: float, predicted: float, ncpus: int) -> float:
     """The formula as PBS evaluates it: a Python expression."""
     names = {"eligible_time": wait, "walltime": walltime, "predicted": predicted, "ncpus": ncpus}
-    return float(eval(order.formula("predicted"), {"__builtins__": {}}, names))
+    return float(eval(order.formula("predicted"), {"__builtins__": {"min": min}}, names))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +110,14 @@ def test_a_job_that_asks_for_no_processors_counts_as_one() -> None:
     assert priority(BALANCED, 3600, 3600, 3600, 0) == priority(BALANCED, 3600, 3600, 3600, 1)
 
 
-def test_a_job_without_a_walltime_comes_last() -> None:
-    unknown = priority(BALANCED, 3600, 0, 0, 1)
-    assert unknown < priority(BALANCED, 3600, 10**7, 10**7, 1)
+@pytest.mark.parametrize("order", [BALANCED, PowerOrder(cap=8)], ids=["balanced", "with a cap"])
+def test_a_job_without_a_walltime_comes_last(order: PowerOrder) -> None:
+    unknown = priority(order, 3600, 0, 0, 1)
+    assert unknown < priority(order, 3600, 10**7, 10**7, 1)
+
+
+def test_jobs_longer_than_the_cap_count_as_equally_long() -> None:
+    order = PowerOrder(cap=8)
+    limits = (4 * 3600, 8 * 3600, 72 * 3600)
+    shorter, equal, longer = (priority(order, 3600, walltime, walltime, 1) for walltime in limits)
+    assert shorter > equal == longer

@@ -40,6 +40,7 @@ orders = st.builds(
     predicted=st.sampled_from((0.0, 0.25, 0.5, 1.0)),
     age=st.sampled_from((60.0, 3600.0, 14400.0)),
     days=st.sampled_from((0.0, 0.5, 3.0, 5.0)),
+    cap=st.sampled_from((0.0, 0.5, 8.0)),
 )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.plan_file import Plan
-from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
+from softwalltime.predict.policy.power_order import BALANCED, EXPANSION_FACTOR
 from softwalltime.predict.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.predict.policy.site import WALLTIME
 
@@ -14,6 +14,9 @@ RESOURCE = "predicted"
 """Name of the ordering value in the simulator's formulas."""
 FORMULA = EXPANSION_FACTOR.formula(RESOURCE)
 """Expansion factor over the prediction with an age of one hour: what ``softwalltime install --preset order`` sets."""
+CAPPED = replace(BALANCED, cap=8.0)
+"""The order of balanced in which jobs longer than a working day count as equally long."""
+CAPPED_NAME = f"balanced, lengths up to {CAPPED.cap:g} h"
 TODAY = "today"
 WITHOUT_LIVE = ", live values off"
 WITH_GUARD = ", with guard"
@@ -82,15 +85,17 @@ STRICT_ARRIVAL = Baseline()
 
 
 def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
-    """Return the candidates for every site: presets, predictors under the guard, and the policy of a plan."""
+    """Return the candidates for every site: presets, ``CAPPED``, predictors under the guard, the policy of a plan."""
     presets = [
         Candidate(name if guard else f"{name}{WITHOUT_LIVE}", preset_policy(name, baseline, guard), name)
         for name in _CHANGING
         for guard in (HOUR, None)
         if guard or PRESETS[name].order
     ]
+    balanced = preset_policy("balanced", baseline)
+    capped = Candidate(CAPPED_NAME, replace(balanced, formula=CAPPED.formula(RESOURCE)))
     planned = [] if baseline.plan is None else [planned_candidate(baseline.plan, baseline)]
-    return presets + [waiting_candidate(spec, baseline) for spec in PREDICTORS] + planned
+    return [*presets, capped, *(waiting_candidate(spec, baseline) for spec in PREDICTORS), *planned]
 
 
 def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:

@@ -179,6 +179,8 @@ def rule_of_thumb(order: PowerOrder, candidate: Candidate) -> str:
     if order.limit is not None:
         said.append(f"{duration(order.limit)} bound the wait")
     said.append(f"the length is the walltime to {1 - order.predicted:.0%} and the prediction to {order.predicted:.0%}")
+    if order.longest is not None:
+        said.append(f"jobs above {duration(order.longest)} count as equally long")
     kept = "their walltimes" if candidate.policy.waiting == WALLTIME else "0.7 of their walltimes, under the guard"
     return "; ".join([*said, f"waiting jobs are planned with {kept}"])
 
@@ -190,6 +192,7 @@ def _neighbours(order: PowerOrder, guard: int | None) -> Iterator[tuple[PowerOrd
         {"size": max(0.0, order.size - 0.25)}, {"size": order.size + 0.25},
         {"predicted": 0.0}, {"predicted": 0.5}, {"age": 4.0 * HOUR},
         {"days": _days(0.75 * order.days)}, {"days": _days(1.5 * order.days)},
+        {"cap": 4.0}, {"cap": 8.0}, {"cap": 16.0},
     ):  # fmt: skip
         yield replace(order, **values), guard
 

@@ -249,11 +249,12 @@ def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
     """Return the order by powers of wait, length and size, as PBS rounds it."""
     order = PowerOrder.of(policy.order)
     by_runtime, by_limit, by_size = order.exponents
-    walltime = values.limit_array.astype(np.float64)
+    longest = np.inf if order.longest is None else order.longest
+    walltime = np.minimum(values.limit_array.astype(np.float64), longest)
 
     def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
         wait = (now - of.submitted[waiting]).astype(np.float64)
-        runtime, limit = of.value[waiting], walltime[waiting]
+        runtime, limit = np.minimum(of.value[waiting], longest), walltime[waiting]
         priorities = wait + order.age
         if by_runtime == by_limit:
             priorities /= np.power(runtime * limit, by_runtime)

@@ -1,8 +1,9 @@
 """Queue orders defined by powers of wait, length and size, and their ``job_sort_formula``.
 
-The priority of a job is (wait + age)^k / length^e x processors^b.  The length is walltime^(1 - s) x predicted^s.  Jobs
-that have waited a number of days come before all others, the oldest first.  A job whose start PBS has promised comes
-even before those: live values set its ordering value to :data:`PROMISED`.
+The priority of a job is (wait + age)^k / length^e x processors^b.  The length is walltime^(1 - s) x predicted^s, each
+at most a cap: among jobs longer than that only wait and size count, so that few very long jobs do not pay for all.
+Jobs that have waited a number of days come before all others, the oldest first.  A job whose start PBS has promised
+comes even before those: live values set its ordering value to :data:`PROMISED`.
 
 The tails of the waits depend on the ratio k / e: with k = 2e, long and wide jobs wait about as long as in order of
 arrival, and most of the gain in mean wait of the plain expansion factor (k = e) remains.
@@ -15,6 +16,7 @@ from softwalltime.core.errors import OptionError
 
 NAME: Final = "powers"
 """The order's name in a specification."""
+HOUR: Final = 3600
 DAY: Final = 86400
 OLDEST_FIRST: Final = "1e7"
 """Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
@@ -26,7 +28,7 @@ UNKNOWN_LENGTH: Final = "1e9"
 """Seconds used for a job without walltime, which is ordered last."""
 _BOUNDS: Final = {
     "wait": (0.01, 10.0), "length": (0.0, 10.0), "size": (-10.0, 10.0), "predicted": (0.0, 1.0), "age": (1.0, 1e6),
-    "days": (0.0, 100.0),
+    "days": (0.0, 100.0), "cap": (0.0, 1000.0),
 }  # fmt: skip
 
 
@@ -49,6 +51,8 @@ class PowerOrder:
     """Seconds that are added to the wait."""
     days: float = 4.0
     """Days of wait after which a job comes before all younger ones; 0: never."""
+    cap: float = 0.0
+    """Hours from which on walltime and predicted runtime count as these hours; 0: no cap."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _BOUNDS.items():
@@ -95,10 +99,18 @@ class PowerOrder:
     def limit(self) -> int | None:
         return round(self.days * DAY) or None
 
+    @property
+    def longest(self) -> float | None:
+        """The cap in seconds; ``None``: no cap."""
+        return self.cap * HOUR or None
+
     def formula(self, resource: str) -> str:
         """Return the order as PBS's ``job_sort_formula``; ``resource`` is the custom one with the predicted runtime."""
         predicted, walltime, size = self.exponents
-        runtime, limit = f"({resource} or walltime or {UNKNOWN_LENGTH})", f"(walltime or {UNKNOWN_LENGTH})"
+        runtime, limit = f"{resource} or walltime", "walltime"
+        if self.longest is not None:
+            runtime, limit = (f"min({length}, {self.longest!r})" for length in (runtime, limit))
+        runtime, limit = (f"({length} or {UNKNOWN_LENGTH})" for length in (runtime, limit))
         text = f"(eligible_time + {self.age!r})"
         if predicted == walltime:
             text += f" / {_power(f'({runtime} * {limit})', predicted)}" if predicted else ""
