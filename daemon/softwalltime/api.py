@@ -23,9 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.queue_limits import read_queue_limits
-from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
@@ -34,6 +32,7 @@ from softwalltime.measure.replay.checked_predictor import checked
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
 from softwalltime.measure.replay.pass_events import predicted_quantiles
+from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Scoring, Workload
 from softwalltime.measure.simulation import engine
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
@@ -120,16 +119,15 @@ class Simulated:
 
 
 def read_jobs(*paths: str | PathLike[str]) -> JobColumns:
-    """Return the completed jobs of accounting logs, folders of logs, and traces in Standard Workload Format.
+    """Return the completed jobs of accounting logs, folders of logs, traces, and files of ``softwalltime export``.
 
     The result is a sequence of :class:`CompletedJob` that keeps the jobs as columns: ``jobs[0]`` and ``jobs[10:20]``
     work, and ``jobs.numbers("runtime")`` is an array.  Malformed lines are left out.
 
     :raises SourceError: if a file cannot be read, or there is no completed job.
     """
-    logs = find_logs(map(Path, paths))
-    tally = Tally(broken=logs.broken)
-    jobs, _ = JobColumns.of(read_values(logs.files, tally)).each_run_once()
+    tally = Tally()
+    jobs = RecordedFiles([Path(path) for path in paths]).read(tally)
     if tally.broken:
         raise tally.broken[0]
     if not jobs:

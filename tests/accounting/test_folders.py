@@ -99,6 +99,7 @@ def test_what_cannot_be_read_in_a_folder_is_an_error(tmp_path: Path) -> None:
         (tar(), "tar archive"),
         (gzip.compress(tar(), mtime=0), "tar archive"),
         (b"PK\x03\x04" + bytes(100), "zip archive"),
+        (b"PAR1" + bytes(100), "give it by itself, not its folder"),
         (b"\x1f\x9d\x90" + bytes(100), "lz4, compress or 7z"),
     ],
 )

@@ -77,7 +77,7 @@ def _print(path: Path, processes: int | None) -> None:
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
     parts = (Part(since=since),)
     with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
-        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.json")
+        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.parquet")
         tasks = [TrialTask("", snapshot, spec, parts, MINIMUM, TIMEOUT) for spec in specs.values()]
         done = saved_trials(tasks, kept)
         todo = [task for task in tasks if task not in done]

@@ -90,7 +90,7 @@ def _simulated(
     """Return the metrics of each policy by seed."""
     found: dict[SchedulerPolicy, list[Metrics]] = {policy: [] for policy in policies}
     with tempfile.TemporaryDirectory() as folder:
-        jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.json")
+        jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.parquet")
         experiment = Experiment(jobs.digest, processors, BASELINE, "week")
         with closing(KeptLines(FOLDER / f"{path.name}.jsonl")) as kept:
             for seed in seeds:

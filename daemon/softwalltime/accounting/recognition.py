@@ -31,6 +31,7 @@ _FOREIGN: tuple[tuple[re.Pattern[bytes], str], ...] = (
 """Patterns at the start of text files in other formats, and their descriptions."""
 _PACKED: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive: unpack it first (tar -xf)"),
+    (re.compile(rb"PAR1"), "Parquet: give it by itself, not its folder, with a name that ends in .parquet"),
     (re.compile(rb"PK\x03\x04"), "a zip archive: unpack it first"),
     (re.compile(rb"\x04\x22\x4d\x18|\x1f\x9d|7z\xbc\xaf"), "compressed by lz4, compress or 7z: decompress it first"),
     (re.compile(rb"\xff\xfe|\xfe\xff"), "UTF-16 text; convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"),

@@ -46,6 +46,7 @@ _COMMANDS = {
     "predictors": ("predictors", "List the predictors with rule, source and options."),
     "convert": ("workloads", "Write a trace as accounting logs."),
     "generate": ("workloads", "Write a synthetic workload as accounting logs."),
+    "export": ("workloads", "Write recorded jobs in Parquet, to read them faster."),
     "files": ("files", "List, print or copy the files for an installation."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
     "completion": ("completing", "Print the completion script of a shell."),

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,28 +70,22 @@ def load_columns(
     :raises SoftwalltimeError: if there is no job, and a file cannot be read.
     """
     # The help of a command needs neither numpy nor the parsers, which take long to import.
-    from softwalltime.accounting.folders import find_logs
-    from softwalltime.accounting.log_file import size_on_disk
-    from softwalltime.accounting.reader import read_values
     from softwalltime.accounting.tally import Tally
-    from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
+    from softwalltime.measure.replay.job_columns import with_queue_walltimes
+    from softwalltime.measure.replay.recorded_files import RecordedFiles
 
     tally = Tally()
-    logs = find_logs(Path(source) for source in sources if source != STORE)
-    paths, tally.left_out_files, tally.broken = logs.files, logs.left_out, logs.broken
+    files = RecordedFiles([Path(source) for source in sources if source != STORE])
     with ExitStack() as stack:
-        progress = stack.enter_context(progress_bar("reading", sum(map(size_on_disk, paths))))
-        rows: Iterator[Values | CompletedJob] = read_values(paths, tally, progress)
+        progress = stack.enter_context(progress_bar("reading", files.size))
+        stored: Iterator[Values | CompletedJob] | None = None
         if STORE in sources:
             from softwalltime.store.completed_jobs import read_jobs as read_stored_jobs
             from softwalltime.store.opening import open_store
 
             connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
-            rows = chain(rows, read_stored_jobs(connection))
-        jobs = JobColumns.of(rows)
-    jobs, tally.repeated = jobs.each_run_once()
-    if STORE in sources or len(paths) > 1:
-        tally.machine = 0
+            stored = read_stored_jobs(connection)
+        jobs = files.read(tally, progress, stored)
     if not jobs:
         for line in problems(tally):
             click.echo(line, err=True)

@@ -147,7 +147,7 @@ def _tried(
             specs = with_own_weights(specs, weights.choosing, weights.file, options.target)
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
-        snapshot = take(jobs, options.recorded.settings().teaching, Path(folder) / "jobs.json")
+        snapshot = take(jobs, options.recorded.settings().teaching, Path(folder) / "jobs.parquet")
         # All others are compared with the baseline, which takes the least time.
         limits = {BASELINE: UNLIMITED}
         tasks = [

@@ -6,6 +6,7 @@ EXTRAS: Final = {
     "joblib": "measure",
     "numba": "measure",
     "numpy": "measure",
+    "pyarrow": "measure",
     "jinja2": "report",
     "markupsafe": "report",
 }

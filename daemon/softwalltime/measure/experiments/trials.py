@@ -166,7 +166,7 @@ def simulate_all(
     workers = local_workers(1 if total <= _MAX_JOBS_IN_PROCESS else study.processes)
     pieces = [named] if split else [(policy,) for policy in named]
     with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
-        path = Path(folder) / "jobs.json"
+        path = Path(folder) / "jobs.parquet"
         take(study.jobs.completed, study.teaching, path)
         tasks = [
             _Task(path, study.processors, study.shake, seed, name, piece, warm_up)

@@ -22,7 +22,7 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 
 NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
 """The columns: the fields of a submission, then those of a completed job."""
-_TEXTS = frozenset(
+TEXTS = frozenset(
     {
         "job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive",
         "script", "server",
@@ -30,11 +30,13 @@ _TEXTS = frozenset(
 )  # fmt: skip
 _RUN = ("server", "job_id", "start")
 """The key of a run of a job."""
-_NONE_VALUES = {"i": -(2**31), "q": -(2**63)}
+NONE = -(2**63)
+"""The number that represents ``None``."""
+_NONE_VALUES = {"i": -(2**31), "q": NONE}
 """The value that represents ``None``, by array type."""
 
 
-class _Column(ABC):
+class ValueColumn(ABC):
     @abstractmethod
     def extend(self, values: Sequence[Any]) -> None: ...
 
@@ -46,7 +48,7 @@ class _Column(ABC):
         """Note that no more values follow."""
 
 
-class _IntegerColumn(_Column):
+class IntegerColumn(ValueColumn):
     """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
 
     def __init__(self) -> None:
@@ -91,6 +93,16 @@ class _IntegerColumn(_Column):
         missing = self._missing
         return [None if value == missing else value for value in values]
 
+    def extend_numbers(self, numbers: NDArray[np.int64]) -> None:
+        """Add numbers, of which :data:`NONE` stands for ``None``."""
+        none = numbers == NONE
+        known = numbers[~none]
+        if self._array.typecode == "i" and len(known) and (known.min() <= self._missing or known.max() >= 2**31):
+            self._widen()
+        self._some_missing = self._some_missing or bool(none.any())
+        kind = np.int32 if self._array.typecode == "i" else np.int64
+        self._array.frombytes(np.where(none, self._missing, numbers).astype(kind).tobytes())
+
     def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
         values = self._numbers[which].astype(np.int64)
         if self._some_missing:
@@ -98,7 +110,7 @@ class _IntegerColumn(_Column):
         return values
 
 
-class _CategoryColumn(_Column):
+class CategoryColumn(ValueColumn):
     """A column of values that many jobs share, such as users; each is stored once."""
 
     def __init__(self) -> None:
@@ -110,6 +122,11 @@ class _CategoryColumn(_Column):
     def extend(self, values: Sequence[Any]) -> None:
         index = self._index
         self._codes.extend([index.setdefault(value, len(index)) for value in values])
+
+    def extend_codes(self, codes: Integers, names: Sequence[Any]) -> None:
+        """Add values that are given as indexes of names."""
+        own = np.array([self._index.setdefault(name, len(self._index)) for name in names], np.int32)
+        self._codes.frombytes(own[codes].tobytes())
 
     def finish(self) -> None:
         self._names = list(self._index)
@@ -124,7 +141,7 @@ class _CategoryColumn(_Column):
         return [names[code] for code in self._array[which].tolist()]
 
 
-class _TextColumn(_Column):
+class StringColumn(ValueColumn):
     """A column of mostly different texts, such as job ids, concatenated in UTF-8."""
 
     def __init__(self) -> None:
@@ -139,6 +156,11 @@ class _TextColumn(_Column):
         # The first offset is the known end of the previous texts.
         del self._ends[-len(encoded) - 1]
 
+    def extend_encoded(self, content: bytes, ends: NDArray[np.int64]) -> None:
+        """Add texts that are given as one, in UTF-8, with the end of each in it."""
+        self._ends.frombytes((ends + len(self._content)).tobytes())
+        self._content += content
+
     def take(self, which: Integers) -> Iterable[str]:
         content, ends = self._content, np.frombuffer(self._ends, np.int64)
         starts = np.where(which > 0, ends[which - 1], 0)
@@ -151,7 +173,7 @@ class _TextColumn(_Column):
 class JobColumns(Sequence[CompletedJob]):
     """Many completed jobs; a job becomes an object when it is accessed."""
 
-    def __init__(self, columns: dict[str, tuple[_Column, Integers]]) -> None:
+    def __init__(self, columns: dict[str, tuple[ValueColumn, Integers]]) -> None:
         """:param columns: existing columns, and the indexes of the jobs in each; :meth:`of` creates columns."""
         self._columns = columns
         self._blocks: dict[int, list[CompletedJob]] = {}
@@ -163,7 +185,7 @@ class JobColumns(Sequence[CompletedJob]):
         if isinstance(rows, JobColumns):
             return rows
         iterator = iter(rows)
-        columns: dict[str, _Column] = {}
+        columns: dict[str, ValueColumn] = {}
         count = 0
         while chunk := list(islice(iterator, CHUNK)):
             values = [row if isinstance(row, tuple) else values_of(row) for row in chunk]
@@ -172,20 +194,15 @@ class JobColumns(Sequence[CompletedJob]):
                     columns[name] = _kind(name, column)
                 columns[name].extend(column)
             count += len(chunk)
-        for name in NAMES:
-            columns.setdefault(name, _kind(name, ())).finish()
-        which = np.arange(count, dtype=np.int32)
-        return cls({name: (column, which) for name, column in columns.items()})
+        return cls.filled({name: columns.get(name) or _kind(name, ()) for name in NAMES}, count)
 
     @classmethod
-    def of_fields(cls, fields: Iterable[Sequence[Any]]) -> "JobColumns":
-        """Create the columns from the values of each field, in the order of :data:`NAMES`."""
-        columns: dict[str, tuple[_Column, Integers]] = {}
-        which: Integers | None = None
-        for name, values in zip(NAMES, fields, strict=True):
-            which = np.arange(len(values), dtype=np.int32) if which is None else which
-            columns[name] = _column(name, values), which
-        return cls(columns)
+    def filled(cls, columns: Mapping[str, ValueColumn], count: int) -> "JobColumns":
+        """Return ``count`` jobs of columns to which no more is added; :data:`NAMES` are the columns' names."""
+        which = np.arange(count, dtype=np.int32)
+        for column in columns.values():
+            column.finish()
+        return cls({name: (columns[name], which) for name in NAMES})
 
     def __len__(self) -> int:
         return len(self._columns["job_id"][1])
@@ -251,9 +268,13 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the same jobs with other values of a field, one for each job."""
         return JobColumns({**self._columns, name: (_column(name, values), np.arange(len(self), dtype=np.int32))})
 
+    def is_concatenated(self, name: str) -> bool:
+        """Return whether the texts of this field are mostly different, and stored one after the other."""
+        return isinstance(self._columns[name][0], StringColumn)
+
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
         column, which = self._columns[name]
-        if not isinstance(column, _IntegerColumn):
+        if not isinstance(column, IntegerColumn):
             raise KeyError(f"{name} is not a field of numbers")
         return column.filled(which, missing)
 
@@ -280,7 +301,7 @@ def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, i
     return columns.replaced("walltime", values)
 
 
-def _column(name: str, values: Sequence[Any]) -> _Column:
+def _column(name: str, values: Sequence[Any]) -> ValueColumn:
     column = _kind(name, values[:CHUNK])
     for first in range(0, len(values), CHUNK):
         column.extend(values[first : first + CHUNK])
@@ -288,8 +309,8 @@ def _column(name: str, values: Sequence[Any]) -> _Column:
     return column
 
 
-def _kind(name: str, first: Sequence[Any]) -> _Column:
+def _kind(name: str, first: Sequence[Any]) -> ValueColumn:
     """Return the column type for a field, by its first values."""
-    if name not in _TEXTS:
-        return _IntegerColumn()
-    return _TextColumn() if len(set(first)) > max(len(first) // 2, 100) else _CategoryColumn()
+    if name not in TEXTS:
+        return IntegerColumn()
+    return StringColumn() if len(set(first)) > max(len(first) // 2, 100) else CategoryColumn()

@@ -175,7 +175,7 @@ def run_simulations(
         if keep is not None or not here:
             # On a cluster the folder is beside the results, where all workers can read.
             parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
-            path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.json"
+            path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.parquet"
             experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
         kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}

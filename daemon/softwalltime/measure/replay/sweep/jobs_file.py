@@ -1,15 +1,9 @@
-"""A workload in a file for other processes, read once from its source.
+"""A workload in a file for other processes, read once from its source: Parquet with the states that teach."""
 
-The file has a line of JSON for the states that teach, then one line per field of :class:`CompletedJob` with its values
-for all jobs.  Equal jobs give equal files.  Unlike pickle, it contains no code, and it is faster to read.
-"""
-
-import json
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from itertools import chain
+from hashlib import file_digest
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -17,7 +11,7 @@ from typing import Any, TypeVar
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import State
-from softwalltime.measure.replay.job_columns import NAMES, JobColumns
+from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 
 T = TypeVar("T")
@@ -37,28 +31,28 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
 
     :raises SourceError: if the file cannot be written.
     """
-    digest = sha256()
+    from softwalltime.measure.replay.parquet import write_parquet
+
     try:
         with path.open("xb") as stream:
-            table = JobColumns.of(jobs)
-            for values in chain([sorted(teaching)], (list(table.values(name)) for name in NAMES)):
-                line = json.dumps(values).encode() + b"\n"
-                digest.update(line)
-                stream.write(line)
+            write_parquet(JobColumns.of(jobs), stream, {"teaching": sorted(teaching)})
+        with path.open("rb") as stream:
+            digest = file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
-    return Snapshot(path, digest.hexdigest()[:16], len(jobs))
+    return Snapshot(path, digest[:16], len(jobs))
 
 
 def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
-    """Return the jobs of a snapshot, and how jobs must have ended to teach; :class:`OSError` if it is unreadable."""
-    with path.open("rb") as stream:
-        teaching = frozenset(map(State, json.loads(stream.readline())))
-        return JobColumns.of_fields(map(json.loads, stream)), teaching
+    """Return the jobs of a snapshot, and how jobs must have ended to teach; :class:`SourceError` if unreadable."""
+    from softwalltime.measure.replay.parquet import read_parquet
+
+    jobs, (metadata,) = read_parquet([path])
+    return jobs, frozenset(map(State, metadata["teaching"]))
 
 
 def load(path: Path) -> Workload:
-    """Return the workload of a snapshot; :class:`OSError` if it is unreadable."""
+    """Return the workload of a snapshot; :class:`SourceError` if it is unreadable."""
     jobs, teaching = read(path)
     return Workload(jobs, teaching=teaching)
 
@@ -81,9 +75,8 @@ def load_once(path: Path, make: Callable[[Path], T]) -> T:
             _last = None
             try:
                 _last = path, make(path)
-            except OSError as error:
+            except SourceError as error:
                 raise SourceError(
-                    f"{path}: {error.strerror} on {socket.gethostname()}: the file must be in a folder that all "
-                    "workers can read"
+                    f"{error} on {socket.gethostname()}: the file must be in a folder that all workers can read"
                 ) from error
         return _last[1]

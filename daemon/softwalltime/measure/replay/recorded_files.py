@@ -1,0 +1,55 @@
+"""Read the completed jobs of files: accounting logs and traces, and Parquet from ``softwalltime export``."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from softwalltime.accounting.folders import find_logs
+from softwalltime.accounting.log_file import size_on_disk
+from softwalltime.accounting.reader import read_values
+from softwalltime.accounting.tally import Tally
+from softwalltime.core.jobs import CompletedJob, Values
+from softwalltime.measure.replay.job_columns import NAMES, JobColumns
+
+SUFFIX = ".parquet"
+"""End of the name of a file in Parquet."""
+PROCESSORS = "processors"
+"""Name in the metadata of such a file of the size of the machine; 0: unknown."""
+
+
+class RecordedFiles:
+    """The files of some paths: logs and traces, also those in folders, and Parquet, which is named itself.
+
+    :raises SourceError: if a path does not exist, or a folder has no log.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._tables = [path for path in paths if path.suffix == SUFFIX]
+        self._logs = find_logs(path for path in paths if path.suffix != SUFFIX)
+        self.size = sum(map(size_on_disk, self._logs.files))
+        """Bytes of the logs, of which reading reports its progress."""
+
+    def read(
+        self, tally: Tally, progress: Callable[[int], None] = lambda _: None,
+        more: Iterable[Values | CompletedJob] | None = None,
+    ) -> JobColumns:  # fmt: skip
+        """Return the jobs, each run once however many records describe it: Parquet first, then logs, then ``more``.
+
+        :param tally: counts what cannot be read of logs.
+        :raises SourceError: if a file in Parquet cannot be read.
+        """
+        logs = self._logs
+        tally.left_out_files, tally.broken = logs.left_out, logs.broken
+        rows: Iterable[Values | CompletedJob] = chain(read_values(logs.files, tally, progress), more or ())
+        if self._tables:
+            from softwalltime.measure.replay.parquet import read_parquet
+
+            stored, metadata = read_parquet(self._tables)
+            # The columns of Parquet alone need not become rows.
+            rows = stored if more is None and not logs.files else chain(stored.rows(*NAMES), rows)
+            processors = metadata[0].get(PROCESSORS)
+            tally.machine = processors if isinstance(processors, int) else 0
+        jobs, tally.repeated = JobColumns.of(rows).each_run_once()
+        if len(logs.files) + len(self._tables) > 1 or more is not None:
+            tally.machine = 0
+        return jobs
