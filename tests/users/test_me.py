@@ -56,7 +56,7 @@ def answer(**more: Any) -> bytes:
     values: dict[str, Any] = {
         "v": VERSION, "user": "ann", "read_at": NOW, "problem": "", "days": 28,
         "forecasts": [{"server": "srv", "forecast_at": NOW - 60}], "waiting": [], "running": [], "ended": [],
-        "requests": [], **more,
+        "requests": [], "probes": [], **more,
     }  # fmt: skip
     counts = {f"{kind}_jobs": len(values[kind]) for kind in ("waiting", "running", "ended")}
     return json.dumps(counts | values).encode() + b"\n"
@@ -189,7 +189,7 @@ def test_a_user_without_jobs_is_told_so(serve: Serve, capsys: pytest.CaptureFixt
         (b"", "the answer was cut off"),
         (answer()[:-10], "the answer was cut off"),
         (BUSY, "asked too often"),
-        (b'{"v": 2}\n', "of another version"),
+        (b'{"v": 1}\n', "of another version"),
         (b"[]\n", "of another version"),
         (answer(surprise=1), "of another version"),
         (answer(waiting=[{}]), "of another version"),
