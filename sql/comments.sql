@@ -315,8 +315,8 @@ COMMENT ON TABLE softwalltime.probe_starts IS
 'When a job submitted now would start, by queue, size and walltime, for a user without other jobs.';
 COMMENT ON COLUMN softwalltime.probe_starts.forecast_at IS 'time of the forecast, epoch seconds';
 COMMENT ON COLUMN softwalltime.probe_starts.expected IS 'expected start, epoch seconds';
-COMMENT ON COLUMN softwalltime.probe_starts.low90 IS 'begin of the 90% range, epoch seconds';
-COMMENT ON COLUMN softwalltime.probe_starts.high90 IS 'end of the 90% range, epoch seconds';
+COMMENT ON COLUMN softwalltime.probe_starts.low90 IS 'begin of the 90% range, epoch seconds; null: not known';
+COMMENT ON COLUMN softwalltime.probe_starts.high90 IS 'end of the 90% range, epoch seconds; null: not known';
 COMMENT ON COLUMN softwalltime.probe_starts.walltime IS 'walltime, seconds';
 COMMENT ON COLUMN softwalltime.probe_starts.ncpus IS 'processors requested';
 COMMENT ON COLUMN softwalltime.probe_starts.server IS 'PBS server';

@@ -170,8 +170,8 @@ CREATE TABLE softwalltime.predictions (
 CREATE INDEX predictions_by_job ON softwalltime.predictions (job_id);
 CREATE INDEX predictions_by_time ON softwalltime.predictions (predicted_at);
 CREATE TABLE softwalltime.probe_starts (
-    forecast_at bigint NOT NULL, expected bigint NOT NULL, low90 bigint NOT NULL, high90 bigint NOT NULL,
-    walltime bigint NOT NULL, ncpus integer NOT NULL, server text COLLATE "C" NOT NULL,
+    forecast_at bigint NOT NULL, expected bigint NOT NULL, low90 bigint, high90 bigint, walltime bigint NOT NULL,
+    ncpus integer NOT NULL, server text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL, submit_to text [] COLLATE "C" NOT NULL,
     PRIMARY KEY (server, queue, ncpus, walltime)
 );

@@ -152,7 +152,8 @@ SELECT
         json_agg(
             json_build_object(
                 'server', server, 'queue', queue, 'ncpus', ncpus, 'walltime', walltime, 'submit_to', to_json(submit_to),
-                'expected', expected, 'range90', json_build_array(low90, high90), 'forecast_at', forecast_at
+                'expected', expected, 'range90', CASE WHEN low90 IS NOT NULL THEN json_build_array(low90, high90) END,
+                'forecast_at', forecast_at
             ) ORDER BY server, queue, ncpus, walltime
         ), '[]'
     )::text AS rows

@@ -8,6 +8,7 @@ import pytest
 
 from softwalltime import read_jobs
 from softwalltime.cli import run
+from softwalltime.measure.forecast.calibration import Corrections
 from softwalltime.measure.forecast.expected import Learnt
 from softwalltime.measure.forecast.learning import learn_history, note_live
 from softwalltime.measure.forecast.queue_model import model_of
@@ -16,7 +17,7 @@ from softwalltime.measure.forecast.snapshot import QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import distributions_of
 from softwalltime.measure.forecast.what_if import PROBE, RUNS
 from softwalltime.predict.predictors.registry import make
-from softwalltime.service import spare_time
+from softwalltime.service import probe_grid, spare_time
 from softwalltime.service.probe_grid import ProbeGrid
 from softwalltime.service.spare_time import MAX_TIME_SHARE, SpareTime
 from softwalltime.store.forecast_rows import StoredProbe
@@ -84,6 +85,16 @@ def test_a_shorter_job_starts_in_a_gap_before_the_first_job_of_the_queue() -> No
     assert cells["q", 8, HOUR].expected == NOW + 5 * HOUR
     # A queue without a limit, and the whole machine.
     assert max(cells) == ("q", 16, 7 * 86400)
+
+
+def test_of_many_jobs_there_are_fewer_runs_and_no_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt = Learnt(RuntimeModel(make("v1")), correct=lambda _: Corrections())
+    found = grid(recorded(), learnt)
+    assert all(row.low90 is not None and row.high90 is not None for row in found.values())
+    monkeypatch.setattr(probe_grid, "MANY_JOBS", 1)
+    fewer = grid(recorded(), learnt)
+    assert {key: row.expected for key, row in fewer.items()} == {key: row.expected for key, row in found.items()}
+    assert {(row.low90, row.high90) for row in fewer.values()} == {(None, None)}
 
 
 def test_results_are_computed_in_turn_as_time_permits(monkeypatch: pytest.MonkeyPatch) -> None:

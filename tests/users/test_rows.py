@@ -116,7 +116,7 @@ def test_expected_starts_of_jobs_not_submitted_yet_are_the_same_for_everybody(co
         for ncpus in (4, 1)
     ]
     publish_probes(connection, "srv", [*stored, replace(stored[0], ncpus=2)])
-    publish_probes(connection, "srv", stored)
+    publish_probes(connection, "srv", [replace(stored[0], low90=None, high90=None), stored[1]])
     publish_probes(connection, "other", stored)
     first, *others = of(connection).probes
     assert (first.server, first.queue, first.ncpus, first.walltime, first.submit_to[:2]) == (
@@ -124,6 +124,7 @@ def test_expected_starts_of_jobs_not_submitted_yet_are_the_same_for_everybody(co
     )  # fmt: skip
     assert (first.expected, first.range90, first.forecast_at) == (now + HOUR, (now, now + 2 * HOUR), now)
     assert [(probe.server, probe.ncpus) for probe in others] == [("other", 4), ("srv", 1), ("srv", 4)]
+    assert others[-1].range90 is None
     # A user without jobs gets the same.
     assert of(connection, 99).probes == (first, *others)
     rows = AnswerRows(UIDS.get, read_live(connection, 10, "srv"))

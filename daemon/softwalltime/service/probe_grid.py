@@ -22,6 +22,8 @@ LONGEST_S = 7 * 86400
 """Longest walltime of a queue without a limit."""
 SIZE_FACTORS = (2, 4, 16)
 """Factors between two sizes: the smallest with which all forecasts can be kept up to date, else the last."""
+MANY_JOBS, FEWER_RUNS = 1000, 5
+"""Number of running and waiting jobs from which there are fewer runs, and no ranges: a run takes half a second."""
 MAX_JOBS = 500
 """Maximum jobs of the grid, which is part of the answer to each user, unless it has the coarsest sizes."""
 
@@ -59,8 +61,12 @@ class ProbeGrid:
         def forecast(job: GridJob) -> ExpectedStart:
             submitted = probe_job("", probe(PROBE, job.ncpus, job.walltime, queue=job.queue), ordinary)
             modelled = model_of(snapshot, [submitted], self.running)
-            return next(expected_starts(modelled, learnt, frozenset((PROBE,)), RUNS, known=known))
+            # The median of the runs does not depend on the single run with several reservations, which is slow.
+            modelled = replace(modelled, model=modelled.model.quick())
+            start = next(expected_starts(modelled, learnt, frozenset((PROBE,)), runs, known=known))
+            return start if runs == RUNS else replace(start, range90=None)
 
+        runs = RUNS if len(queue.live) < MANY_JOBS else FEWER_RUNS
         walltimes = {settings.name: _walltimes(settings) for settings in usable if settings.execution}
         for factor in SIZE_FACTORS:
             sizes = _sizes(queue.model.processors, factor)
@@ -71,9 +77,8 @@ class ProbeGrid:
         rows = []
         for job, (made, start) in self._results.step(snapshot.taken, jobs, forecast).items():
             if start.expected is not None:
-                low, high = start.range90 or (start.expected, start.expected)
-                submit_to = entrances[job.walltime][job.queue]
-                rows.append(StoredProbe(*job, submit_to, made, start.expected, low, high))
+                submit_to, ends = entrances[job.walltime][job.queue], start.range90 or (None, None)
+                rows.append(StoredProbe(*job, submit_to, made, start.expected, *ends))
         return rows
 
 

@@ -205,7 +205,7 @@ def publish_runtimes(connection: Connection, server: str, runtimes: Sequence[Exp
 
 @dataclass(frozen=True, slots=True)
 class StoredProbe:
-    """Expected start and 90% range of a job that is submitted at the time of the forecast; all in epoch seconds.
+    """Expected start of a job that is submitted at the time of the forecast, and the 90% range; all in epoch seconds.
 
     ``walltime`` in seconds.  ``submit_to``: names for ``qsub -q`` with which it runs in ``queue``; an empty one: none.
     """
@@ -216,8 +216,8 @@ class StoredProbe:
     submit_to: Sequence[str]
     forecast_at: int
     expected: int
-    low90: int
-    high90: int
+    low90: int | None
+    high90: int | None
 
 
 def publish_probes(connection: Connection, server: str, probes: Sequence[StoredProbe]) -> None:

@@ -151,8 +151,8 @@ class ProbeStart:
     """Names for qsub -q with which it runs in this queue; an empty name: without -q."""
     expected: int
     """Expected start."""
-    range90: Range
-    """Range that holds the start with a probability of 90%."""
+    range90: Range | None
+    """Range that holds the start with a probability of 90%; null: not known."""
     forecast_at: int
     """Time of the forecast, for which the job is submitted."""
 
