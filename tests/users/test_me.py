@@ -167,7 +167,7 @@ def test_a_plan_says_what_starts_sooner_and_what_is_not_known(serve: Serve, caps
     path, options = serve(answer(probes=PROBES)), "-l select=3:ncpus=1:mem=1gb,walltime=23:00:00 -q long"
     text = printed(path, capsys, "--plan", options)
     assert f"3 processors for 23 h in queue long, submitted now; forecast at {local_time(NOW - 60, NOW)}\n" in text
-    assert "the next larger job of those that are forecast: 4 processors for 24 h\n" in text
+    assert "rounded up to a job that is forecast: 4 processors for 24 h\n" in text
     lines = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if line.startswith("|")][2:]
     assert [(line[0], line[3], line[5]) for line in lines] == [
         ("as requested", local_time(NOW + 5 * HOUR, NOW), ""), ("-q fast?", local_time(NOW + 2 * HOUR, NOW), "3 h"),

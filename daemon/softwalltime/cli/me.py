@@ -64,13 +64,13 @@ _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 class MeOptions:
     jobs: tuple[str, ...] = argument("[JOB]...")
     plan: str | None = option(
-        f"When would this job start, and what starts sooner: a job script, or options of qsub such as '{EXAMPLE}'.",
+        f"When a job would start, and what starts sooner: its script, or options such as '{EXAMPLE}'.",
         metavar="SCRIPT|OPTIONS",
     )  # fmt: skip
     alter: str | None = option(
-        "When would your waiting jobs, or these, start with another walltime.", "--if", metavar="walltime=HH:MM:SS"
+        "When your waiting jobs, or these, would start with another walltime.", "--if", metavar="walltime=HH:MM:SS"
     )
-    waits: bool = option("Print how long a job submitted now would wait, by queue, processors and walltime.")
+    waits: bool = option("How long a job submitted now would wait, by queue, processors and walltime.")
     socket: Path = option("Socket of the process that shows users their jobs.", default=SOCKET)
     output: Output
 
@@ -88,8 +88,8 @@ def me(
     with their expected ends, the last jobs that ended, and which shorter walltimes would have been enough.  Text sums
     up more than 20 jobs of a kind; JSON has up to 5,000.
 
-    With --plan, --if or --waits it shows when other jobs would start: before you submit one, or alter one that waits.
-    The daemon forecasts some sizes and walltimes for a user without other jobs; the next larger ones count.
+    With --plan, --if or --waits it shows when a job would start before you submit it, or alter it while it waits.  The
+    daemon forecasts jobs of some sizes and walltimes, of a user without other jobs; yours is rounded up to one of them.
 
     \b
     Example:

@@ -29,7 +29,7 @@ class PlannedRequest(ProbeStart):
     """A request and when such a job would start; times in epoch seconds."""
 
     request: str
-    """What to change, options of qsub; empty, as requested: the next larger job of those that are forecast."""
+    """What to change, options of qsub; empty: as requested, rounded up to a job that is forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def print_plan(output: Output, requests: Sequence[PlannedRequest], asked: JobReq
     output.paragraph(f"{plural(asked.ncpus, 'processor')} {limit}{queue}, submitted now; {_made(requests, now)}")
     if (first.ncpus, first.walltime) != (asked.ncpus, asked.walltime):
         larger = f"{plural(first.ncpus, 'processor')} for {walltime(first.walltime)}"
-        output.paragraph(f"the next larger job of those that are forecast: {larger}")
+        output.paragraph(f"rounded up to a job that is forecast: {larger}")
     columns: dict[TextColumn, Callable[[PlannedRequest], Cell | str]] = {
         sentence_column("request"): lambda row: Cell(printable(row.request) or "as requested", "strong"),
         TextColumn("queue", 3, left=True, least=8): lambda row: printable(row.queue),
