@@ -184,8 +184,10 @@ def test_a_plan_says_what_starts_sooner_and_what_is_not_known(serve: Serve, caps
 def test_the_waits_of_all_sizes_and_walltimes_are_a_table_for_each_queue(
     serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = serve(answer(probes=PROBES))
+    # Nobody gets into the last queue with this walltime.
+    path = serve(answer(probes=[*PROBES, {**PROBES[0], "queue": "hidden", "submit_to": []}]))
     text = printed(path, capsys, "--waits")
+    assert "hidden" not in text
     assert re.search(r"queue long of srv.*\n\n\| processors \| +1 h \| +24 h \|", text)
     assert re.search(r"\| +4 \| 10 min \| +5 h \|\n\| +64 \| +now \| +\N{EN DASH} \|", text)
     assert len(documented("me --waits", printed(path, capsys, "--waits", "--format", "json"))) == 4

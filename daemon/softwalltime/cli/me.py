@@ -109,12 +109,13 @@ def me(
     own_jobs = ask_own_jobs(options.socket)
     now = int(time.time())
     remarks = _warnings(own_jobs, now)
-    if (asked or options.waits) and not own_jobs.probes:
+    if (asked or options.waits) and not any(probe.submit_to for probe in own_jobs.probes):
         raise NoOwnJobsError("no forecast of jobs that are not submitted: this site makes none, or has not begun")
     if asked:
         return Result(plan(own_jobs.probes, asked, now), partial(print_plan, asked=asked), remarks=remarks)
     if options.waits:
-        return Result(list(own_jobs.probes), print_waits, remarks=remarks)
+        submittable = [probe for probe in own_jobs.probes if probe.submit_to]
+        return Result(submittable, print_waits, remarks=remarks)
     midnight = next_midnight(now)
     last = max((made.forecast_at for made in own_jobs.forecasts), default=None)
     waiting = tuple(
