@@ -311,6 +311,19 @@ COMMENT ON COLUMN softwalltime.predictions.had IS
 'soft walltime of the job at the request, seconds; 0: none; null: unknown';
 COMMENT ON COLUMN softwalltime.predictions.ordering IS 'value for job_sort_formula, seconds; null: the policy has none';
 
+COMMENT ON TABLE softwalltime.probe_starts IS
+'When a job submitted now would start, by queue, size and walltime, for a user without other jobs.';
+COMMENT ON COLUMN softwalltime.probe_starts.forecast_at IS 'time of the forecast, epoch seconds';
+COMMENT ON COLUMN softwalltime.probe_starts.expected IS 'expected start, epoch seconds';
+COMMENT ON COLUMN softwalltime.probe_starts.low90 IS 'begin of the 90% range, epoch seconds; null: not known';
+COMMENT ON COLUMN softwalltime.probe_starts.high90 IS 'end of the 90% range, epoch seconds; null: not known';
+COMMENT ON COLUMN softwalltime.probe_starts.walltime IS 'walltime, seconds';
+COMMENT ON COLUMN softwalltime.probe_starts.ncpus IS 'processors requested';
+COMMENT ON COLUMN softwalltime.probe_starts.server IS 'PBS server';
+COMMENT ON COLUMN softwalltime.probe_starts.queue IS 'execution queue';
+COMMENT ON COLUMN softwalltime.probe_starts.submit_to IS
+'names for qsub -q with which such a job gets into the queue: its own, routing queues; an empty one: without -q';
+
 COMMENT ON TABLE softwalltime.promises IS
 'Starts that the scheduler promised to its top jobs, and what became of them.';
 COMMENT ON COLUMN softwalltime.promises.promised_at IS 'time at which the daemon saw the first promise, epoch seconds';

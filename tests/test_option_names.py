@@ -12,10 +12,12 @@ MEANINGS = {
     "--config": "the settings file",
     "--formula": "job_sort_formula",
     "--group": "the jobs' group",
+    "--if": "a job that is not submitted, or how one would be altered, to forecast",
     "--log": "a source of recorded jobs",
     "--order": "the order of the queue",
     "--ordering": "what gives the ordering value",
     "--output": "the file that the command writes",
+    "--plan": "the plan file of a policy; of me a job to plan",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
     "--processors": "size of the machine",
@@ -62,7 +64,7 @@ def test_an_option_name_has_one_type_and_one_meaning_in_all_commands() -> None:
         kinds[name].add((option.is_flag, option.type.name.removesuffix(" range")))
         words[name].add(option.help or "")
         used[name].append(command)
-    # Of tune it is a flag: the order is what is searched.
-    assert {name for name, found in kinds.items() if len(found) > 1} == {"--order"}
+    # Of tune --order is a flag: the order is what is searched.  Of me --plan is a job script or options of qsub.
+    assert {name for name, found in kinds.items() if len(found) > 1} == {"--order", "--plan"}
     different = {name for name, found in words.items() if len(found) > 1}
     assert different == set(MEANINGS), "give the option another name, the same help, or its meaning here"

@@ -1,4 +1,4 @@
--- The role of softwalltime-me.service, which shows each user his own jobs (softwalltime me).  It reads some columns of four
+-- The role of softwalltime-me.service, which shows each user his own jobs (softwalltime me).  It reads some columns of five
 -- tables and changes nothing: no project, no account, no script, no prediction that was recorded.
 --
 --   psql -d softwalltime -f me-role.sql           -- as superuser, after softwalltime db upgrade;
@@ -25,6 +25,7 @@ GRANT SELECT (
 ) ON softwalltime.expected_starts TO softwalltime_me;
 GRANT SELECT (server, job_id, shortest, median, longest, suggested, sooner, forecast_at)
 ON softwalltime.expected_runtimes TO softwalltime_me;
+GRANT SELECT ON softwalltime.probe_starts TO softwalltime_me;
 GRANT SELECT (
     server, job_id, user_name, job_name, queue, ncpus, ngpus, mem, walltime, ctime, start_time, is_array
 ) ON softwalltime.current_jobs TO softwalltime_me;

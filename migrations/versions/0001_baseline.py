@@ -17,8 +17,8 @@ DROP TABLE
     softwalltime.expected_runtimes, softwalltime.expected_starts, softwalltime.interrupted_runs,
     softwalltime.job_scripts, softwalltime.latest_starts, softwalltime.live_states,
     softwalltime.log_positions, softwalltime.malformed_dropped, softwalltime.malformed_lines,
-    softwalltime.monitoring, softwalltime.monthly_scores, softwalltime.predictions, softwalltime.promises,
-    softwalltime.queue_changes, softwalltime.stale_days, softwalltime.start_times,
+    softwalltime.monitoring, softwalltime.monthly_scores, softwalltime.predictions, softwalltime.probe_starts,
+    softwalltime.promises, softwalltime.queue_changes, softwalltime.stale_days, softwalltime.start_times,
     softwalltime.teaching_states, softwalltime.write_lock;
 DROP FUNCTION softwalltime.note_queue_change();
 DROP TYPE softwalltime.job_state, softwalltime.decision_reason, softwalltime.promise_outcome;

@@ -169,6 +169,12 @@ CREATE TABLE softwalltime.predictions (
 );
 CREATE INDEX predictions_by_job ON softwalltime.predictions (job_id);
 CREATE INDEX predictions_by_time ON softwalltime.predictions (predicted_at);
+CREATE TABLE softwalltime.probe_starts (
+    forecast_at bigint NOT NULL, expected bigint NOT NULL, low90 bigint, high90 bigint, walltime bigint NOT NULL,
+    ncpus integer NOT NULL, server text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL, submit_to text [] COLLATE "C" NOT NULL,
+    PRIMARY KEY (server, queue, ncpus, walltime)
+);
 CREATE TABLE softwalltime.promises (
     promised_at bigint NOT NULL, first_start bigint NOT NULL, last_start bigint NOT NULL, start_time bigint,
     ncpus integer, outcome softwalltime.promise_outcome NOT NULL, server text COLLATE "C" NOT NULL,

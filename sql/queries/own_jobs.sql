@@ -145,6 +145,21 @@ SELECT
 FROM running
 GROUP BY user_name;
 
+-- name: own_probes
+-- Return the expected starts of jobs that are not submitted yet: the same for everybody, without names of users.
+SELECT
+    coalesce(
+        json_agg(
+            json_build_object(
+                'server', server, 'queue', queue, 'ncpus', ncpus, 'walltime', walltime, 'submit_to', to_json(submit_to),
+                'expected', expected, 'range90', CASE WHEN low90 IS NOT NULL THEN json_build_array(low90, high90) END,
+                'forecast_at', forecast_at
+            ) ORDER BY server, queue, ncpus, walltime
+        ), '[]'
+    )::text AS rows
+FROM softwalltime.probe_starts
+WHERE CAST(:server AS text) IN ('', server);
+
 -- name: own_ended
 -- Return the last :most jobs of each user that ended since :since, the newest first, and how many ended.
 WITH numbered AS (

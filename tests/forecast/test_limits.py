@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.accounting.chunks import Chunks
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_state import SnapshotReader
-from softwalltime.measure.forecast.pooling import Chunks, ResourceRequest, limits_of, request_of
+from softwalltime.measure.forecast.pooling import ResourceRequest, limits_of, request_of
 from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,

@@ -94,3 +94,17 @@ def test_a_file_that_is_no_snapshot_is_refused(text: str, message: str, tmp_path
         load_snapshot(path)
     with pytest.raises(SourceError, match="No such file"):
         load_snapshot(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "from_route_only", "restricted"),
+    [
+        ({}, False, False),
+        ({"from_route_only": "True", "acl_host_enable": "True"}, True, False),
+        ({"acl_user_enable": "True", "acl_users": "ann"}, False, True),
+        ({"acl_group_enable": "True", "acl_user_enable": "False"}, False, True),
+    ],
+)
+def test_who_may_submit_to_a_queue_is_read(attributes: dict[str, str], from_route_only: bool, restricted: bool) -> None:
+    queue = SnapshotReader([]).queue("q", {"queue_type": "Execution", **attributes})
+    assert (queue.from_route_only, queue.restricted) == (from_route_only, restricted)

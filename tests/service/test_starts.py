@@ -86,6 +86,11 @@ def test_each_waiting_job_gets_its_expected_start_from_learnt_runtimes(site: Sit
     assert (queue.queue, queue.waiting, queue.forecast) == ("short", 3, 2)
     assert (queue.mean_wait, queue.longest_wait) == (4800, 6600)
     assert runtimes(site.engine) == {"1.pbs1": (3600, 3600, 3600), "2.pbs1": (3600,) * 3, "3.pbs1": (3600,) * 3}
+    with site.engine.connect() as connection:
+        probes = connection.execute(text("SELECT * FROM softwalltime.probe_starts")).all()
+    # Both waiting jobs run for an hour first.  The queue is the server's default.
+    assert {(row.server, row.queue, tuple(row.submit_to)) for row in probes} == {("pbs1", "short", ("", "short"))}
+    assert {row.expected for row in probes if row.ncpus == 16} == {site.now + 3000 + 2 * 3600}
 
 
 def runtimes(engine: Engine) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,14 @@ from sqlalchemy import Connection, Engine
 
 from softwalltime.core.jobs import CurrentJob
 from softwalltime.store.current import set_current
-from softwalltime.store.forecast_rows import ExpectedRuntime, StoredStart, publish_runtimes, publish_starts
+from softwalltime.store.forecast_rows import (
+    ExpectedRuntime,
+    StoredProbe,
+    StoredStart,
+    publish_probes,
+    publish_runtimes,
+    publish_starts,
+)
 from tests.samples import job
 from tests.service.running import PATIENT, until
 
@@ -79,12 +86,13 @@ def publish(connection: Connection, now: int, starts: Sequence[StoredStart], run
 
 
 def fill(engine: Engine, now: int) -> None:
-    """A waiting and a running job of me, and of another user."""
+    """A waiting and a running job of me, and of another user; when a job of an hour would start."""
     with engine.begin() as connection:
         set_current(connection, [
             waits("1.srv", now), runs("2.srv", now), waits("3.srv", now, OTHER), runs("4.srv", now, OTHER),
         ])  # fmt: skip
         publish(connection, now, [forecast("1.srv", now, HOUR), forecast("3.srv", now, 2 * HOUR, OTHER)], ["1.srv"])
+        publish_probes(connection, "srv", [StoredProbe("long", 4, HOUR, ("",), now, now + HOUR, now, now + 2 * HOUR)])
 
 
 def listening(path: Path) -> socket.socket:

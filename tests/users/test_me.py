@@ -1,6 +1,7 @@
 """``softwalltime me`` as a user types it."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -56,7 +57,7 @@ def answer(**more: Any) -> bytes:
     values: dict[str, Any] = {
         "v": VERSION, "user": "ann", "read_at": NOW, "problem": "", "days": 28,
         "forecasts": [{"server": "srv", "forecast_at": NOW - 60}], "waiting": [], "running": [], "ended": [],
-        "requests": [], **more,
+        "requests": [], "probes": [], **more,
     }  # fmt: skip
     counts = {f"{kind}_jobs": len(values[kind]) for kind in ("waiting", "running", "ended")}
     return json.dumps(counts | values).encode() + b"\n"
@@ -153,6 +154,86 @@ def test_hostile_names_are_harmless(serve: Serve, capsys: pytest.CaptureFixture[
         assert not set(text) & set("\x1b\x9b\u202e\u200b"), form
 
 
+PROBES = [
+    {"server": "srv", "queue": queue, "ncpus": ncpus, "walltime": walltime, "submit_to": ["", queue],
+     "expected": NOW + wait, "range90": [NOW, NOW + 2 * wait], "forecast_at": NOW - 60}
+    for queue, ncpus, walltime, wait in (
+        ("long", 4, 86400, 5 * HOUR), ("long", 4, HOUR, 600), ("long", 64, HOUR, 0), ("fast\x1b", 4, 86400, 2 * HOUR)
+    )
+]  # fmt: skip
+
+
+def test_a_plan_says_what_starts_sooner_and_what_is_not_known(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    path, options = serve(answer(probes=PROBES)), "-l select=3:ncpus=1:mem=1gb,walltime=23:00:00 -q long"
+    text = printed(path, capsys, "--plan", options)
+    assert f"3 processors for 23 h in queue long, submitted now; forecast at {local_time(NOW - 60, NOW)}\n" in text
+    assert "rounded up to a job that is forecast: 4 processors for 24 h\n" in text
+    lines = [re.split(r" *\| *", line)[1:-1] for line in text.splitlines() if line.startswith("|")][2:]
+    assert [(line[0], line[3], line[5]) for line in lines] == [
+        ("as requested", local_time(NOW + 5 * HOUR, NOW), ""), ("-q fast?", local_time(NOW + 2 * HOUR, NOW), "3 h"),
+        ("-l walltime=01:00:00", local_time(NOW + 600, NOW), "4.8 h"),
+    ]  # fmt: skip
+    assert "your limits, your fair share, jobs that are submitted later and come first, mem.\n" in text
+    document = documented("me --plan", printed(path, capsys, "--plan", options, "--format", "json"))
+    assert [row["walltime"] for row in document] == [86400, 86400, HOUR]
+    assert len(documented_rows("me --plan", printed(path, capsys, "--plan", options, "--format", "csv"))) == 3
+    alone = printed(path, capsys, "--plan", "-l ncpus=64,walltime=60")
+    assert "No shorter walltime and no other queue of those that are forecast starts clearly sooner." in alone
+
+
+def test_the_waits_of_all_sizes_and_walltimes_are_a_table_for_each_queue(
+    serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nobody gets into the last queue with this walltime.
+    path = serve(answer(probes=[*PROBES, {**PROBES[0], "queue": "hidden", "submit_to": []}]))
+    text = printed(path, capsys, "--waits")
+    assert "hidden" not in text
+    assert re.search(r"queue long of srv.*\n\n\| processors \| +1 h \| +24 h \|", text)
+    assert re.search(r"\| +4 \| 10 min \| +5 h \|\n\| +64 \| +now \| +\N{EN DASH} \|", text)
+    assert len(documented("me --waits", printed(path, capsys, "--waits", "--format", "json"))) == 4
+    assert len(documented_rows("me --waits", printed(path, capsys, "--waits", "--format", "csv"))) == 4
+
+
+def test_another_walltime_for_all_jobs_that_wait_or_for_some(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    path = serve(answer(waiting=[waiting(), waiting("7.srv", 30 * HOUR), waiting("8.srv", None)], probes=PROBES))
+    question = ("--if", "walltime=1:00:00")
+    text = printed(path, capsys, *question)
+    assert "with 1 h at the latest" in text
+    assert re.search(rf"\| 7\.srv \| .* \| +{local_time(NOW + 600, NOW)} \| +1\.2 d \|", text)
+    assert run(["me", "--socket", str(path), *question, "9"]) == 2
+    assert "9: no such job of yours waits" in capsys.readouterr().err
+    found = documented("me --if", printed(path, capsys, "7", *question, "--format", "json"))
+    assert [(row["job"], row["at_the_latest"]) for row in found] == [("7.srv", NOW + 600)]
+    assert len(documented_rows("me --if", printed(path, capsys, *question, "--format", "csv"))) == 3
+    many = serve(answer(waiting=[waiting(f"{number}.srv") for number in range(30)], probes=PROBES))
+    assert "and 10 more that wait" in printed(many, capsys, *question)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (("--plan", "-q x", "--waits"), 2, "give one of them"),
+        (("7",), 2, "a JOB goes with --if walltime=HH:MM:SS"),
+        (("--if", "walltime=60", "7"), 1, "no job of yours waits"),
+        (("--plan", "-q x"), 1, "no forecast of jobs that are not submitted: this site makes none, or has not begun"),
+        (("--waits",), 1, "no forecast of jobs that are not submitted"),
+    ],
+)
+def test_a_question_without_an_answer_is_one_line(
+    options: tuple[str, ...], status: int, message: str, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["me", "--socket", str(serve(answer())), *options]) == status
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
+
+
+def test_old_forecasts_are_said_to_be_old_after_a_plan(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    old = [{**probe, "forecast_at": NOW - 3 * HOUR} for probe in PROBES]
+    assert run(["me", "--socket", str(serve(answer(probes=old, forecasts=[]))), "--waits"]) == 0
+    assert capsys.readouterr().err.startswith("! the forecasts are 3 h old, and starts may be wrong")
+
+
 @pytest.mark.parametrize(
     ("job", "made", "reason"),
     [
@@ -174,7 +255,7 @@ def test_old_data_is_said_to_be_old(serve: Serve, capsys: pytest.CaptureFixture[
     old = [{"server": "srv", "forecast_at": NOW - 3 * HOUR}]
     text = printed(serve(answer(waiting=[waiting()], forecasts=old, problem="the store cannot be read")), capsys)
     first, second, *_ = text.splitlines()
-    assert first.startswith("! the store cannot be read; what follows is as of ")
+    assert first.startswith("! the store cannot be read; what is shown is as of ")
     assert second.startswith("! the forecasts are 3 h old, and starts may be wrong: tell your administrators")
 
 
@@ -189,7 +270,7 @@ def test_a_user_without_jobs_is_told_so(serve: Serve, capsys: pytest.CaptureFixt
         (b"", "the answer was cut off"),
         (answer()[:-10], "the answer was cut off"),
         (BUSY, "asked too often"),
-        (b'{"v": 2}\n', "of another version"),
+        (b'{"v": 1}\n', "of another version"),
         (b"[]\n", "of another version"),
         (answer(surprise=1), "of another version"),
         (answer(waiting=[{}]), "of another version"),

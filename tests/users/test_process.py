@@ -60,6 +60,7 @@ def test_a_user_gets_his_own_jobs(process: OwnJobsProcess) -> None:
     assert (waiting.runtime, waiting.runtime90, waiting.waits_for) == (3600, (1800, 5400), "first in the queue")
     assert (running.expected_end, running.latest_end) == (None, running.started + 7200)
     assert [made.server for made in found.forecasts] == ["srv"]
+    assert [(probe.queue, probe.expected) for probe in found.probes] == [("long", waiting.expected)]
 
 
 @as_root

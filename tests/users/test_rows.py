@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 from softwalltime.service.users.own_jobs import OwnJobs
 from softwalltime.service.users.own_jobs_server import AnswerRows, long_requests
 from softwalltime.store.current import set_current
+from softwalltime.store.forecast_rows import StoredProbe, publish_probes
 from softwalltime.store.own_jobs_rows import LiveRows, OwnRows, read_ended, read_live, read_requests
 from tests.samples import job
 from tests.store.stored import add_jobs
@@ -107,6 +108,29 @@ def test_jobs_of_another_server_are_another_persons_where_the_site_says_so(engin
             assert len(live.forecasts) == (server in ("", "srv"))
             assert sum(rows.jobs for rows in read_ended(connection, 0, 10, server)) == requests
             assert sum(len(past.runtimes) for past in read_requests(connection, 0, 1, server)) == requests
+
+
+def test_expected_starts_of_jobs_not_submitted_yet_are_the_same_for_everybody(connection: Connection, now: int) -> None:
+    stored = [
+        StoredProbe("long", ncpus, HOUR, ("", "long", "caf\udce9\0"), now, now + HOUR, now, now + 2 * HOUR)
+        for ncpus in (4, 1)
+    ]
+    publish_probes(connection, "srv", [*stored, replace(stored[0], ncpus=2)])
+    publish_probes(connection, "srv", [replace(stored[0], low90=None, high90=None), stored[1]])
+    publish_probes(connection, "other", stored)
+    first, *others = of(connection).probes
+    assert (first.server, first.queue, first.ncpus, first.walltime, first.submit_to[:2]) == (
+        "other", "long", 1, HOUR, ("", "long"),
+    )  # fmt: skip
+    assert (first.expected, first.range90, first.forecast_at) == (now + HOUR, (now, now + 2 * HOUR), now)
+    assert [(probe.server, probe.ncpus) for probe in others] == [("other", 4), ("srv", 1), ("srv", 4)]
+    assert others[-1].range90 is None
+    # A user without jobs gets the same.
+    assert of(connection, 99).probes == (first, *others)
+    rows = AnswerRows(UIDS.get, read_live(connection, 10, "srv"))
+    assert {probe.server for probe in OwnJobs.from_json(b"".join(rows.answers().of(1))).probes} == {"srv"}
+    publish_probes(connection, "other", [])
+    assert len(of(connection).probes) == 2
 
 
 def test_more_jobs_than_an_answer_holds_are_counted(connection: Connection, now: int) -> None:

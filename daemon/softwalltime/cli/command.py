@@ -95,7 +95,8 @@ class DocumentCommand(click.Command):
         """Return the columns of CSV: of several documents that a command may print, those of this one."""
         if document is None:
             return ()
-        of_type = (shape for shape in self.shapes.values() if shape.type() is type(document))
+        kind = type(document[0]) if isinstance(document, list) and document else type(document)
+        of_type = (shape for shape in self.shapes.values() if kind in (shape.type(), *get_args(shape.type())))
         return next(of_type, next(iter(self.shapes.values()))).header()
 
 

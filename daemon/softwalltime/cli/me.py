@@ -4,11 +4,26 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from softwalltime.cli.command import Result, command
+from softwalltime.cli.me_plan import (
+    MAX_LINES,
+    AlteredJob,
+    PlannedRequest,
+    altered,
+    altered_walltime,
+    plan,
+    print_altered,
+    print_plan,
+    print_waits,
+)
 from softwalltime.cli.output import Output
-from softwalltime.cli.parameters import option, options
+from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.qsub_options import EXAMPLE, request_of_qsub
+from softwalltime.cli.starts import named_jobs
+from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import (
     MISSING,
     duration,
@@ -26,7 +41,9 @@ from softwalltime.service.users.own_jobs import (
     SHARES,
     SOCKET,
     EndedJob,
+    NoOwnJobsError,
     OwnJobs,
+    ProbeStart,
     RunningJob,
     WaitingJob,
     ask_own_jobs,
@@ -34,8 +51,6 @@ from softwalltime.service.users.own_jobs import (
     next_midnight,
 )
 
-MAX_LINES = 20
-"""Maximum lines of a table; the rest is summarised."""
 MAX_ENDED_JOBS = 10
 """Maximum lines of the table of ended jobs."""
 STALE_AFTER_S = 3600
@@ -47,31 +62,83 @@ _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 
 @options
 class MeOptions:
+    jobs: tuple[str, ...] = argument("[JOB]...")
+    plan: str | None = option(
+        f"When a job would start, and what starts sooner: its script, or options such as '{EXAMPLE}'.",
+        metavar="SCRIPT|OPTIONS",
+    )  # fmt: skip
+    alter: str | None = option(
+        "When your waiting jobs, or these, would start with another walltime.", "--if", metavar="walltime=HH:MM:SS"
+    )
+    waits: bool = option("How long a job submitted now would wait, by queue, processors and walltime.")
     socket: Path = option("Socket of the process that shows users their jobs.", default=SOCKET)
     output: Output
 
 
-@command("a job; expected is the start of one that waits, the end of one that runs")
-def me(options: MeOptions) -> Result[OwnJobs]:
+@command({
+    "": "a job; expected is the start of one that waits, the end of one that runs", "--plan": "a request",
+    "--if": "a waiting job", "--waits": "a queue, number of processors and walltime",
+})  # fmt: skip
+def me(
+    options: MeOptions,
+) -> Result[OwnJobs] | Result[list[PlannedRequest]] | Result[list[AlteredJob]] | Result[list[ProbeStart]]:
     """Show your own jobs: when they start and end.
 
     The command needs no rights and no settings.  It shows the waiting jobs with their expected starts, the running jobs
     with their expected ends, the last jobs that ended, and which shorter walltimes would have been enough.  Text sums
     up more than 20 jobs of a kind; JSON has up to 5,000.
 
+    With --plan, --if or --waits it shows when a job would start before you submit it, or alter it while it waits.  The
+    daemon forecasts jobs of some sizes and walltimes, of a user without other jobs; yours is rounded up to one of them.
+
     \b
     Example:
       softwalltime me
+      softwalltime me --plan job.sh
+      softwalltime me --plan "-l select=4:ncpus=32,walltime=4:00:00 -q long"
+      softwalltime me --if walltime=4:00:00 12345
+      softwalltime me --waits
       softwalltime me --format json
     """
+    if sum((options.plan is not None, options.alter is not None, options.waits)) > 1:
+        raise UsageError("--plan, --if and --waits are three questions: give one of them")
+    if options.jobs and options.alter is None:
+        raise UsageError("a JOB goes with --if walltime=HH:MM:SS: without it your jobs are shown together")
+    asked = None if options.plan is None else request_of_qsub(options.plan)
+    seconds = None if options.alter is None else altered_walltime(options.alter)
     own_jobs = ask_own_jobs(options.socket)
     now = int(time.time())
+    remarks = _warnings(own_jobs, now)
+    if (asked or options.waits) and not any(probe.submit_to for probe in own_jobs.probes):
+        raise NoOwnJobsError("no forecast of jobs that are not submitted: this site makes none, or has not begun")
+    if asked:
+        return Result(plan(own_jobs.probes, asked, now), partial(print_plan, asked=asked), remarks=remarks)
+    if options.waits:
+        submittable = [probe for probe in own_jobs.probes if probe.submit_to]
+        return Result(submittable, print_waits, remarks=remarks)
     midnight = next_midnight(now)
     last = max((made.forecast_at for made in own_jobs.forecasts), default=None)
     waiting = tuple(
         replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in own_jobs.waiting
     )
+    if seconds is not None:
+        if not waiting:
+            raise NoOwnJobsError("no job of yours waits")
+        missing = "no such job of yours waits: softwalltime me lists those that do"
+        chosen = named_jobs((job.job for job in waiting), options.jobs, lambda _: missing)
+        changed = [altered(job, own_jobs.probes, seconds) for job in waiting if job.job in chosen]
+        return Result(changed, print_altered, remarks=remarks)
     return Result(replace(own_jobs, waiting=waiting), _text)
+
+
+def _warnings(jobs: OwnJobs, now: int) -> Iterator[str]:
+    times = [*(forecast.forecast_at for forecast in jobs.forecasts), *(probe.forecast_at for probe in jobs.probes)]
+    made = max(times, default=now)
+    if jobs.problem:
+        yield f"! {jobs.problem}; what is shown is as of {local_time(jobs.read_at, now)}"
+    if now - made > STALE_AFTER_S:
+        old = f"the forecasts are {duration(now - made)} old, and starts may be wrong"
+        yield f"! {old}: tell your administrators (root: softwalltime status)"
 
 
 def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
@@ -88,13 +155,8 @@ def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
 def _text(output: Output, jobs: OwnJobs) -> None:
     now = int(time.time())
     made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
-    if jobs.problem:
-        output.paragraph(f"! {jobs.problem}; what follows is as of {local_time(jobs.read_at, now)}", "warning", 2)
-    if made is not None and now - made > STALE_AFTER_S:
-        output.paragraph(
-            f"! the forecasts are {duration(now - made)} old, and starts may be wrong: tell your administrators (root: "
-            "softwalltime status)", "warning", 2,
-        )  # fmt: skip
+    for line in _warnings(jobs, now):
+        output.paragraph(line, "warning", 2)
     if not (jobs.waiting_jobs or jobs.running_jobs or jobs.ended_jobs):
         output.paragraph(f"no job of yours waits, runs, or ended in the last {jobs.days} days")
         return

@@ -115,7 +115,7 @@ class StartSelection:
     queue: str = option("Only jobs of this queue.", default="", metavar="NAME")
 
     def jobs(self, names: Sequence[str], snapshot: "ServerSnapshot") -> frozenset[str]:
-        """Return the ids of the waiting jobs that are wanted; ``names`` as in :func:`_named`."""
+        """Return the ids of the waiting jobs that are wanted; ``names`` as in :func:`named_jobs`."""
         waiting = {job.submission.job_id: job.submission for job in snapshot.jobs if not job.occupies}
 
         def problem(name: str) -> str:
@@ -124,7 +124,7 @@ class StartSelection:
             return f"{what}: softwalltime starts without a job lists those that wait"
 
         wanted = [(field, value) for field, value in vars(self).items() if value]
-        chosen = _named(waiting, names, problem)
+        chosen = named_jobs(waiting, names, problem)
         return frozenset(
             job_id for job_id in chosen if all(getattr(waiting[job_id], field) == value for field, value in wanted)
         )
@@ -281,7 +281,7 @@ def _print_table(output: Output, rows: Sequence[StartDocument], now: int) -> Non
         output.section(TextTable.by_column(rows, columns))
 
 
-def _named(job_ids: Iterable[str], names: Sequence[str], problem: Callable[[str], str]) -> frozenset[str]:
+def named_jobs(job_ids: Iterable[str], names: Sequence[str], problem: Callable[[str], str]) -> frozenset[str]:
     """Return the ids of the jobs that the names mean, whole arrays among them; all jobs without names.
 
     :param problem: says why a name means no job.
@@ -319,7 +319,7 @@ def _stored_starts(jobs: Sequence[str], wanted: Mapping[str, str], settings: Laz
     if not every and not jobs:
         raise SourceError("the store has no forecasts of starts: no job waits, or [starts] is off (deploy/STARTS.md)")
     missing = "no forecast: softwalltime starts --from-store without a job lists all"
-    chosen = _named((published.start.job_id for published in every), jobs, lambda _: missing)
+    chosen = named_jobs((published.start.job_id for published in every), jobs, lambda _: missing)
     taken = max((published.forecast_at for published in every), default=0)
     servers = " ".join(sorted({published.server for published in every}))
     rows = tuple(_document(published.start) for published in selected if published.start.job_id in chosen)

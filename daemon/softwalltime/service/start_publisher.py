@@ -24,10 +24,11 @@ from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import MIN_HISTORY, ForecastLearning, server_of
 from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
-from softwalltime.measure.forecast.queue_model import ModelledQueue, limit, model_of
-from softwalltime.measure.forecast.runtimes import RuntimeModel
+from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution
 from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
+from softwalltime.measure.forecast.start_times import distributions_of
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME
 from softwalltime.predict.policy.site import WALLTIME, site_policy
 from softwalltime.predict.predictors.base import needed_history
@@ -37,6 +38,7 @@ from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import NO_JOB, REFUSED, UNKNOWN_RESOURCE, IflError
 from softwalltime.service.live.live_options import live_options
+from softwalltime.service.probe_grid import ProbeGrid
 from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
@@ -78,6 +80,7 @@ class StartPublisher:
         budget = max(1, options.shows_per_minute * options.every // 60)
         self._shown = ShownStarts(self.connection, options.change_seconds, budget)
         self._sooner = SoonerStarts(self.engine, self.settings.server, self.running, options.every)
+        self._grid = ProbeGrid(self.running, options.every)
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
@@ -111,7 +114,9 @@ class StartPublisher:
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
         runs = self._runs
         learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
-        starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs))
+        live = [job.submission.job_id for job in queue.live]
+        known = dict(zip(live, distributions_of(queue, learnt.runtimes), strict=True))
+        starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs, known=known))
         # Fewer runs if this forecast took more than half of the interval; more again later.
         share = self.options.every / 2 / max(time.monotonic() - begin, 0.001)
         self._runs = min(self.options.runs, max(int(runs * min(share, 2.0)), MIN_RUNS))
@@ -119,10 +124,12 @@ class StartPublisher:
         factor = store.range_factor(stored)
         with self.engine.begin() as connection:
             kept = store.publish_starts(connection, server, stored, now, max(MIN_WINDOW_S, 2 * self.options.every))
-        # After the starts are published: suggestions must not delay them.
-        sooner = self._sooner.step(snapshot, queue, learnt.runtimes)
+        # After the starts are published: what is forecast in spare time must not delay them.
+        sooner = self._sooner.step(snapshot, queue, known)
+        probes = self._grid.step(snapshot, queue, learnt, known)
         with self.engine.begin() as connection:
-            store.publish_runtimes(connection, server, _runtimes(queue, learnt.runtimes, starts, sooner), now)
+            store.publish_runtimes(connection, server, _runtimes(queue, known, starts, sooner), now)
+            store.publish_probes(connection, server, probes)
             quality = store.start_quality(connection, server)
         for start in starts:
             if start.raw is not None and start.job.submission.job_id in kept:
@@ -183,14 +190,12 @@ def _stored(start: ExpectedStart) -> store.StoredStart:
 
 
 def _runtimes(
-    queue: ModelledQueue, model: RuntimeModel, starts: Sequence[ExpectedStart], sooner: Mapping[str, SoonerStart]
-) -> list[store.ExpectedRuntime]:
+    queue: ModelledQueue, known: Mapping[str, RuntimeDistribution], starts: Sequence[ExpectedStart],
+    sooner: Mapping[str, SoonerStart],
+) -> list[store.ExpectedRuntime]:  # fmt: skip
     """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
-    runtimes = []
-    for index, job in enumerate(queue.live[: queue.model.running]):
-        submission = job.submission
-        predicted = model.distribution(submission, limit(submission), queue.model.now, queue.model.elapsed(index))
-        runtimes.append((submission.job_id, predicted))
+    running = (job.submission.job_id for job in queue.live[: queue.model.running])
+    runtimes = [(job_id, known[job_id]) for job_id in running]
     runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
         store.ExpectedRuntime(

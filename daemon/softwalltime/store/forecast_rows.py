@@ -1,8 +1,8 @@
-"""Store forecasts of starts: the newest of each waiting job, and those kept for evaluation."""
+"""Store forecasts of starts: the newest of each waiting job, those kept for evaluation, and of jobs not submitted."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -201,3 +201,29 @@ def publish_runtimes(connection: Connection, server: str, runtimes: Sequence[Exp
     names = ("shortest", "median", "longest", "suggested", "sooner")
     columns = {name: [getattr(row, name) for row in rows.values()] for name in names}
     connection.execute(query("set_runtimes"), values | columns | {"now": now})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProbe:
+    """Expected start of a job that is submitted at the time of the forecast, and the 90% range; all in epoch seconds.
+
+    ``walltime`` in seconds.  ``submit_to``: names for ``qsub -q`` with which it runs in ``queue``; an empty one: none.
+    """
+
+    queue: str
+    ncpus: int
+    walltime: int
+    submit_to: Sequence[str]
+    forecast_at: int
+    expected: int
+    low90: int | None
+    high90: int | None
+
+
+def publish_probes(connection: Connection, server: str, probes: Sequence[StoredProbe]) -> None:
+    """Replace the expected starts of jobs that are not submitted yet."""
+    name = storable_text(server)
+    connection.execute(query("delete_probes"), {"server": name})
+    rows = (replace(probe, submit_to=[storable_text(queue) for queue in probe.submit_to]) for probe in probes)
+    if stored := [storable_row(asdict(row)) | {"server": name} for row in rows]:
+        connection.execute(query("add_probes"), stored)

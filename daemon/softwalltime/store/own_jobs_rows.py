@@ -28,15 +28,19 @@ class PastRuntimes(NamedTuple):
 
 
 class LiveRows(NamedTuple):
-    """The waiting and running jobs of all users, and the time of the last forecast by server (epoch seconds)."""
+    """The waiting and running jobs of all users, and the time of the last forecast by server (epoch seconds).
+
+    ``probes``: expected starts of jobs that are not submitted yet, the same for all users, as the text of a JSON array.
+    """
 
     forecasts: tuple[tuple[str, int], ...]
     waiting: tuple[OwnRows, ...]
     running: tuple[OwnRows, ...]
+    probes: str = "[]"
 
 
 def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
-    """Return the waiting and running jobs of each user.
+    """Return the waiting and running jobs of each user, and the expected starts of jobs that are not submitted yet.
 
     :param most: maximum waiting, and running, jobs of one user.
     """
@@ -45,6 +49,7 @@ def read_live(connection: Connection, most: int, server: str = "") -> LiveRows:
         tuple((row.server, row.forecast_at) for row in forecasts),
         tuple(_rows(connection, "own_waiting", most=most, server=server)),
         tuple(_rows(connection, "own_running", most=most, server=server)),
+        connection.execute(query("own_probes"), {"server": server}).scalar_one(),
     )
 
 

@@ -1,8 +1,9 @@
 """Forecast the start of each waiting job, with ranges and the reason for waiting."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Learnt:
 
 def expected_starts(
     queue: ModelledQueue, learnt: Learnt, jobs: frozenset[str], runs: int,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None, known: Mapping[str, RuntimeDistribution] = MappingProxyType({}),
 ) -> Iterator[ExpectedStart]:  # fmt: skip
     """Yield the jobs with these ids by their expected start, then those without a forecast.
 
@@ -56,12 +57,13 @@ def expected_starts(
 
     :param runs: with drawn runtimes, for the ranges and the expected start, their median; 0: the expected start is that
         with median runtimes, and there are no ranges, as where nothing is known of runtimes but walltimes.
+    :param known: runtimes that were predicted before, by job id.
     """
     model = queue.model
     first = model.running
     until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
     if until:
-        distributions = distributions_of(queue, learnt.runtimes)
+        distributions = distributions_of(queue, learnt.runtimes, known)
         if learnt.correct is None and all(known.values.min() == known.values.max() for known in distributions):
             # All runs would be equal, so the ranges would have no width.
             progress(runs)

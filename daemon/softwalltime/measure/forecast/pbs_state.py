@@ -106,6 +106,8 @@ class SnapshotReader:
             destinations=_listed(values.get("route_destinations", "")),
             limits=_limits(values),
             backfill_depth=self._get(values, "backfill_depth", whole, name),
+            from_route_only=_true(values.get("from_route_only")),
+            restricted=_true(values.get("acl_user_enable")) or _true(values.get("acl_group_enable")),
         )
 
     def scheduler(self, server: Attributes, config: Mapping[str, str]) -> SchedulerSettings:

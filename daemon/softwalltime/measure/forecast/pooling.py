@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from softwalltime.accounting.chunks import Chunks, chunks_of
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
@@ -100,15 +101,6 @@ def gpus(submission: Submission) -> int:
     return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks:
-    """A number of equal chunks with the resources of each."""
-
-    count: int
-    resources: tuple[int, int, int]
-    """Processors, bytes of memory, GPUs."""
-
-
 class ResourceRequest(NamedTuple):
     """A job's request: chunks, their arrangement (free, pack, scatter, vscatter), exclusive use of vnodes."""
 
@@ -132,21 +124,10 @@ def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: 
     arrangement = next((word for word in words if word in ("free", "pack", "scatter", "vscatter")), "free")
     exclusive = any(word in ("excl", "exclhost") for word in words)
     if select:
-        return ResourceRequest(tuple(map(_chunks, select.split("+"))), arrangement, exclusive)
+        return ResourceRequest(chunks_of(select), arrangement, exclusive)
     count = nodect if 1 < nodect <= ncpus else ncpus
     per_chunk = (-(-ncpus // count), mem // count, -(-ngpus // count))
     return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
-
-
-def _chunks(text: str) -> Chunks:
-    """Chunks as in ``2:ncpus=4:mem=8gb``; a chunk without ``ncpus`` has one; other resources are ignored."""
-    first, *rest = text.split(":") if "=" not in text.partition(":")[0] else ["1", *text.split(":")]
-    count = whole(first)
-    given = dict(part.partition("=")[::2] for part in rest)
-    resources = (whole(given.get("ncpus", "1")), size(given.get("mem", "0")), whole(given.get("ngpus", "0")))
-    if min(count, *resources) < 0:
-        raise ValueError("a number is negative")
-    return Chunks(count, resources)
 
 
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")

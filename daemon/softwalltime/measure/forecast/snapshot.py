@@ -79,7 +79,10 @@ class VnodeState:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """A queue; ``limits`` are its attributes that limit jobs, as (name, value) in PBS's notation."""
+    """A queue; ``limits`` are its attributes that limit jobs, as (name, value) in PBS's notation.
+
+    ``restricted``: a list says which users or groups may use it.
+    """
 
     name: str
     execution: bool
@@ -92,6 +95,8 @@ class QueueSettings:
     destinations: tuple[str, ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
     backfill_depth: int | None = None
+    from_route_only: bool = False
+    restricted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

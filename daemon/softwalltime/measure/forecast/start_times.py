@@ -5,8 +5,9 @@ The ranges hold the middle 50% or 90% of the starts in many simulations with run
 distributions.  No further job is submitted, as in the paper.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -41,10 +42,14 @@ class StartForecast:
         return quantiles
 
 
-def distributions_of(queue: ModelledQueue, runtimes: RuntimeModel) -> list[RuntimeDistribution]:
+def distributions_of(
+    queue: ModelledQueue, runtimes: RuntimeModel, known: Mapping[str, RuntimeDistribution] = MappingProxyType({})
+) -> list[RuntimeDistribution]:
+    """Return the predicted runtime of each job; ``known``: those that were predicted before, by job id."""
     model = queue.model
     return [
-        runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
+        known.get(job.submission.job_id)
+        or runtimes.distribution(job.submission, limit(job.submission), model.now, model.elapsed(index))
         for index, job in enumerate(queue.live)
     ]
 

@@ -38,10 +38,16 @@ def probe_of(text: str, user: str) -> Submission:
         raise UsageError(f"{text!r}: {error}: write {EXAMPLE}") from error
     if ncpus < 1 or seconds == 0:
         raise UsageError(f"{text!r}: a job needs at least one processor and one second: write {EXAMPLE}")
-    return Submission(
-        PROBE, given.pop("user", user), 0, seconds, ncpus=ncpus, nodect=1, select=f"1:ncpus={ncpus}", place="free",
-        **given,
-    )  # fmt: skip
+    return probe(given.pop("user", user), ncpus, seconds, **given)
+
+
+def probe(user: str, ncpus: int, walltime: int | None, **more: Any) -> Submission:
+    """Return a job of one chunk that is not submitted yet.
+
+    :param walltime: seconds; ``None``: that of the queue.
+    :param more: further fields of the submission, such as its queue.
+    """
+    return Submission(PROBE, user, 0, walltime, ncpus=ncpus, nodect=1, select=f"1:ncpus={ncpus}", place="free", **more)
 
 
 def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
@@ -62,9 +68,9 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
         if not queue.execution:
             wanted = walltime or scheduler.default_walltime
             reached = [queues[name] for name in queue.destinations if name in queues]
-            queue = next((destination for destination in reached if _takes(destination, wanted)), queue)
+            queue = next((destination for destination in reached if accepts(destination, wanted)), queue)
         walltime = walltime or queue.default_walltime or scheduler.default_walltime
-        if not queue.execution or not _takes(queue, walltime):
+        if not queue.execution or not accepts(queue, walltime):
             raise UsageError(f"{text!r}: queue {name} does not take a job with this walltime")
         name = queue.name
     submission = replace(probe, submitted=snapshot.taken, walltime=walltime, queue=name)
@@ -72,14 +78,15 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
     return LiveJob(submission, QUEUED, rank, qtime=snapshot.taken, etime=snapshot.taken)
 
 
-def _takes(queue: QueueSettings, walltime: int | None) -> bool:
+def accepts(queue: QueueSettings, walltime: int | None) -> bool:
+    """Return whether a queue's limits permit a walltime in seconds."""
     if walltime is None:
         return True
     return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)
 
 
 RUNS = 20
-"""Runs with drawn runtimes, the same ones with both walltimes."""
+"""Runs with drawn runtimes of a job that is compared with others."""
 
 
 def sooner_by(

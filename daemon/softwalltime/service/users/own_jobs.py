@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from softwalltime.core.errors import SoftwalltimeError
 
-VERSION = 1
+VERSION = 2
 """Version of the response; a client of another version refuses it."""
 
 Range = tuple[int, int]
@@ -136,6 +136,28 @@ class ServerForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeStart:
+    """When a job would start that is submitted now by a user without other jobs; times in epoch seconds."""
+
+    server: str
+    """Name of the server."""
+    queue: str
+    """Queue in which it runs."""
+    ncpus: int
+    """Number of processors."""
+    walltime: int
+    """Walltime, seconds."""
+    submit_to: tuple[str, ...]
+    """Names for qsub -q with which it runs in this queue; an empty name: without -q."""
+    expected: int
+    """Expected start."""
+    range90: Range | None
+    """Range that holds the start with a probability of 90%; null: not known."""
+    forecast_at: int
+    """Time of the forecast, for which the job is submitted."""
+
+
+@dataclass(frozen=True, slots=True)
 class OwnJobs:
     """The jobs of one user."""
 
@@ -169,6 +191,8 @@ class OwnJobs:
     """The last 20 ended jobs, newest first."""
     requests: tuple[LongRequest, ...]
     """Requested walltimes that are too long, judged by the jobs of these days."""
+    probes: tuple[ProbeStart, ...]
+    """Expected starts of jobs that are not submitted yet, by queue, size and walltime."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each job; ``expected`` is the start of a waiting job and the end of a running one."""
@@ -190,7 +214,7 @@ class OwnJobs:
                 raise ValueError("another version")
             kinds = {
                 "forecasts": ServerForecast, "waiting": WaitingJob, "running": RunningJob, "ended": EndedJob,
-                "requests": LongRequest,
+                "requests": LongRequest, "probes": ProbeStart,
             }  # fmt: skip
             rows: dict[str, Any] = {
                 name: tuple(kind(**_ranges(row)) for row in values.pop(name)) for name, kind in kinds.items()

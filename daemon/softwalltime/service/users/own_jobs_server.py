@@ -74,7 +74,7 @@ class AnswerRows:
     def head(self) -> bytes:
         forecasts = [{"server": server, "forecast_at": made} for server, made in self.live.forecasts]
         values = {"v": VERSION, "read_at": self.read_at, "problem": self.problem, "days": DAYS, "forecasts": forecasts}
-        return json.dumps(values)[:-1].encode()
+        return f'{json.dumps(values)[:-1]}, "probes": {self.live.probes}'.encode()
 
     def answers(self) -> Answers:
         """Return the responses for all users; set :attr:`unknown`."""

@@ -1,0 +1,103 @@
+"""Read what a job requests: from a job script, or from options of qsub."""
+
+import getopt
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from softwalltime.accounting.chunks import chunks_of
+from softwalltime.accounting.conversions import duration, whole
+from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.formatting import printable
+
+EXAMPLE = "-l select=4:ncpus=32,walltime=4:00:00 -q long"
+PREFIX = "#PBS"
+MAX_SCRIPT_BYTES = 1 << 20
+"""Bytes of a job script that are read: directives are at its begin."""
+_OPTIONS = "a:A:c:C:e:fG:hIj:J:k:l:m:M:N:o:p:P:q:r:R:S:u:v:VW:w:Xxz"
+"""The options of qsub; a colon follows those with a value."""
+_READ = ("select", "nodes", "ncpus", "walltime")
+_CONSIDERED = ("", *_READ, "mpiprocs", "ompthreads", "soft_walltime")
+"""Resources that are read, or do not matter for where a job fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a job requests."""
+
+    queue: str
+    """Value of -q; empty: none."""
+    ncpus: int
+    """Number of processors."""
+    walltime: int | None
+    """Walltime, seconds; null: none requested."""
+    ignored: tuple[str, ...]
+    """Requested resources that forecasts do not consider."""
+
+
+def request_of_qsub(text: str) -> JobRequest:
+    """Return what a job requests.
+
+    :param text: options of qsub if it begins with ``-``, else the path of a job script with directives.
+    :raises SourceError: if the script cannot be read.
+    :raises UsageError: names the line or option that qsub would not take, or that cannot be read.
+    """
+    queue, resources = "", dict[str, str]()
+    for where, line in [("", text)] if text.lstrip().startswith("-") else _directives(Path(text)):
+        try:
+            options, rest = getopt.getopt(shlex.split(line), _OPTIONS)
+        except (getopt.GetoptError, ValueError) as error:
+            raise UsageError(
+                f"{where}{printable(line)}: {error}: write options as for qsub, such as {EXAMPLE}"
+            ) from error
+        if rest and not (where and rest[0].startswith("#")):
+            raise UsageError(f"{where}{printable(rest[0])} is no option of qsub: write them as in {EXAMPLE}")
+        queue = dict(options).get("-q", queue)
+        for listed in (value for option, value in options if option == "-l"):
+            resources |= dict(part.strip().partition("=")[::2] for part in listed.split(","))
+    select = _select(resources)
+    try:
+        seconds = duration(resources["walltime"]) if "walltime" in resources else None
+        processors = sum(chunks.count * chunks.resources[0] for chunks in chunks_of(select))
+        # Of nodes without ppn, ncpus is the sum.
+        processors = max(processors, whole(resources.get("ncpus", "1")))
+    except ValueError as error:
+        given = ",".join(f"{name}={resources[name]}" for name in _READ if name in resources)
+        raise UsageError(f"{printable(given)}: {error}: write it as in {EXAMPLE}") from error
+    if processors < 1 or seconds == 0:
+        raise UsageError(f"a job needs at least one processor and one second: write it as in {EXAMPLE}")
+    chunk_resources = (part.partition("=")[0] for part in re.split("[+:]", select) if "=" in part)
+    ignored = [name for name in dict.fromkeys((*resources, *chunk_resources)) if name not in _CONSIDERED]
+    return JobRequest(queue, processors, seconds, tuple(map(printable, ignored)))
+
+
+def _select(resources: Mapping[str, str]) -> str:
+    """Return the request as ``select``; PBS converts ``nodes=2:ppn=4`` and ``ncpus`` likewise."""
+    if "select" in resources or "nodes" not in resources:
+        return resources.get("select", f"ncpus={resources.get('ncpus', '1')}")
+    chunks = []
+    for node in resources["nodes"].partition("#")[0].split("+"):
+        count, *parts = node.split(":")
+        # A node may be named; properties are no resources.
+        parts = [part.replace("ppn=", "ncpus=") for part in parts if "=" in part]
+        chunks.append(":".join((count if count.isdecimal() else "1", *parts)))
+    return "+".join(chunks)
+
+
+def _directives(script: Path) -> Iterator[tuple[str, str]]:
+    """Yield place and options of each directive before the first command, as qsub reads them."""
+    try:
+        with script.open("rb") as file:
+            lines = file.read(MAX_SCRIPT_BYTES).decode(errors="replace").splitlines()
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or error
+        raise SourceError(
+            f"{printable(str(script))}: {what}: give a job script, or options such as {EXAMPLE!r}"
+        ) from error
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if line.startswith(PREFIX):
+            yield f"{printable(str(script))}:{number}: ", line.removeprefix(PREFIX)
+        elif line and not line.startswith("#") and not (number == 1 and line.startswith(":")):
+            return
