@@ -16,6 +16,7 @@ MEANINGS = {
     "--order": "the order of the queue",
     "--ordering": "what gives the ordering value",
     "--output": "the file that the command writes",
+    "--preset": "a set of values of the policy",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
     "--processors": "size of the machine",
