@@ -7,9 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.measure.forecast.machine_use import IdleWindow, idle_windows
 from softwalltime.measure.forecast.snapshot import LiveJob, QueueSettings, ServerSnapshot, VnodeState
 from tests.documented import documented, documented_rows
 from tests.forecast.states import NOW, recorded, running, server, waiting
@@ -69,7 +71,8 @@ def test_vnodes_that_are_drained_from_now_on_keep_their_jobs_and_take_no_others(
     assert everybody["wait"] == {"before": 1.5 * HOUR, "after": 2.5 * HOUR, "change": HOUR, "range90": None}
     by_user = {row["name"]: row["wait"]["change"] for row in document["classes"] if row["kind"] == "user"}
     assert by_user == {"alice": HOUR, "bob": HOUR}
-    assert document["used"]["before"] == pytest.approx(5 * 4 / 24)
+    # The job on the drained vnode counts.
+    assert (document["used"]["before"], document["used"]["change"]) == (pytest.approx(5 * 4 / 24), 0)
     # A job whose walltime ends after the drain keeps its vnode as long.
     long = nodes(2, on("n1", 1, 6 * HOUR), waiting(3, 4, HOUR), waiting(4, 8, HOUR))
     assert starts(compare(long, "--drain", "n1,now,4h")) == {"3": (0, 0), "4": (6, 6)}
@@ -138,6 +141,23 @@ def test_idle_processors_of_the_queue_as_it_is(compare: Compare) -> None:
     assert found == [(0, 1, 4), (2, 24, 8)]
 
 
+def test_an_idle_window_is_idle_as_a_whole_in_nine_of_ten_draws() -> None:
+    # Each slot alone is idle in 19 of 20 draws, all of them together in none.
+    free = np.full((20, 20), 5) - 5 * np.eye(20, dtype=np.int64)
+    assert idle_windows(free[:, :12], NOW) == ()
+    # Of the last eight slots one draw differs, of the first slot three do.
+    free = np.full((20, 12), 2)
+    free[1:, 4:] += 3
+    free[:3, 0] = 0
+    assert idle_windows(free, NOW) == (IdleWindow(NOW + 1200, NOW + 3600, 5),)
+
+
+def test_without_jobs_all_processors_are_idle(compare: Compare) -> None:
+    document = compare(nodes(2), "--remove", "n1")
+    assert document["idle"] == [{"start": NOW, "end": NOW + 24 * HOUR, "processors": 8}]
+    assert (document["classes"], document["jobs"], document["processors"]) == ([], [], [8, 4])
+
+
 def test_a_job_that_waits_for_one_of_unknown_runtime_has_no_forecast(compare: Compare) -> None:
     unknown = replace(BUSY[0], submission=replace(BUSY[0].submission, walltime=None))
     document = compare(nodes(1, unknown, waiting(3, 4, HOUR)), "--add-nodes", "1")
@@ -187,7 +207,7 @@ def test_the_text_says_who_gains_and_which_jobs_move(
     [
         (["--drain", "n9,now,4h"], "no vnode or host is called 'n9': pbsnodes -a lists them"),
         (["--drain", "n[1-9],now,4h"], "no vnode or host is called 'n3'"),
-        (["--drain", "n1,2020-01-01T08:00,4h"], "2020-01-01T08:00 is past: the server's state is of 2026-11-20T"),
+        (["--drain", "n1,2020-01-01T08:00,4h"], "2020-01-01T08:00 is past: the server's state is of 2026-11-20 "),
         (["--drain", "n1,25:00,4h"], "'25:00' is no time: write now, 08:00 or 2026-11-20T08:00"),
         (["--drain", "n1,now,soon"], "'soon' is no length: write 90min, 4h, 2d or 4:00:00"),
         (["--drain", "n1,now,0h"], "--remove takes vnodes away for ever"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.comparison import FEWER_RUNS, ServerState, compare
+from softwalltime.measure.forecast.comparison import RUNS as MORE
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import (
@@ -59,9 +60,10 @@ def main() -> None:
             rows.append([name, *some])
     print(table(["scheduler", "waiting", "running", "model", "point", "runs", "ranges"], rows))
     compared = [
-        [name, *map(compared_seconds, [settings] * 2, (50, FEWER_RUNS))] for name, settings in SCHEDULERS.items()
+        [name, compared_seconds(settings, FEWER_RUNS), compared_seconds(settings, MORE) if name in LONG else "-"]
+        for name, settings in SCHEDULERS.items()
     ]
-    print(table(["what-if, 5,000 waiting, 500 running", "50 draws", f"{FEWER_RUNS} draws"], compared))
+    print(table(["what-if, 5,000 waiting, 500 running", f"{FEWER_RUNS} draws", f"{MORE} draws"], compared))
 
 
 class EvenRuntimes(RuntimeModel):

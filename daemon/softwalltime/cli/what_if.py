@@ -34,7 +34,9 @@ class WhatIfOptions:
     remove: tuple[str, ...] = option(
         "Vnodes or hosts away from now on, as node7 or node[1-8]; repeatable.", metavar="VNODES"
     )
-    add_nodes: int | None = option("So many more vnodes, each as most of those that are up.", least=1, metavar="N")
+    add_nodes: int | None = option(
+        "So many more vnodes, each as most of those that are up.", type=click.IntRange(1, 100_000), metavar="N"
+    )
     settings: tuple[str, ...] = option(
         'An attribute as for qmgr: "queue long Priority = 100", "server max_run = [u:PBS_GENERIC=50]", "unset server '
         'max_run", or of sched_config: "sched_config strict_ordering = True"; repeatable.', "--set", metavar="LINE",

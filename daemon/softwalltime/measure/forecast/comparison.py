@@ -85,7 +85,7 @@ class JobChange:
     after90: tuple[int, int] | None = None
     """Range that holds this start in 90% of the draws; null: no range."""
     change: int | None = None
-    """Paired difference in seconds; null: a forecast is missing."""
+    """Mean of the paired differences in seconds; null: a forecast is missing."""
     change90: tuple[int, int] | None = None
     """Range that holds the differences of 90% of the draws; null: no range."""
     reason: str = ""
@@ -194,9 +194,14 @@ def compare(
         runs = 1
     users = {job.submission.job_id: job.submission.user for job in live}
     drawn = samples(list(known.values()), [users[job_id] for job_id in known], runs, 0)
-    runtime = dict(zip(known, drawn.T, strict=True))
+    place = {job_id: column for column, job_id in enumerate(known)}
     many = max(len(before.queue.live), len(after.queue.live))
-    first, second = (_simulate(state, known, runtime, many, runs, progress) for state in (before, after))
+    # A job on vnodes that the changes take away holds no others, but goes on using them.
+    sizes = dict(zip(before.ids, before.queue.model.jobs.processors, strict=True))
+    first, second = (
+        _simulate(state, known, drawn[:, [place[job_id] for job_id in state.ids]], sizes, many, progress)
+        for state in (before, after)
+    )
     remarks = (*before.snapshot.remarks, *before.queue.remarks, *after.snapshot.remarks, *after.queue.remarks)
     return QueueComparison(
         now, before.snapshot.server, runs, basis, tuple(dict.fromkeys(remarks)),
@@ -207,19 +212,25 @@ def compare(
 
 
 def _simulate(
-    state: ServerState, known: Mapping[str, RuntimeDistribution], runtime: Mapping[str, Floats], many: int, runs: int,
-    progress: Callable[[int], None],
+    state: ServerState, known: Mapping[str, RuntimeDistribution], drawn: Floats, sizes: Mapping[str, int],
+    many: int, progress: Callable[[int], None],
 ) -> _Draws:  # fmt: skip
-    """Simulate a state; ``known`` and ``runtime``: distribution and draws by job id; ``many``: jobs of both states."""
+    """Simulate a state.
+
+    :param known: distributions of the runtimes by job id; ``sizes``: processors as it is, by job id.
+    :param drawn: runtimes in seconds, a row for each draw.
+    :param many: jobs of the greater state.
+    """
     model, ids = state.queue.model, state.ids
+    used_by = [sizes.get(job_id, size) for job_id, size in zip(ids, model.jobs.processors, strict=True)]
     distributions, waiting = [known[job_id] for job_id in ids], range(model.running, len(ids))
     without: set[int] = set()
     if not all(distribution.known for distribution in distributions):
         without.update(unforeseeable(state.queue, distributions, forecast(model, distributions, 0), waiting))
     starts, used, free = [], [], []
-    for outcome in outcomes(model.quick(many), np.array([runtime[job_id] for job_id in ids]).reshape(-1, runs).T):
+    for outcome in outcomes(model.quick(many), drawn):
         starts.append(outcome.start[model.running :])
-        used.append(used_processors(model, outcome))
+        used.append(used_processors(model, outcome, used_by))
         free.append(free_processors(model, outcome))
         progress(1)
     column = {ids[index]: index - model.running for index in waiting if index not in without}
@@ -256,14 +267,14 @@ def _new_jobs(after: _Draws, submitted: Mapping[str, str]) -> Iterator[ClassChan
 
 
 _Figures = tuple[int | None, tuple[int, int] | None]
-"""Median, and the range."""
+"""Median or mean, and the range."""
 
 
 def _jobs(before: ServerState, after: ServerState, first: _Draws, second: _Draws) -> tuple[JobChange, ...]:
     both = [job_id for job_id in first.column if job_id in second.column]
     starts = _figures(first.column, first.starts_of(first.column))
     later = _figures(second.column, second.starts_of(second.column))
-    change = _figures(both, second.starts_of(both) - first.starts_of(both))
+    change = _figures(both, second.starts_of(both) - first.starts_of(both), np.mean)
     reasons = {one.job.submission.job_id: one.reason for state in (before, after) for one in state.queue.impossible}
     left = {job.submission.job_id for job in after.snapshot.jobs}
     rows = []
@@ -271,27 +282,18 @@ def _jobs(before: ServerState, after: ServerState, first: _Draws, second: _Draws
         if not job.occupies:
             asked, job_id = job.submission, job.submission.job_id
             reason = "" if job_id in change else reasons.get(job_id, UNKNOWN) if job_id in left else "it is deleted"
-            figures = [values.get(job_id, (None, None)) for values in (starts, later, change)]
-            row = JobChange(
-                job_id,
-                asked.user,
-                asked.queue,
-                asked.ncpus,
-                asked.walltime,
-                *figures[0],
-                *figures[1],
-                *figures[2],
-                reason,
-            )
-            rows.append(row)
-    # Jobs without any forecast come last.
-    return tuple(sorted(rows, key=lambda row: (not row.moves, row.change is not None, -abs(row.change or 0))))
+            old, new, moved = (values.get(job_id, (None, None)) for values in (starts, later, change))
+            rows.append(JobChange(
+                job_id, asked.user, asked.queue, asked.ncpus, asked.walltime, *old, *new, *moved, reason
+            ))  # fmt: skip
+    # Jobs with one forecast, those that move, those that do not, jobs without forecasts.
+    return tuple(
+        sorted(rows, key=lambda row: (not row.moves, row.moves is (row.change is not None), -abs(row.change or 0)))
+    )
 
 
-def _figures(ids: Iterable[str], values: Integers) -> dict[str, _Figures]:
-    """Return the median and the range of each job, of whose values there is a row for each draw."""
-    rows = np.rint(np.quantile(values, (0.5, *RANGE), axis=0)).astype(np.int64).T.tolist()
-    ranged = len(values) > 1
-    return {
-        job_id: (middle, (low, high) if ranged else None) for job_id, (middle, low, high) in zip(ids, rows, strict=True)
-    }
+def _figures(ids: Iterable[str], values: Integers, middle: Callable[..., Floats] = np.median) -> dict[str, _Figures]:
+    """Return a middle and the range of each job, of whose values there is a row for each draw."""
+    low, high = np.rint(np.quantile(values, RANGE, axis=0)).astype(np.int64).tolist()
+    rows = zip(ids, np.rint(middle(values, axis=0)).astype(np.int64).tolist(), low, high, strict=True)
+    return {job_id: (centre, (least, most) if len(values) > 1 else None) for job_id, centre, least, most in rows}

@@ -1,12 +1,13 @@
 """Use of the machine in the next 24 h of a simulation: used processors, and windows in which some are idle."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.simulation.engine import ScheduleOutcome
-from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
+from softwalltime.measure.simulation.simulated_jobs import Integers
 
 HORIZON_S = 86400
 SLOT_S = 300
@@ -31,11 +32,11 @@ class IdleWindow:
     """Idle processors: those of vnodes that are up, without those of reservations."""
 
 
-def used_processors(model: QueueModel, outcome: ScheduleOutcome) -> float:
-    """Return the mean number of processors that jobs use in the next 24 h."""
+def used_processors(model: QueueModel, outcome: ScheduleOutcome, sizes: Sequence[int]) -> float:
+    """Return the mean number of processors that jobs of these sizes use in the next 24 h."""
     begin = np.maximum(outcome.start, model.now)
     seconds = np.minimum(outcome.start + outcome.duration, model.now + HORIZON_S) - begin
-    return float((np.maximum(seconds, 0) * np.array(model.jobs.processors, np.float64)).sum() / HORIZON_S)
+    return float((np.maximum(seconds, 0) * np.array(sizes, np.float64)).sum() / HORIZON_S)
 
 
 def free_processors(model: QueueModel, outcome: ScheduleOutcome) -> Integers:
@@ -63,29 +64,18 @@ def idle_windows(free: Integers, now: int) -> tuple[IdleWindow, ...]:
 
     :param free: free processors, a row for each draw, a column for each slot from ``now`` on.
     """
-    sure = _sure(free)
-    spans = {_span(sure, slot) for slot in np.flatnonzero(sure > 0).tolist()}
-    spans = {(first, last) for first, last in spans if last - first >= MIN_WINDOW_SLOTS}
-    # The processors that are idle all the time may be fewer than in each slot alone.
-    found = [(first, last, int(_sure(free[:, first:last].min(axis=1)))) for first, last in spans]
-    found.sort(key=lambda window: (-window[2] * (window[1] - window[0]), window))
-    chosen: list[tuple[int, int, int]] = []
-    for first, last, processors in found:
-        apart = all(last <= begin or end <= first for begin, end, _ in chosen)
-        if processors > 0 and apart and len(chosen) < MAX_WINDOWS:
-            chosen.append((first, last, processors))
-    return tuple(
-        IdleWindow(now + first * SLOT_S, now + last * SLOT_S, processors) for first, last, processors in sorted(chosen)
-    )
-
-
-def _sure(free: Integers) -> Floats:
-    quantiles: Floats = np.quantile(free, 1 - SURE, axis=0, method="lower")
-    return quantiles
-
-
-def _span(values: Floats, slot: int) -> tuple[int, int]:
-    """Return the longest span around a slot in which no value is below the slot's."""
-    lower = np.flatnonzero(values < values[slot])
-    place = int(np.searchsorted(lower, slot))
-    return int(lower[place - 1]) + 1 if place else 0, int(lower[place]) if place < len(lower) else len(values)
+    slots = free.shape[1]
+    # Processors that are idle in all slots from the row's to the column's, in the share SURE of the draws.
+    idle = np.zeros((slots, slots), np.int64)
+    unsure = int((1 - SURE) * (len(free) - 1) + 1e-9)
+    for first in range(slots):
+        least = np.minimum.accumulate(free[:, first:], axis=1)
+        idle[first, first:] = np.partition(least, unsure, axis=0)[unsure]
+    length = np.arange(slots) - np.arange(slots)[:, None] + 1
+    size = np.where(length >= MIN_WINDOW_SLOTS, idle * length, 0)
+    windows: list[IdleWindow] = []
+    while len(windows) < MAX_WINDOWS and size.max() > 0:
+        first, last = (int(place) for place in np.unravel_index(size.argmax(), size.shape))
+        windows.append(IdleWindow(now + first * SLOT_S, now + (last + 1) * SLOT_S, int(idle[first, last])))
+        size[: last + 1, first:] = 0
+    return tuple(sorted(windows, key=lambda window: window.start))

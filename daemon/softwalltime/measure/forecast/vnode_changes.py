@@ -1,7 +1,7 @@
 """Changes of a server's vnodes, applied to a snapshot: drained for a time, removed, added."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -89,19 +89,19 @@ def named_vnodes(text: str, snapshot: ServerSnapshot) -> list[VnodeState]:
 
     :raises UsageError: if a name means no vnode.
     """
+    called = defaultdict[str, list[VnodeState]](list)
+    for vnode in snapshot.vnodes:
+        for name in {vnode.name, vnode.host, vnode.host.partition(".")[0]} - {""}:
+            called[name].append(vnode)
     chosen: dict[str, VnodeState] = {}
     # Commas that are not in brackets.
     for part in map(str.strip, re.split(r",(?![^\[\]]*\])", text)):
         # A vnode's own name may have brackets.
-        for name in [part] if _called(part, snapshot) else _expanded(part):
-            if not (found := _called(name, snapshot)):
+        for name in [part] if part in called else _expanded(part):
+            if name not in called:
                 raise UsageError(f"{text!r}: no vnode or host is called {name!r}: pbsnodes -a lists them")
-            chosen |= {vnode.name: vnode for vnode in found}
+            chosen |= {vnode.name: vnode for vnode in called[name]}
     return list(chosen.values())
-
-
-def _called(name: str, snapshot: ServerSnapshot) -> list[VnodeState]:
-    return [vnode for vnode in snapshot.vnodes if name in (vnode.name, vnode.host, vnode.host.partition(".")[0])]
 
 
 def _expanded(name: str) -> Iterator[str]:
@@ -127,18 +127,18 @@ def _begin(text: str, begin: str, now: int) -> int:
     """Return the time in epoch seconds: now, the next such time of day, or a date and time, in the local time zone."""
     if begin == NOW:
         return now
-    today = datetime.fromtimestamp(now).astimezone().replace(tzinfo=None)
     of_day = re.fullmatch(r"\d\d:\d\d", begin)
     try:
+        today = datetime.fromtimestamp(now).astimezone().replace(tzinfo=None)
         time = datetime.fromisoformat(f"{today:%Y-%m-%d}T{begin}" if of_day else begin)
         if of_day and time <= today:
             # As of pbs_rsub -R.
             time += timedelta(days=1)
         seconds = int(time.timestamp())
     except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(f"{text!r}: {begin!r} is no time: write {NOW}, 08:00 or {today:%Y-%m-%d}T08:00") from error
+        raise UsageError(f"{text!r}: {begin!r} is no time: write {NOW}, 08:00 or 2026-11-20T08:00") from error
     if seconds < now:
-        raise UsageError(f"{text!r}: {begin} is past: the server's state is of {today:%Y-%m-%dT%H:%M}")
+        raise UsageError(f"{text!r}: {begin} is past: the server's state is of {local_time(now, 0)}")
     return seconds
 
 

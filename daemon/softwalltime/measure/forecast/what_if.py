@@ -13,6 +13,7 @@ from softwalltime.measure.forecast.queue_model import limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import HELD, QUEUED, LiveJob, QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.predict.policy.power_order import PROMISED
 
 KEYS = ("user", "ncpus", "walltime", "queue", "group", "project", "job_name")
 PROBE = "?"
@@ -110,13 +111,16 @@ def with_holds(snapshot: ServerSnapshot, ids: Collection[str]) -> ServerSnapshot
 
 
 def with_predictions(snapshot: ServerSnapshot, runtimes: RuntimeModel) -> ServerSnapshot:
-    """Return the server with the median runtime as ``predicted`` of the waiting jobs that have none."""
+    """Return the server with the median runtime as ``predicted`` of the waiting jobs that have none.
+
+    It is longer than the value that marks a promise.
+    """
 
     def filled(job: LiveJob) -> LiveJob:
         if job.occupies or job.predicted is not None:
             return job
         known = runtimes.distribution(job.submission, limit(job.submission), snapshot.taken)
-        return replace(job, predicted=known.median) if known.known else job
+        return replace(job, predicted=max(known.median, PROMISED + 1)) if known.known else job
 
     return replace(snapshot, jobs=tuple(map(filled, snapshot.jobs)))
 
