@@ -20,7 +20,7 @@ from tests.samples import ROOT
 from tests.service.running import PATIENT, until
 from tests.test_cli import commands
 
-NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "collect", "starts", "me", "doctor"}
+NEEDS_PBS = {"install", "uninstall", "policy set", "snapshot", "collect", "starts", "what-if", "me", "doctor"}
 """Commands whose example needs a PBS server; without one it ends with one clear line, doctor with its findings."""
 NEEDS_A_TRACE = {"convert"}
 NEEDS_A_PLAN = {"verify"}
@@ -112,7 +112,7 @@ def test_the_other_examples_are_of_commands_that_need_more() -> None:
     assert {*LAST, *NEEDS_PBS, *NEEDS_A_TRACE, *NEEDS_A_PLAN, *NEEDS_PYTORCH} <= names
     help_text = " ".join((cli.help or "").split())
     assert (
-        "those of install, uninstall, policy set, snapshot, site, collect, starts and me on a host with PBS"
+        "those of install, uninstall, policy set, snapshot, site, collect, starts, what-if and me on a host with PBS"
         in help_text
     )
 

@@ -18,6 +18,7 @@ MEANINGS = {
     "--ordering": "what gives the ordering value",
     "--output": "the file that the command writes",
     "--plan": "the plan file of a policy; of me a job to plan",
+    "--preset": "a set of values of the policy",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
     "--processors": "size of the machine",

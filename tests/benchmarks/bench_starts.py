@@ -1,5 +1,7 @@
 """Start times: processor seconds for the point and for the ranges, by the number of waiting and running jobs.
 
+Then those of what-if, which simulates two states, with 5,000 waiting jobs.
+
 ``python -m tests.benchmarks starts``
 """
 
@@ -8,8 +10,10 @@ from time import process_time
 import numpy as np
 
 from softwalltime.core.jobs import Submission
+from softwalltime.measure.forecast.comparison import FEWER_RUNS, ServerState, compare
+from softwalltime.measure.forecast.comparison import RUNS as MORE
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
     LiveJob,
@@ -18,6 +22,8 @@ from softwalltime.measure.forecast.snapshot import (
     VnodeState,
 )
 from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.measure.forecast.what_if import with_holds
+from softwalltime.measure.simulation.policies import SOFT_WALLTIME
 from tests.benchmarks.markdown import table
 
 SIZES = ((100, 100), (1000, 1000), (10_000, 1000), (100_000, 1000))
@@ -53,6 +59,27 @@ def main() -> None:
             ]
             rows.append([name, *some])
     print(table(["scheduler", "waiting", "running", "model", "point", "runs", "ranges"], rows))
+    compared = [
+        [name, compared_seconds(settings, FEWER_RUNS), compared_seconds(settings, MORE) if name in LONG else "-"]
+        for name, settings in SCHEDULERS.items()
+    ]
+    print(table(["what-if, 5,000 waiting, 500 running", f"{FEWER_RUNS} draws", f"{MORE} draws"], compared))
+
+
+class EvenRuntimes(RuntimeModel):
+    """Runtimes between what a job has run and its walltime."""
+
+    def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
+        return RuntimeDistribution(np.linspace(elapsed + 1, limit, 50), "even")
+
+
+def compared_seconds(settings: SchedulerSettings, runs: int) -> str:
+    """Processor seconds of a comparison whose states have the same size."""
+    snapshot = server(5000, 500, settings)
+    begin = process_time()
+    states = [ServerState.of(state, SOFT_WALLTIME) for state in (snapshot, with_holds(snapshot, {"700.srv"}))]
+    compare(states[0], states[1], EvenRuntimes(None), "", runs, {})
+    return f"{process_time() - begin:.0f} s"
 
 
 LONG = ("arrival, depth 1", "arrival, depth 5")

@@ -29,6 +29,7 @@ _COMMANDS = {
     "collect": ("snapshot", "Collect what a report needs in one file."),
     "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
     "starts": ("starts", "Forecast when waiting jobs will start."),
+    "what-if": ("what_if", "Compare the queue as it is with the queue after changes."),
     "me": ("me", "Show your own jobs: when they start and end."),
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
     "explain": ("explain", "Print the soft walltime of such a job, and why."),
@@ -99,8 +100,8 @@ def cli(begin: Callable[[], None] | None) -> None:
       softwalltime replay /var/spool/pbs/server_priv/accounting
 
     The first example of each command works in the folder that make demo writes (cd build/demo), those of install,
-    uninstall, policy set, snapshot, site, collect, starts and me on a host with PBS, that of convert with any trace,
-    that of verify with a plan that was switched on.
+    uninstall, policy set, snapshot, site, collect, starts, what-if and me on a host with PBS, that of convert with any
+    trace, that of verify with a plan that was switched on.
     """
     if begin is not None:
         begin()

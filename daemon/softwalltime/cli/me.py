@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from softwalltime.cli.command import Result, command
+from softwalltime.cli.forecasting import named_jobs
 from softwalltime.cli.me_plan import (
     MAX_LINES,
     AlteredJob,
@@ -22,7 +23,6 @@ from softwalltime.cli.me_plan import (
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.qsub_options import EXAMPLE, request_of_qsub
-from softwalltime.cli.starts import named_jobs
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import (
     MISSING,

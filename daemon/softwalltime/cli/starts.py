@@ -1,31 +1,26 @@
 """``softwalltime starts``: forecast the starts of waiting jobs, and of a job before its submission."""
 
 import getpass
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_source
-from softwalltime.cli.options import RUNTIMES, TIMEOUT, LazySettings, StoreOptions
+from softwalltime.cli.forecasting import ForecastOptions, named_jobs
+from softwalltime.cli.options import LazySettings
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.sources import STORE, load_columns
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import local_time, number, plural, printable, time_range, walltime
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 
 if TYPE_CHECKING:
-    from softwalltime.core.jobs import CompletedJob
-    from softwalltime.measure.forecast.expected import ExpectedStart, Learnt
+    from softwalltime.measure.forecast.expected import ExpectedStart
     from softwalltime.measure.forecast.queue_model import ModelledQueue
     from softwalltime.measure.forecast.snapshot import ServerSnapshot
-    from softwalltime.predict.predictors.base import History
     from softwalltime.store.forecast_rows import StoredStart
 
 
@@ -115,7 +110,7 @@ class StartSelection:
     queue: str = option("Only jobs of this queue.", default="", metavar="NAME")
 
     def jobs(self, names: Sequence[str], snapshot: "ServerSnapshot") -> frozenset[str]:
-        """Return the ids of the waiting jobs that are wanted; ``names`` as in :func:`named_jobs`."""
+        """Return the ids of the waiting jobs that are wanted; ``names`` as in :func:`.forecasting.named_jobs`."""
         waiting = {job.submission.job_id: job.submission for job in snapshot.jobs if not job.occupies}
 
         def problem(name: str) -> str:
@@ -133,28 +128,18 @@ class StartSelection:
 @options
 class StartsOptions:
     jobs: tuple[str, ...] = argument("[JOB]...")
-    file: Path | None = option(
-        "State of the server from softwalltime snapshot, instead of the PBS server's own.", "--snapshot"
-    )
     from_store: bool = option("Print what the daemon forecast last, from the store ([starts]).")
     of: StartSelection
     probes: tuple[str, ...] = option(
         "A job not yet submitted, as user=alice,ncpus=64,walltime=4:00:00,queue=long; repeatable.", "--if",
         metavar="JOB",
     )  # fmt: skip
-    logs: tuple[str, ...] = option(
-        "Learn runtimes from this log, folder of logs or trace, or store; repeatable.  Default: the store of the "
-        "settings, if they name one.",
-        "--log", metavar="SOURCE", shell_complete=complete_source,
-    )  # fmt: skip
-    spec: str = RUNTIMES
     runs: int | None = option(
         f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}.",
         least=0, metavar="N",
     )  # fmt: skip
-    timeout: float = TIMEOUT
+    source: ForecastOptions
     output: Output
-    settings: StoreOptions
 
 
 @command("a job")
@@ -177,31 +162,24 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
       softwalltime starts --snapshot queue.json --if ncpus=64,walltime=4:00:00 --if ncpus=32,walltime=8:00:00
     """
     if options.from_store:
-        if options.file is not None or options.probes or options.logs:
+        if options.source.file is not None or options.probes or options.source.logs:
             raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")
-        return _stored_starts(options.jobs, vars(options.of), options.settings)
+        return _stored_starts(options.jobs, vars(options.of), options.source.settings)
 
-    from softwalltime.cli.snapshot import look
     from softwalltime.measure.forecast.expected import expected_starts
     from softwalltime.measure.forecast.queue_model import model_of
-    from softwalltime.measure.forecast.snapshot import load_snapshot
     from softwalltime.measure.forecast.what_if import PROBE, probe_job, probe_of
-    from softwalltime.measure.simulation.policies import SOFT_WALLTIME
-    from softwalltime.predict.policy.site import WALLTIME, site_policy
-    from softwalltime.predict.predictors.registry import make
 
     wanted = [probe_of(text, getpass.getuser()) for text in options.probes]
-    make(options.spec)
-    snapshot = load_snapshot(options.file) if options.file is not None else look(options.timeout)
+    snapshot = options.source.state()
     chosen = options.of.jobs(options.jobs, snapshot) if options.jobs or not wanted else frozenset()
-    policy = site_policy(options.settings().policy)
-    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
+    running = options.source.running()
     queue = model_of(snapshot, running=running)
     models = [
         model_of(snapshot, [probe_job(text, probe, snapshot)], running)
         for text, probe in zip(options.probes, wanted, strict=True)
     ]
-    learnt, basis = _learn(options, snapshot)
+    learnt, basis = options.source.learn(snapshot)
     runs = options.runs
     if runs is None:
         runs = min(modelled.model.affordable_runs() for modelled in (queue, *models))
@@ -215,42 +193,6 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
     remarks = (*snapshot.remarks, *queue.remarks)
     document = StartsDocument(snapshot.taken, snapshot.server, runs, basis, remarks, tuple(rows))
     return Result(document, partial(_text, queue=queue), remarks=remarks if options.output.form == "table" else ())
-
-
-def _learn(options: StartsOptions, snapshot: "ServerSnapshot") -> "tuple[Learnt, str]":
-    """Return what the history before the snapshot taught, and one sentence about it."""
-    from softwalltime.measure.forecast.expected import Learnt
-    from softwalltime.measure.forecast.learning import learn_history, note_live
-    from softwalltime.measure.forecast.runtimes import RuntimeModel
-    from softwalltime.predict.predictors.registry import make
-
-    sources, settings, now = options.logs, options.settings, snapshot.taken
-    if not sources and settings().dsn is None:
-        sentence = "runtimes: walltimes, without ranges: give a history with --log, or a store with --dsn"
-        return Learnt(RuntimeModel(None)), sentence
-    predictor = make(options.spec)
-    if sources and sources != (STORE,):
-        completed: Sequence[CompletedJob] = load_columns(sources, settings)[0]
-    else:
-        completed = _stored_jobs(settings, predictor.history, now)
-    model = RuntimeModel(predictor)
-    with progress_bar("learning", len(completed)) as progress:
-        count = learn_history(model, completed, now, settings().teaching, progress=progress)
-    note_live(model, snapshot.jobs)
-    where = " ".join(sources) or "the store"
-    return Learnt(model), f"runtimes: {options.spec}, learnt from {plural(count, 'job')} of {where}"
-
-
-def _stored_jobs(settings: LazySettings, history: "History", now: int) -> "Sequence[CompletedJob]":
-    """Return the stored jobs that the predictor learns from, and enough of them to measure its errors."""
-    from softwalltime.measure.forecast.learning import MIN_HISTORY
-    from softwalltime.predict.predictors.base import needed_history
-    from softwalltime.store.learning_jobs import last_ended_since, read_history
-    from softwalltime.store.opening import open_store
-
-    with open_store(settings(), create=False) as engine, engine.connect() as connection:
-        needed = needed_history([history, MIN_HISTORY], now, partial(last_ended_since, connection, now=now))
-        return list(read_history(connection, *needed, now, settings().teaching))
 
 
 def _text(output: Output, document: StartsDocument, queue: "ModelledQueue") -> None:
@@ -279,33 +221,6 @@ def _print_table(output: Output, rows: Sequence[StartDocument], now: int) -> Non
     }
     if rows:
         output.section(TextTable.by_column(rows, columns))
-
-
-def named_jobs(job_ids: Iterable[str], names: Sequence[str], problem: Callable[[str], str]) -> frozenset[str]:
-    """Return the ids of the jobs that the names mean, whole arrays among them; all jobs without names.
-
-    :param problem: says why a name means no job.
-    :raises UsageError: if a name means no job.
-    """
-    every = frozenset(job_ids)
-    named = {name: {job_id for job_id in every if _matches(job_id, name)} for name in names}
-    for name, matching in named.items():
-        if not matching:
-            raise UsageError(f"{name}: {problem(name)}")
-    return frozenset().union(*named.values()) if names else every
-
-
-def _matches(job_id: str, name: str) -> bool:
-    """Whether a job id is meant by a name: itself, or a number, an array index and a server, the last two optional."""
-    match = re.match(r"(\d+)(\[\d*\])?(?:\.(.*))?$", name)
-    if job_id == name or match is None:
-        return job_id == name
-    asked, index, server = match.groups()
-    head, _, rest = job_id.partition(".")
-    bare, bracket, _ = head.partition("[")
-    if bare != asked or (server and rest != server):
-        return False
-    return index is None or head == f"{asked}{index}" or (index == "[]" and bool(bracket))
 
 
 def _stored_starts(jobs: Sequence[str], wanted: Mapping[str, str], settings: LazySettings) -> Result[StartsDocument]:

@@ -70,7 +70,7 @@ def expected_starts(
             runs = 0
         starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
-        depending = _depending(queue, distributions, starts, until) if unknown else []
+        depending = unforeseeable(queue, distributions, starts, until)
         rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
         raw: dict[int, WaitForecast] = {}
         if runs:
@@ -99,10 +99,12 @@ def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
     return distribution if distribution.known else None
 
 
-def _depending(
+def unforeseeable(
     queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
 ) -> list[int]:
     """Return the jobs whose starts change if jobs of unknown runtime end at once."""
+    if all(given.known for given in distributions):
+        return []
     shortest = [given if given.known else replace(given, values=np.ones(1)) for given in distributions]
     changed = forecast(queue.model, shortest, 0, until=until).point != starts.point
     return [index for index in until if changed[index - queue.model.running]]

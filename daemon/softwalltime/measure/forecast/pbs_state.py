@@ -19,9 +19,10 @@ T = TypeVar("T")
 Attributes = Mapping[str, str]
 """Attributes of an object by name; a resource's name follows a dot, as in ``Resource_List.walltime``."""
 
-_LIMIT = re.compile(
+LIMIT_ATTRIBUTE = re.compile(
     r"^(max_run|max_run_res|max_run_soft|max_run_res_soft|max_running|max_(?:user|group)_(?:run|res)(?:_soft)?)(\.|$)"
 )
+"""Names of the attributes that limit how many jobs run, with or without a resource."""
 _RESOURCES = "Resource_List."
 
 
@@ -151,7 +152,7 @@ def _true(value: str | None) -> bool:
 
 def _limits(values: Attributes) -> tuple[tuple[str, str], ...]:
     """The attributes that limit how many jobs run, with their resources."""
-    return tuple((name, value) for name, value in values.items() if _LIMIT.match(name))
+    return tuple((name, value) for name, value in values.items() if LIMIT_ATTRIBUTE.match(name))
 
 
 def _reservation_state(number: str) -> str:

@@ -67,14 +67,15 @@ def limits_of(snapshot: ServerSnapshot) -> Limits:
     unread: list[str] = []
     for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
         for attribute, value in entries:
-            limits = list(_read(queue, attribute, value))
+            limits = list(read_limits(queue, attribute, value))
             run_limits += limits
             if not limits:
                 unread.append(attribute if not queue else f"{attribute} of queue {queue}")
     return Limits(tuple(run_limits), tuple(unread))
 
 
-def _read(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
+def read_limits(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
+    """Yield the limits in an attribute of a queue (empty: of the server); none of one that is not modelled."""
     name, _, resource = attribute.partition(".")
     if "soft" in name or resource not in COUNTED:
         return
@@ -131,6 +132,13 @@ def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: 
 
 
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+
+
+def is_up(vnode: VnodeState) -> bool:
+    """Whether jobs may start on a vnode."""
+    return not _DOWN.search(vnode.state)
+
+
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
 
 
@@ -142,7 +150,7 @@ class Pooling:
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
-        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if not _DOWN.search(vnode.state)}
+        self._up = {vnode.name: vnode for vnode in snapshot.vnodes if is_up(vnode)}
         self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
         self.processors = sum(vnode.ncpus for vnode in up)
@@ -200,7 +208,7 @@ class Pooling:
         A job with exclusive placement holds whole vnodes.
         """
         asked = job.submission.ncpus or 1
-        placed = _placed(job.exec_vnode) if job.occupies else {}
+        placed = placed_on(job.exec_vnode) if job.occupies else {}
         if placed:
             vnodes = [self._up[name] for name in placed if name in self._up]
             if vnodes and self._exclusive(job.submission, vnodes):
@@ -256,10 +264,10 @@ class Pooling:
         return any(reservation.name.partition(".")[0] == queue for reservation in self.reservations)
 
 
-def _placed(exec_vnode: str) -> dict[str, int]:
+def placed_on(exec_vnode: str) -> dict[str, int]:
     """Processors by vnode of a running job.
 
-    >>> _placed("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
+    >>> placed_on("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
     {'n1': 10, 'n2': 6}
     """
     processors: Counter[str] = Counter()

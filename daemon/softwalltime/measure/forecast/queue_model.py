@@ -65,17 +65,25 @@ class QueueModel:
         plain = self.policy.order == "fcfs" and self.pooling is None
         return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
-    def quick(self) -> "QueueModel":
-        """Return the model for hundreds of runs: with many jobs, only the first reservation is planned."""
-        return self._with_one_reservation(MAX_JOBS_OFTEN)
+    def quick(self, jobs: int = 0) -> "QueueModel":
+        """Return the model for hundreds of runs: with many jobs, only the first reservation is planned.
+
+        :param jobs: number of jobs of another model, which must be simplified alike.
+        """
+        return self._with_one_reservation(MAX_JOBS_OFTEN, jobs)
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
         return self._with_one_reservation(MAX_JOBS_ONCE if self.pooling is None else MAX_JOBS_OFTEN)
 
-    def _with_one_reservation(self, least: int) -> "QueueModel":
+    def _with_one_reservation(self, least: int, jobs: int = 0) -> "QueueModel":
         policy = self.policy
-        if len(self.jobs) < least or policy.backfill != "pbs" or not policy.strict_ordering or policy.depth is None:
+        if (
+            max(len(self.jobs), jobs) < least
+            or policy.backfill != "pbs"
+            or not policy.strict_ordering
+            or policy.depth is None
+        ):
             return self
         return replace(self, policy=replace(policy, backfill="easy", depth=None))
 

@@ -5,7 +5,7 @@ The ranges hold the middle 50% or 90% of the starts in many simulations with run
 distributions.  No further job is submitted, as in the paper.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -71,12 +71,15 @@ def forecast(
     if runs:
         users = list(model.jobs.completed.values("user"))
         drawn = samples(distributions, users, runs, seed)
-        quick = model.quick()
-        for run in range(runs):
-            outcome = quick.run(_whole(model, drawn[run]), until)
+        for run, outcome in enumerate(outcomes(model.quick(), drawn, until)):
             starts[run], ends[run] = outcome.start[first:], _ends(outcome)[:first]
             progress(1)
     return StartForecast(point.start[first:], _ends(point), starts, ends)
+
+
+def outcomes(model: QueueModel, drawn: Floats, until: Sequence[int] = ()) -> Iterator[ScheduleOutcome]:
+    """Yield the schedule with the runtimes of each row, in seconds, one column per job."""
+    return (model.run(_whole(model, seconds), until) for seconds in drawn)
 
 
 def _ends(outcome: ScheduleOutcome) -> Integers:

@@ -1,6 +1,6 @@
-"""Forecast the start of a job before submission (Li et al. 2004, section 4.1), or with a shorter walltime."""
+"""Jobs that might be: one before submission (Li et al. 2004, section 4.1), with a shorter walltime, held, deleted."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +9,11 @@ import numpy as np
 from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.queue_model import model_of
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution
-from softwalltime.measure.forecast.snapshot import QUEUED, LiveJob, QueueSettings, ServerSnapshot
+from softwalltime.measure.forecast.queue_model import limit, model_of
+from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.snapshot import HELD, QUEUED, LiveJob, QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.predict.policy.power_order import PROMISED
 
 KEYS = ("user", "ncpus", "walltime", "queue", "group", "project", "job_name")
 PROBE = "?"
@@ -83,6 +84,52 @@ def accepts(queue: QueueSettings, walltime: int | None) -> bool:
     if walltime is None:
         return True
     return (queue.min_walltime or 0) <= walltime <= (queue.max_walltime or walltime)
+
+
+MAX_NEW_JOBS = 100_000
+
+
+def new_jobs(snapshot: ServerSnapshot, text: str, user: str) -> list[LiveJob]:
+    """Return the jobs that a text describes as in :func:`probe_of`, with ``count=500`` so many, just submitted.
+
+    :raises UsageError: as :func:`probe_of` and :func:`probe_job`, or if the count is wrong.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    counts = [part.partition("=")[2] for part in parts if part.startswith("count=")]
+    try:
+        count = whole(counts[0]) if counts else 1
+    except ValueError:
+        count = 0
+    if len(counts) > 1 or not 0 < count <= MAX_NEW_JOBS:
+        raise UsageError(f"{text!r}: count is a number from 1 to {MAX_NEW_JOBS:,}: write {EXAMPLE},count=500")
+    described = probe_of(",".join(part for part in parts if not part.startswith("count=")), user)
+    job = probe_job(text, described, snapshot)
+    first = len(snapshot.jobs)
+    return [
+        replace(job, submission=replace(job.submission, job_id=f"{PROBE}{first + number}"), rank=job.rank + number)
+        for number in range(count)
+    ]
+
+
+def with_holds(snapshot: ServerSnapshot, ids: Collection[str]) -> ServerSnapshot:
+    """Return the server with an operator's hold on these waiting jobs."""
+    jobs = [replace(job, state=HELD, holds="o") if job.submission.job_id in ids else job for job in snapshot.jobs]
+    return replace(snapshot, jobs=tuple(jobs))
+
+
+def with_predictions(snapshot: ServerSnapshot, runtimes: RuntimeModel) -> ServerSnapshot:
+    """Return the server with the median runtime as ``predicted`` of the waiting jobs that have none.
+
+    It is longer than the value that marks a promise.
+    """
+
+    def filled(job: LiveJob) -> LiveJob:
+        if job.occupies or job.predicted is not None:
+            return job
+        known = runtimes.distribution(job.submission, limit(job.submission), snapshot.taken)
+        return replace(job, predicted=max(known.median, PROMISED + 1)) if known.known else job
+
+    return replace(snapshot, jobs=tuple(map(filled, snapshot.jobs)))
 
 
 RUNS = 20
