@@ -1,14 +1,21 @@
-"""``softwalltime me`` on a real server: each user sees what qstat shows of his own jobs, and when they start."""
+"""``softwalltime me`` on a real server: each user sees what qstat shows of his own jobs, and when they start.
+
+A job that is planned is expected when it was planned, once it is submitted.
+"""
 
 import pwd
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from softwalltime.cli.me_plan import plan
+from softwalltime.cli.qsub_options import request_of_qsub
+from softwalltime.service.users.own_jobs import ProbeStart
 from tests.acceptance.lab import WHOLE, Lab, until
 from tests.acceptance.publishing import Publishing
 from tests.users.site import OwnJobsProcess
@@ -68,3 +75,29 @@ def test_each_user_sees_his_own_jobs_as_qstat_has_them(
     assert not any(running.partition(".")[0] + "." in job["waits_for"] for job in of_bob.values())
     lab.must("qdel", "-W", "force", running)
     until(lambda: running not in seen("alice")[1] and seen("alice") == by_qstat(lab, "alice"), 60, "what alice sees")
+
+
+def test_a_planned_job_is_expected_when_it_was_planned(
+    lab: Lab, publishing: Publishing, process: OwnJobsProcess
+) -> None:
+    running = lab.qsub("-q", "short", "-l", "walltime=600", "-l", WHOLE, command=("/bin/sleep", "600"))
+    lab.wait(running, "R")
+    lab.qsub("-q", "short", "-l", "walltime=300", "-l", WHOLE, user="bob", command=("/bin/sleep", "300"))
+    asked = request_of_qsub("-q short -l select=1:ncpus=1,walltime=1200")
+
+    def probes() -> list[ProbeStart]:
+        rows = process.ask("carol")["probes"]
+        return [ProbeStart(**row) for row in rows if row["forecast_at"] > submitted]
+
+    submitted = int(time.time())
+    until(lambda: any("short" in probe.submit_to for probe in probes()), 60, "forecasts of jobs not yet submitted")
+    planned = plan(probes(), asked, submitted)[0]
+    # Its walltime does not fit before bob's job, which waits for the end of alice's.
+    assert 700 < planned.expected - submitted < 1100
+    job = lab.qsub("-q", "short", "-l", "select=1:ncpus=1", "-l", "walltime=1200", user="carol")
+
+    def expected() -> int | None:
+        return next((row["expected"] for row in process.ask("carol")["waiting"] if row["job"] == job), None)
+
+    until(expected, 60, "the start of the job")
+    assert abs((expected() or 0) - planned.expected) <= 60

@@ -76,6 +76,7 @@ def test_an_exported_trace_gives_the_figures_of_the_trace(tmp_path: Path, capsys
     file, recorded = tmp_path / "kth.parquet", str(trace("KTH-SP2"))
     assert run(["export", recorded, "--until", "1996-11-01", "-o", str(file)]) == 0
     assert "bytes for each" in capsys.readouterr().out
+    assert file.stat().st_mode & 0o777 == 0o600
     tables = []
     for source in (str(file), recorded):
         assert run(["replay", source, "--until", "1996-11-01", "--format", "json"]) == 0

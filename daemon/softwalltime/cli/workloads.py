@@ -106,7 +106,8 @@ def export(options: ExportOptions) -> int:
         raise UsageError(f"{options.file}: the name must end in {SUFFIX}, by which commands recognise the file")
     require_folder(options.file)
     jobs, tally = options.recorded.columns()
-    with replaced(options.file) as stream:
+    # As the accounting logs: their users' names are not for everybody.
+    with replaced(options.file, 0o600) as stream:
         write_parquet(jobs, stream, {PROCESSORS: tally.machine})
     for line in problems(tally):
         click.echo(line, err=True)
