@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from softwalltime.accounting.queue_limits import OTHERS
 from softwalltime.core.errors import SourceError
@@ -19,6 +19,14 @@ OCCUPYING = frozenset({RUNNING, EXITING})
 """States in which a job holds its resources."""
 
 
+def _possible(submission: Submission) -> Submission:
+    """Refuse a job of a file that was changed by hand: predictors take no negative numbers."""
+    for name in ("ncpus", "nodect", "ngpus", "mem", "walltime"):
+        if (getattr(submission, name) or 0) < 0:
+            raise ValueError(f"{name} is negative")
+    return submission
+
+
 @dataclass(frozen=True, slots=True)
 class LiveJob:
     """A job that waits or runs; an array is in the snapshot as its subjobs.
@@ -29,7 +37,7 @@ class LiveJob:
     preset ``order`` sorts.  Times are in epoch seconds, durations in seconds.
     """
 
-    submission: Submission
+    submission: Annotated[Submission, AfterValidator(_possible)]
     state: str
     rank: int
     start: int | None = None
@@ -71,8 +79,8 @@ class VnodeState:
     name: str
     host: str
     state: str
-    ncpus: int
-    ngpus: int = 0
+    ncpus: Annotated[int, Field(ge=0)]
+    ngpus: Annotated[int, Field(ge=0)] = 0
     queue: str = ""
     sharing: str = ""
 
