@@ -242,16 +242,16 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     document = json.loads(capsys.readouterr().out)
     assert list(document["policies"]) == [
         "today", "as delivered", "WFP", "safe", "balanced", "balanced, live values off", "order",
-        "order, live values off", "waiting v1, with guard", "waiting v3, with guard", "waiting percentile, with guard",
-        "waiting calibrated, with guard", "chance: walltimes x 0.98",
+        "order, live values off", "balanced, lengths up to 8 h", "waiting v1, with guard", "waiting v3, with guard",
+        "waiting percentile, with guard", "waiting calibrated, with guard", "chance: walltimes x 0.98",
     ]  # fmt: skip
     assert document["seeds"] == [1, 2]
     assert document["advice"]["verdict"] in ("on", "off", "unknown")
+    assert "min(walltime, 28800.0)" in document["settings"]["balanced, lengths up to 8 h"]["formula"]
     assert document["settings"]["order"]["formula"] == EXPANSION_FACTOR.formula("predicted")
     assert [name for name, policy in document["settings"].items() if policy["keep_promises"] == 60] == [
-        "balanced",
-        "order",
-    ]
+        "balanced", "order", "balanced, lengths up to 8 h",
+    ]  # fmt: skip
     assert document["settings"]["safe"]["waiting"] == "factor:0.5"
     assert [document["settings"][name]["guard"] for name in ("safe", "balanced", "order, live values off")] == [
         3600,
