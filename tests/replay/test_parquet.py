@@ -152,6 +152,22 @@ def test_wrong_uses_of_export(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["user", "job_id", "submitted", "end", "runtime"])
+def test_a_column_without_values_is_refused(name: str, tmp_path: Path) -> None:
+    path = written([job(), job(mem=None, interactive=None)], tmp_path / "jobs.parquet")
+    table = pq.read_table(path)
+    place = table.schema.names.index(name)
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.nulls(2, table.schema.types[place])), path)
+    with pytest.raises(SourceError, match=f"column {name} lacks values"):
+        read_parquet([path])
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    path, tally = written([job()], tmp_path / "jobs.parquet", processors=7), Tally()
+    assert list(RecordedFiles([path, path]).read(tally)) == [job()]
+    assert (tally.repeated, tally.machine) == (0, 7)
+
+
 def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
     path = written([replace(job(), end=5)], tmp_path / "jobs.parquet")
     table = pq.read_table(path)

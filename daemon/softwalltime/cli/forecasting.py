@@ -1,4 +1,4 @@
-"""What commands share that forecast from the state of a server: its options, the learning, jobs by name."""
+"""Parts of the commands that forecast from the state of a server: options, learning runtimes, jobs by name."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -48,11 +48,10 @@ class ForecastOptions:
 
     def running(self) -> str:
         """Return the value with which the site plans running jobs (:func:`.queue_model.model_of`)."""
-        from softwalltime.measure.simulation.policies import SOFT_WALLTIME
-        from softwalltime.predict.policy.site import WALLTIME, site_policy
+        from softwalltime.measure.forecast.queue_model import planned_running
+        from softwalltime.predict.policy.site import site_policy
 
-        policy = site_policy(self.settings().policy)
-        return WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
+        return planned_running(site_policy(self.settings().policy))
 
     def learn(self, snapshot: "ServerSnapshot") -> "tuple[Learnt, str]":
         """Return what the history before the snapshot taught, and one sentence about it."""

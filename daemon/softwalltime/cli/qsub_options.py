@@ -15,12 +15,12 @@ from softwalltime.core.formatting import printable
 EXAMPLE = "-l select=4:ncpus=32,walltime=4:00:00 -q long"
 PREFIX = "#PBS"
 MAX_SCRIPT_BYTES = 1 << 20
-"""Bytes of a job script that are read: directives are at its begin."""
+"""Bytes of a job script to read; directives precede its first command."""
 _OPTIONS = "a:A:c:C:e:fG:hIj:J:k:l:m:M:N:o:p:P:q:r:R:S:u:v:VW:w:Xxz"
 """The options of qsub; a colon follows those with a value."""
 _READ = ("select", "nodes", "ncpus", "walltime")
 _CONSIDERED = ("", *_READ, "mpiprocs", "ompthreads", "soft_walltime")
-"""Resources that are read, or do not matter for where a job fits."""
+"""Resources that are read here, or do not change where a job fits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,14 @@ MAX_ROWS = 10
 @options
 class WhatIfOptions:
     drain: tuple[str, ...] = option(
-        "Vnodes or hosts away for a time, as node[1-8],08:00,4h.  BEGIN: now, a time of day or 2026-11-20T08:00.  "
+        "Vnodes or hosts to drain for a time, as node[1-8],08:00,4h.  BEGIN: now, a time of day or 2026-11-20T08:00.  "
         "LENGTH: 90min, 4h, 2d, 4:00:00.  Repeatable.", metavar="VNODES,BEGIN,LENGTH",
     )  # fmt: skip
     remove: tuple[str, ...] = option(
-        "Vnodes or hosts away from now on, as node7 or node[1-8]; repeatable.", metavar="VNODES"
+        "Vnodes or hosts to remove from now on, as node7 or node[1-8]; repeatable.", metavar="VNODES"
     )
     add_nodes: int | None = option(
-        "So many more vnodes, each as most of those that are up.", type=click.IntRange(1, 100_000), metavar="N"
+        "Number of vnodes to add, of the most common kind that is up.", type=click.IntRange(1, 100_000), metavar="N"
     )
     settings: tuple[str, ...] = option(
         'An attribute as for qmgr: "queue long Priority = 100", "server max_run = [u:PBS_GENERIC=50]", "unset server '
@@ -48,7 +48,7 @@ class WhatIfOptions:
     hold: tuple[str, ...] = option("Hold this waiting job; repeatable.", metavar="JOB")
     delete: tuple[str, ...] = option("Delete this waiting or running job; repeatable.", metavar="JOB")
     submit: tuple[str, ...] = option(
-        "More jobs, as user=alice,ncpus=64,walltime=4:00:00,queue=long,count=500; repeatable.", metavar="JOBS"
+        "Jobs to submit, as user=alice,ncpus=64,walltime=4:00:00,queue=long,count=500; repeatable.", metavar="JOBS"
     )
     runs: int | None = option(
         "Draws of the runtimes, each simulated before and after.  Default: 50; of 1,000 jobs and more 20.",
@@ -90,7 +90,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
 
 
 def _changed(options: WhatIfOptions, snapshot: "ServerSnapshot") -> "tuple[ServerSnapshot, dict[str, str]]":
-    """Return the server with all changes but the order, and the texts of the submitted jobs by id."""
+    """Return the server with all changes except the order, and the text that describes each submitted job, by id."""
     from softwalltime.measure.forecast.setting_changes import with_setting
     from softwalltime.measure.forecast.vnode_changes import drained, removed, with_vnodes
     from softwalltime.measure.forecast.what_if import new_jobs, with_holds

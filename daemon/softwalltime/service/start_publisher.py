@@ -24,13 +24,12 @@ from softwalltime.measure.forecast.defaults import PREDICTOR
 from softwalltime.measure.forecast.expected import ExpectedStart, expected_starts
 from softwalltime.measure.forecast.learning import MIN_HISTORY, ForecastLearning, server_of
 from softwalltime.measure.forecast.past_errors import MAX_OF_JOB
-from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
+from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of, planned_running
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution
 from softwalltime.measure.forecast.self_calibration import MAX_JUDGED, JudgedForecast, SelfCalibration
 from softwalltime.measure.forecast.snapshot import DELAYED, ServerSnapshot
 from softwalltime.measure.forecast.start_times import distributions_of
-from softwalltime.measure.simulation.policies import SOFT_WALLTIME
-from softwalltime.predict.policy.site import WALLTIME, site_policy
+from softwalltime.predict.policy.site import site_policy
 from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.forecast_thread import StartOptions, start_options
@@ -226,8 +225,8 @@ def publish(settings: Settings, report: Callable[[StartsStatus], None], wait: Ca
     :param report: receives the status after each attempt.
     :param wait: sleeps for that many seconds.
     """
-    options, live, policy = start_options(settings.starts), live_options(settings.live), site_policy(settings.policy)
-    running = WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
+    options, live = start_options(settings.starts), live_options(settings.live)
+    running = planned_running(site_policy(settings.policy))
     connection = PbsConnection(options.server or live.server, options.agent or live.agent)
     pause = float(options.every)
 

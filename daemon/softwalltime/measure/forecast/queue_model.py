@@ -22,6 +22,7 @@ from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
+from softwalltime.predict.policy.site import WALLTIME, SitePolicy
 
 MAX_JOBS_OFTEN = 300
 """Number of jobs from which several reservations are too expensive for hundreds of runs."""
@@ -169,6 +170,11 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     elif model.quick() is not model:
         remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
     return ModelledQueue(model, live, impossible, tuple(remarks))
+
+
+def planned_running(policy: SitePolicy) -> str:
+    """Return the value with which a site plans running jobs, for :func:`model_of`."""
+    return WALLTIME if policy.mode == "on" and policy.running == WALLTIME else SOFT_WALLTIME
 
 
 def limit(submission: Submission) -> int:

@@ -70,7 +70,7 @@ def removed(snapshot: ServerSnapshot, text: str) -> ServerSnapshot:
 
 
 def with_vnodes(snapshot: ServerSnapshot, count: int) -> ServerSnapshot:
-    """Return the server with so many more vnodes, each as most of those that are up.
+    """Return the server with ``count`` more vnodes of the most common kind among those that are up.
 
     :raises UsageError: if no vnode is up.
     """

@@ -1,4 +1,4 @@
-"""Jobs that might be: one before submission (Li et al. 2004, section 4.1), with a shorter walltime, held, deleted."""
+"""Change the jobs of a snapshot: one not yet submitted (Li et al. 2004, section 4.1), another walltime, holds."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -133,7 +133,7 @@ def with_predictions(snapshot: ServerSnapshot, runtimes: RuntimeModel) -> Server
 
 
 RUNS = 20
-"""Runs with drawn runtimes of a job that is compared with others."""
+"""Runs with drawn runtimes for the start of one changed or new job."""
 
 
 def sooner_by(

@@ -1,7 +1,7 @@
 """Completed jobs in Parquet: read in a fraction of the time of a log, also by pandas, polars and DuckDB.
 
-A file has a column for each field of a completed job, with its unit, in the order of the jobs in their source.  Names
-that many jobs share are stored once.  The texts are UTF-8, as far as those of the log are.
+A file has a column for each field of a completed job, with its unit.  The jobs are in the order of their source.  Names
+that many jobs share are stored once for each row group.
 """
 
 import json
@@ -28,13 +28,14 @@ from softwalltime.measure.replay.job_columns import (
     ValueColumn,
 )
 
-SUFFIX: Final = ".parquet"
 GROUP: Final = 1 << 18
 """Jobs of a row group, which are in memory twice while they are written or read."""
 _VERSION: Final = 1
 _KEY: Final = b"softwalltime"
 """Name of the file's own metadata: JSON with the version of the format, and what the writer adds."""
 _TRUTH: Final = "interactive"
+_OPTIONAL: Final = (frozenset(NAMES) - TEXTS - {"submitted", "end", "runtime"}) | {_TRUTH}
+"""Fields that may be ``None``."""
 _UNITS: Final = {
     FieldKind.TIME: "epoch seconds", FieldKind.DURATION: "seconds", FieldKind.WALLTIME: "seconds",
     FieldKind.SIZE: "bytes",
@@ -72,6 +73,8 @@ def read_parquet(paths: Iterable[Path]) -> tuple[JobColumns, list[dict[str, Any]
                     table = file.read_row_group(group, NAMES)
                     for name in NAMES:
                         array = table.column(name).combine_chunks()
+                        if array.null_count and name not in _OPTIONAL:
+                            raise ValueError(f"column {name} lacks values")
                         _extend(columns.setdefault(name, _column(array.type)), array)
                     count += len(table)
         except OSError as error:
@@ -130,7 +133,7 @@ def _array(jobs: JobColumns, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _texts(values: Sequence[str]) -> pa.Array:
-    """Return an array of texts; not by pyarrow, which refuses what is no UTF-8."""
+    """Return an array of texts, also of those that are not valid UTF-8, which ``pa.array`` refuses."""
     encoded = [value.encode("utf-8", "surrogatepass") for value in values]
     ends = np.fromiter(accumulate(map(len, encoded), initial=0), np.int64, len(encoded) + 1)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
@@ -147,7 +150,7 @@ def _extend(column: ValueColumn, array: pa.Array) -> None:
     if isinstance(column, IntegerColumn):
         column.extend_numbers(array.fill_null(NONE).to_numpy())
     elif isinstance(column, StringColumn):
-        # Of this field the first file had mostly different texts.
+        # The first file chose the kind of the column; this one may have the other kind.
         texts = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
         column.extend_encoded(*_encoded(texts))
     elif isinstance(column, CategoryColumn):

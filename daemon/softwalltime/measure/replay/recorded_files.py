@@ -18,16 +18,16 @@ PROCESSORS = "processors"
 
 
 class RecordedFiles:
-    """The files of some paths: logs and traces, also those in folders, and Parquet, which is named itself.
+    """The recorded files of some paths: logs, traces, folders of logs, and files in Parquet.
 
     :raises SourceError: if a path does not exist, or a folder has no log.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._tables = [path for path in paths if path.suffix == SUFFIX]
+        self._tables = list(dict.fromkeys(path for path in paths if path.suffix == SUFFIX))
         self._logs = find_logs(path for path in paths if path.suffix != SUFFIX)
         self.size = sum(map(size_on_disk, self._logs.files))
-        """Bytes of the logs, of which reading reports its progress."""
+        """Bytes of logs and traces, for the progress of reading; files in Parquet do not count."""
 
     def read(
         self, tally: Tally, progress: Callable[[int], None] = lambda _: None,

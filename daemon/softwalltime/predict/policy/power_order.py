@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Final, Self
 
 from softwalltime.core.errors import OptionError
+from softwalltime.core.formatting import DAY, HOUR
 
 NAME: Final = "powers"
 """The order's name in a specification."""
-HOUR: Final = 3600
-DAY: Final = 86400
 OLDEST_FIRST: Final = "1e7"
 """Added to the wait of a job past the limit.  In single precision 1e7 + seconds is exact for 77 days of wait."""
 PROMISED: Final = 1
