@@ -187,6 +187,18 @@ def test_the_same_state_twice_differs_in_nothing(compare: Compare, accounting: s
         assert row["change90"] == [0, 0]
 
 
+def test_processes_of_their_own_give_the_same_figures(
+    compare: Compare, accounting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Limits and a formula are part of what goes to the processes.
+    change = ("--set", "server max_run = [u:PBS_GENERIC=1]", "--formula", "1e6 / walltime")
+    arguments = ["--log", accounting, "--runs", "9", "--predictor", "percentile", *change]
+    here = compare(recorded(), *arguments)
+    assert any(row["change"] for row in here["jobs"])
+    monkeypatch.setattr("softwalltime.measure.forecast.comparison.MAX_JOBS_IN_PROCESS", 0)
+    assert compare(recorded(), *arguments, "--processes", "2") == here
+
+
 def test_the_text_says_who_gains_and_which_jobs_move(
     compare: Compare, tmp_path: Path, accounting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.forecasting import ForecastOptions, named_jobs
+from softwalltime.cli.options import PROCESSES
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import UsageError
@@ -54,6 +55,7 @@ class WhatIfOptions:
         "Draws of the runtimes, each simulated before and after.  Default: 50; of 1,000 jobs and more 20.",
         least=1, metavar="N",
     )  # fmt: skip
+    processes: int | None = PROCESSES
     source: ForecastOptions
     output: Output
 
@@ -84,7 +86,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
     before, after = (ServerState.of(state, running) for state in (snapshot, changed))
     runs = options.runs or default_runs((before, after))
     with progress_bar("forecasting", 2 * runs) as progress:
-        document = compare(before, after, learnt.runtimes, basis, runs, submitted, progress)
+        document = compare(before, after, learnt.runtimes, basis, runs, submitted, progress, options.processes)
     remarks = document.remarks if options.output.form == "table" else ()
     return Result(document, _text, remarks=remarks)
 

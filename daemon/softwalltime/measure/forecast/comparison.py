@@ -5,18 +5,19 @@ submitted later are in neither.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from softwalltime.measure.forecast.expected import unforeseeable
 from softwalltime.measure.forecast.machine_use import IdleWindow, free_processors, idle_windows, used_processors
-from softwalltime.measure.forecast.queue_model import EXPENSIVE_RUN_JOBS, ModelledQueue, limit, model_of
+from softwalltime.measure.forecast.queue_model import EXPENSIVE_RUN_JOBS, ModelledQueue, QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
 from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.measure.forecast.start_times import distributions_of, forecast, outcomes
+from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, local_workers
 from softwalltime.measure.simulation.schedule_metrics import NAMELESS, size_class
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
@@ -153,15 +154,24 @@ def default_runs(states: Iterable[ServerState]) -> int:
 class _Draws:
     """Simulations of one state: rows are draws, columns of ``starts`` and ``begins`` waiting jobs, by id in ``column``.
 
-    ``begins``: when the wait begins: now, or at the execution time.  ``used``: mean number of processors in use.
-    ``free``: free processors, a column for each slot (:func:`.machine_use.free_processors`).
+    ``begins``: when the wait begins: now, or at the execution time.
     """
 
     column: Mapping[str, int]
     begins: Integers
     starts: Integers
-    used: Floats
-    free: Integers
+
+    @classmethod
+    def of(cls, state: ServerState, known: Mapping[str, RuntimeDistribution], starts: Integers) -> "_Draws":
+        """:param known: distributions of the runtimes by job id."""
+        model, ids = state.queue.model, state.ids
+        distributions, waiting = [known[job_id] for job_id in ids], range(model.running, len(ids))
+        without: set[int] = set()
+        if not all(distribution.known for distribution in distributions):
+            without.update(unforeseeable(state.queue, distributions, forecast(model, distributions, 0), waiting))
+        column = {ids[index]: index - model.running for index in waiting if index not in without}
+        begins = np.maximum(np.array(model.jobs.submitted[model.running :], np.int64), model.now)
+        return cls(column, begins, starts)
 
     def starts_of(self, ids: Iterable[str]) -> Integers:
         """Return the starts of these jobs."""
@@ -176,13 +186,14 @@ class _Draws:
 
 def compare(
     before: ServerState, after: ServerState, runtimes: RuntimeModel, basis: str, runs: int,
-    submitted: Mapping[str, str], progress: Callable[[int], None] = lambda _: None,
+    submitted: Mapping[str, str], progress: Callable[[int], None] = lambda _: None, processes: int | None = None,
 ) -> QueueComparison:  # fmt: skip
     """Simulate a server before and after changes.
 
     :param basis: source of the runtimes, for people.
     :param runs: number of draws; one is made where nothing is known of runtimes but walltimes.
     :param submitted: of the jobs that only ``after`` has, what they were described as, by job id.
+    :param processes: for a great queue; ``None`` for one a core.
     """
     known = dict(zip(before.ids, distributions_of(before.queue, runtimes), strict=True))
     now, live = before.snapshot.taken, (*before.queue.live, *after.queue.live)
@@ -197,45 +208,61 @@ def compare(
     place = {job_id: column for column, job_id in enumerate(known)}
     many = max(len(before.queue.live), len(after.queue.live))
     # A job on vnodes that the changes take away holds no others, but goes on using them.
-    sizes = dict(zip(before.ids, before.queue.model.jobs.processors, strict=True))
-    first, second = (
-        _simulate(state, known, drawn[:, [place[job_id] for job_id in state.ids]], sizes, many, progress)
-        for state in (before, after)
-    )
+    old_sizes = dict(zip(before.ids, before.queue.model.jobs.processors, strict=True))
+    workers = local_workers(1 if 2 * runs * many <= MAX_JOBS_IN_PROCESS else processes)
+    rows = np.array_split(drawn, min(runs, 4 * workers.processes))
+    parts: list[_Part] = []
+    for state in (before, after):
+        model, columns = state.queue.model, [place[job_id] for job_id in state.ids]
+        sizes = [old_sizes.get(job_id, size) for job_id, size in zip(state.ids, model.jobs.processors, strict=True)]
+        parts += [
+            _Part(len(parts) + number, model.quick(many), sizes, some[:, columns]) for number, some in enumerate(rows)
+        ]
+    done: dict[int, _Simulated] = {}
+    for number, draws in workers.do(_simulate, parts):
+        done[number] = draws
+        progress(len(draws.starts))
+    in_order = [done[number] for number in range(len(parts))]
+    old, new = _joined(in_order[: len(rows)]), _joined(in_order[len(rows) :])
+    first, second = _Draws.of(before, known, old.starts), _Draws.of(after, known, new.starts)
     remarks = (*before.snapshot.remarks, *before.queue.remarks, *after.snapshot.remarks, *after.queue.remarks)
     return QueueComparison(
         now, before.snapshot.server, runs, basis, tuple(dict.fromkeys(remarks)),
-        (before.queue.model.processors, after.queue.model.processors), PairedChange.of(first.used, second.used),
+        (before.queue.model.processors, after.queue.model.processors), PairedChange.of(old.used, new.used),
         (*_classes(before, first, second), *_new_jobs(second, submitted)), _jobs(before, after, first, second),
-        idle_windows(first.free, now),
+        idle_windows(old.free, now),
     )  # fmt: skip
 
 
-def _simulate(
-    state: ServerState, known: Mapping[str, RuntimeDistribution], drawn: Floats, sizes: Mapping[str, int],
-    many: int, progress: Callable[[int], None],
-) -> _Draws:  # fmt: skip
-    """Simulate a state.
+class _Part(NamedTuple):
+    """Some draws of a state: number of the part, model, processors that each job uses, runtimes."""
 
-    :param known: distributions of the runtimes by job id; ``sizes``: processors as it is, by job id.
-    :param drawn: runtimes in seconds, a row for each draw.
-    :param many: jobs of the greater state.
-    """
-    model, ids = state.queue.model, state.ids
-    used_by = [sizes.get(job_id, size) for job_id, size in zip(ids, model.jobs.processors, strict=True)]
-    distributions, waiting = [known[job_id] for job_id in ids], range(model.running, len(ids))
-    without: set[int] = set()
-    if not all(distribution.known for distribution in distributions):
-        without.update(unforeseeable(state.queue, distributions, forecast(model, distributions, 0), waiting))
-    starts, used, free = [], [], []
-    for outcome in outcomes(model.quick(many), drawn):
-        starts.append(outcome.start[model.running :])
-        used.append(used_processors(model, outcome, used_by))
-        free.append(free_processors(model, outcome))
-        progress(1)
-    column = {ids[index]: index - model.running for index in waiting if index not in without}
-    begins = np.maximum(np.array(model.jobs.submitted[model.running :], np.int64), model.now)
-    return _Draws(column, begins, np.array(starts), np.array(used), np.array(free))
+    number: int
+    model: QueueModel
+    sizes: Sequence[int]
+    drawn: Floats
+
+
+class _Simulated(NamedTuple):
+    """Starts of waiting jobs, mean processors in use, free processors (:mod:`.machine_use`): a row for each draw."""
+
+    starts: Integers
+    used: Floats
+    free: Integers
+
+
+def _simulate(part: _Part) -> tuple[int, _Simulated]:
+    """Simulate draws, perhaps in a process of their own; return the part's number with them."""
+    model = part.model
+    rows = [
+        (outcome.start[model.running :], used_processors(model, outcome, part.sizes), free_processors(model, outcome))
+        for outcome in outcomes(model, part.drawn)
+    ]
+    return part.number, _Simulated(*map(np.array, zip(*rows, strict=True)))
+
+
+def _joined(parts: Sequence[_Simulated]) -> _Simulated:
+    return _Simulated(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _classes(state: ServerState, first: _Draws, second: _Draws) -> Iterator[ClassChange]:

@@ -17,7 +17,7 @@ from softwalltime.core.states import State
 from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers, require_version
+from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, dask_workers, local_workers, require_version
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
@@ -134,10 +134,6 @@ def save_result(kept: KeptLines, experiment: Experiment, result: SimulationResul
     """Save a result; :class:`SourceError` if the file cannot be written."""
     saved = asdict(result) | {"policy": result.policy.name, "shake": experiment.shake}
     kept.add(experiment.key(result.policy, result.seed), saved)
-
-
-MAX_JOBS_IN_PROCESS = 150_000
-"""Jobs up to which no further processes are started, because starting them takes longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ _SCHEDULER_TIMEOUT_S = 10.0
 """Seconds to wait for a scheduler to answer."""
 _WORKER_TIMEOUT_S = 5.0
 """Seconds to wait for the first worker of a cluster."""
+MAX_JOBS_IN_PROCESS = 150_000
+"""Simulated jobs up to which no further processes are started, because starting them takes longer."""
 _IDLE_TIMEOUT_S = 10
 """Seconds after which an idle process ends, also if its parent was killed."""
 
