@@ -30,7 +30,8 @@ class Origin:
     selection: str = ""
 
 
-def render(report: Report, origin: Origin) -> str:
+def pages() -> Environment:
+    """Return the templates."""
     environment = Environment(
         loader=PackageLoader("softwalltime.reports", "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -40,9 +41,13 @@ def render(report: Report, origin: Origin) -> str:
         "day": formatting.day, "exact_percent": formatting.exact_percent, "plural": formatting.plural,
         "breakable": _breakable, "interval": _interval, "whole_options": whole_options,
     }  # fmt: skip
+    return environment
+
+
+def render(report: Report, origin: Origin) -> str:
     simulated = report.simulation if isinstance(report.simulation, SimulationFigures) else None
     advice = report.recommendation
-    return environment.get_template("report.html.j2").render(
+    return pages().get_template("report.html.j2").render(
         r=report,
         origin=origin,
         version=__version__,

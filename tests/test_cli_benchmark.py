@@ -1,0 +1,175 @@
+"""The benchmark as its user types it: figures of a replay, no label known early, and a card for each public log."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softwalltime.accounting.tally import Tally
+from softwalltime.cli import run
+from softwalltime.core.events import Kind
+from softwalltime.core.jobs import Prediction
+from softwalltime.measure.benchmark.cards import cards, named_logs
+from softwalltime.measure.benchmark.entry import LEVELS, entered
+from softwalltime.measure.benchmark.figures import _interval
+from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_all
+from softwalltime.measure.replay.recorded_files import RecordedFiles
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.predictors.registry import make
+from tests.documented import documented, documented_rows
+from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
+from tests.traces import TRACES
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About 60 days of jobs."""
+    folder = tmp_path_factory.mktemp("benchmark") / "log"
+    assert run(["generate", str(folder), "--jobs", "3000", "--seed", "5"]) == 0
+    return folder
+
+
+def workload_of(log: Path) -> Workload:
+    return Workload(RecordedFiles([log]).read(Tally()))
+
+
+def measured(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(["benchmark", *arguments, "--format", "json"]) == status
+    document: dict[str, Any] = documented("benchmark", capsys.readouterr().out)
+    return document
+
+
+def test_the_figures_are_those_of_a_replay(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = int(workload_of(log).submitted[0]) + LEFT_OUT_S
+    begin = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    specs = "v1,v3,percentile:p=90"
+    arguments = ["--predictors", specs, "--score", f"{begin}..2100-01-01", "--min-soft-walltime", "1"]
+    capsys.readouterr()
+    assert run(["replay", str(log), *arguments, "--format", "json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["predictors"]
+    rows = measured(capsys, str(log), "--predictors", specs)["figures"]
+    for row in rows:
+        figures = (
+            expected[row["predictor"]]["all"] if "all" in expected[row["predictor"]] else expected[row["predictor"]]
+        )
+        assert row["jobs"] == figures["jobs"] > 1000
+        for ours, theirs in {"accuracy": "accuracy_mean", "underestimated": "underestimated"}.items():
+            assert row[ours] == pytest.approx(figures[theirs], rel=1e-9)
+        assert row["mean_absolute_error"] == pytest.approx(figures["mean_absolute_error"], rel=1e-9)
+        assert row["accuracy95"][0] < row["accuracy"] < row["accuracy95"][1]
+
+
+def test_no_predictor_knows_a_label_early(log: Path, tmp_path: Path) -> None:
+    environment = file_spy_environment(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        command = [sys.executable, "-m", "softwalltime", "benchmark", str(log), "--predictors", "file-spy"]
+        subprocess.run(command, check=True, capture_output=True)
+    entries = read_entries(tmp_path / "spied")
+    assert_nothing_was_known_early(entries, workload_of(log))
+    asked = [entry for entry in entries if entry.did == "predict"]
+    # At submission and at start.
+    assert len(asked) > 1.9 * len({entry.job_id for entry in asked}) > 1900
+
+
+def test_the_answers_are_those_of_the_predictor_in_one_process(log: Path) -> None:
+    workload, spec = workload_of(log), "calibrated:target=0.1"
+    with entered(spec) as entry:
+        answers = ask_all(workload, entry).answers
+    model, expected = make(spec), {}
+    for stride in workload.stream(everything=True):
+        for kind, number, job in zip(*stride, strict=True):
+            if kind == Kind.SUBMITTED:
+                expected[number] = model.predict(job.submission, job.submission.submitted)
+            model.observe(workload.event(kind, number, job))
+            if kind == Kind.ENDED and workload.teaches[number]:
+                model.learn(job)
+    found = answers[SUBMISSION]
+    for number, seconds, quantiles in zip(found.jobs.tolist(), found.seconds, found.quantiles, strict=True):
+        answer = expected[number]
+        assert isinstance(answer, Prediction)
+        assert (seconds, quantiles.tolist()) == (answer.seconds, answer.quantiles(LEVELS))
+    runs = np.minimum(workload.runtime, workload.walltime)
+    assert len(found.jobs) > 1000
+    assert len(answers["10 min"].jobs) == sum(runs[answers["start"].jobs] > 600)
+
+
+def test_a_predictor_that_fails_has_a_row_with_the_reason(log: Path, tmp_path: Path) -> None:
+    environment = {**file_spy_environment(tmp_path), "SPY_FAILS": "learn"}
+    command = [sys.executable, "-m", "softwalltime", "benchmark", str(log), "--predictors", "failing-spy,v3"]
+    done = subprocess.run([*command, "--format", "csv"], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1, done.stderr
+    failed, whole = documented_rows("benchmark", done.stdout)
+    assert "ArithmeticError: no learn" in failed["failure"]
+    assert (whole["failure"], bool(whole["accuracy"])) == ("", True)
+    assert "Traceback" not in done.stderr
+    assert "failing-spy on log: " in done.stderr
+
+
+def test_a_public_log_is_known_by_its_contents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = sorted(TRACES.glob("KTH*.swf.gz"))
+    if not found:
+        pytest.skip("the recorded traces are not there")
+    with gzip.open(found[0]) as packed, (tmp_path / "renamed.swf").open("wb") as plain:
+        shutil.copyfileobj(packed, plain)
+    (tmp_path / "other.swf").write_text("; no public log\n1 0 0 10 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    card = cards()[0]
+    assert [(log.name, log.card) for log in named_logs([tmp_path])] == [("KTH-SP2", card), ("other.swf", None)]
+    document = measured(
+        capsys,
+        str(tmp_path / "renamed.swf"),
+        "--predictors",
+        "calibrated,v1",
+        "--limit",
+        "4000",
+        "--page",
+        str(tmp_path / "b.html"),
+    )
+    page = (tmp_path / "b.html").read_text()
+    assert (page.count("<polyline"), card.institution in page, "v1" in page) == (1, True, True)
+    assert [log["name"] for log in document["logs"]] == ["KTH-SP2"]
+    assert len(document["missing"]) == len(cards()) - 1
+    assert [(row["log"], row["trained"]) for row in document["figures"]] == [("KTH-SP2", True), ("KTH-SP2", False)]
+    classes = {held["kind"]: held for held in document["figures"][0]["ranges"]}
+    assert classes.keys() >= {"when", "walltime"}
+    assert all(held["held50"] < held["held90"] for held in classes.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere",), "nowhere"),
+        (("{empty}",), "empty"),
+        (("{text}", "--predictors", "v3"), "v3 on text.swf: no job with a walltime to score"),
+        (("{broken}",), "broken.swf.gz: Not a gzipped file"),
+        (("{empty}", "--predictors", "nobody"), "no predictor is called 'nobody'"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.swf").write_text("; nothing\n")
+    (tmp_path / "broken.swf.gz").write_text("not packed")
+    places = {"empty": tmp_path / "empty", "text": tmp_path / "text.swf", "broken": tmp_path / "broken.swf.gz"}
+    assert run(["benchmark", *(argument.format(**places) for argument in arguments)]) != 0
+    lines = capsys.readouterr().err.splitlines()
+    assert message in lines[-1]
+    assert len(lines) == 1
+
+
+def test_a_week_is_one_sample_of_an_interval() -> None:
+    # Ten jobs a week with one value are ten weeks, not a hundred jobs.
+    values = np.repeat(np.arange(10.0), 10)
+    low, high = _interval(values, np.repeat(np.arange(10), 10))
+    once = 1.96 * np.std(np.arange(10.0), ddof=1) / np.sqrt(10)
+    assert (low, high) == pytest.approx((4.5 - once, 4.5 + once))
