@@ -1,15 +1,23 @@
 """What ``softwalltime me`` says of jobs before they are submitted or altered."""
 
+import os
+import pty
+import shlex
+import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from softwalltime.cli.me_plan import altered, altered_walltime, enough, plan
+from softwalltime.cli.me_plan import altered, altered_walltime, enough, plan, print_brief_plan
+from softwalltime.cli.output import Output
 from softwalltime.cli.qsub_options import JobRequest, request_of_qsub
 from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.formatting import local_time, time_range
 from softwalltime.service.users.own_jobs import ProbeStart, WaitingJob
+from tests.samples import ROOT
 from tests.users.test_me import NOW, waiting
 
 HOUR = 3600
@@ -53,10 +61,17 @@ def test_directives_of_a_script_count_up_to_its_first_command(tmp_path: Path) ->
     assert request_of_qsub(str(script)) == JobRequest("long", 8, HOUR, ())
     script.write_text(":\n#PBS -l ncpus=3\n")
     assert request_of_qsub(str(script)).ncpus == 3
+    script.write_text("#PBS -l ncpus=3 walltime=9\n")
+    with pytest.raises(UsageError, match=r"job\.sh:1: walltime=9 is no option of qsub"):
+        request_of_qsub(str(script))
     script.write_text("#PBS -l ncpus=3\n#PBS -Q x\n")
     with pytest.raises(UsageError, match=r"job\.sh:2: .*option -Q not recognized: write options as for qsub"):
         request_of_qsub(str(script))
-    for missing in (tmp_path, tmp_path / "none", "a\0b", ""):
+    # Arguments of qsub replace the directives; a command after -- has none.
+    script.write_text("#PBS -l ncpus=3,walltime=1:00:00\n#PBS -q long\n")
+    assert request_of_qsub(f"-q short -l walltime=60 '{script}'") == JobRequest("short", 3, 60, ())
+    assert request_of_qsub(f"-V '--' '{script}' '-q' 'x'") == JobRequest("", 1, None, ())
+    for missing in (tmp_path, tmp_path / "none", "a\0b", "", "-q long walltime=1:00:00"):
         with pytest.raises(SourceError, match="give a job script, or options such as"):
             request_of_qsub(str(missing))
 
@@ -69,7 +84,6 @@ def test_directives_of_a_script_count_up_to_its_first_command(tmp_path: Path) ->
         ("-l select=1:ncpus=-1", "a number is negative"),
         ("-l walltime=0", "at least one processor and one second"),
         ("-l ncpus=0", "at least one processor and one second"),
-        ("-q long walltime=1:00:00", "walltime=1:00:00 is no option of qsub"),
         ("-N 'x", "No closing quotation"),
         ("-l", "option -l requires argument"),
         ("--format \x1b[2J", r"--format \?\[2J"),
@@ -162,3 +176,53 @@ def test_another_walltime_is_one_walltime(text: str) -> None:
         altered_walltime(text)
     assert str(raised.value).isprintable()
     assert altered_walltime("walltime=1:00:00") == HOUR
+
+
+def test_a_plan_in_one_line_names_the_next_sooner_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW)
+    shown = plan(GRID, JobRequest("", 20, 24 * HOUR, ()), NOW)
+    print_brief_plan(Output.given(), shown)
+    at, sooner = (local_time(NOW + hours * HOUR, NOW) for hours in (9, 6))
+    held = time_range((NOW + 9 * HOUR, NOW + 10 * HOUR), NOW)
+    assert capsys.readouterr().out == f"such a job starts about {at} (90%: {held}); with -q night about {sooner}\n"
+    print_brief_plan(Output.given(), plan(GRID, JobRequest("short", 1, 60, ()), NOW + HOUR)[:1])
+    assert capsys.readouterr().out.startswith("such a job starts about ")
+    monkeypatch.setattr("time.time", lambda: NOW + HOUR)
+    print_brief_plan(Output.given(), plan(GRID, JobRequest("short", 1, 60, ()), NOW + HOUR)[:1])
+    assert capsys.readouterr().out == "such a job starts now\n"
+
+
+def test_qsub_in_an_interactive_shell_says_when_the_job_starts(tmp_path: Path) -> None:
+    """Commands that write down their arguments stand for qsub and softwalltime."""
+    for name, status in (("qsub", 0), ("softwalltime", 9)):
+        command = tmp_path / name
+        command.write_text(f'#!/bin/sh\nprintf "%s\\n" {name} "$@"\nexit {status}\n')
+        command.chmod(0o755)
+    script = ROOT / "deploy" / "profile.d" / "softwalltime.sh"
+    hostile = """it's "$(touch hacked)" `touch hacked` \\ -l x=1"""
+    typed = f". {script}; qsub -N {shlex.quote(hostile)} -l ncpus=4 -- sleep 10; echo status $?"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PS1": "", "HOME": str(tmp_path)}
+
+    def run(*options: str) -> list[str]:
+        master, slave = pty.openpty()
+        with subprocess.Popen(
+            ["bash", "--norc", *options, "-c", typed], stdin=slave, stdout=subprocess.PIPE, stderr=slave,
+            env=environment, cwd=tmp_path,
+        ) as process:  # fmt: skip
+            os.close(slave)
+            out = process.communicate(timeout=20)[0].decode()
+            with suppress(OSError):
+                out += os.read(master, 9999).decode()
+            os.close(master)
+        return [line for line in out.splitlines() if "job control" not in line and "terminal process" not in line]
+
+    submitted = ["qsub", "-N", hostile, "-l", "ncpus=4", "--", "sleep", "10", "status 0"]
+    shown = run("-i")
+    assert shown[:9] == submitted
+    assert shown[9:12] == ["softwalltime", "me", "--brief"]
+    assert shlex.split(shown[13]) == ["-V", *submitted[1:-1]]
+    assert request_of_qsub(shown[13]) == JobRequest("", 4, None, ())
+    assert run() == submitted
+    assert not (tmp_path / "hacked").exists()

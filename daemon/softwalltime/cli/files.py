@@ -10,7 +10,7 @@ from softwalltime.core import resources
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import plural
 
-_LISTED = ("*.toml", "grafana/*.json", "prometheus/*.yml", "sql/*.sql", "systemd/*")
+_LISTED = ("*.toml", "grafana/*.json", "profile.d/*", "prometheus/*.yml", "sql/*.sql", "systemd/*")
 
 
 @options

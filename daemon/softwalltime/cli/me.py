@@ -17,6 +17,7 @@ from softwalltime.cli.me_plan import (
     altered_walltime,
     plan,
     print_altered,
+    print_brief_plan,
     print_plan,
     print_waits,
 )
@@ -64,9 +65,10 @@ _SUBJOB = re.compile(r"(\d+)\[\d+\](.*)")
 class MeOptions:
     jobs: tuple[str, ...] = argument("[JOB]...")
     plan: str | None = option(
-        f"When a job would start, and what starts sooner: its script, or options such as '{EXAMPLE}'.",
+        f"When a job would start, and what starts sooner: its script, or arguments of qsub such as '{EXAMPLE}'.",
         metavar="SCRIPT|OPTIONS",
     )  # fmt: skip
+    brief: bool = option("Of --plan one line.")
     alter: str | None = option(
         "When your waiting jobs, or these, would start with another walltime.", "--if", metavar="walltime=HH:MM:SS"
     )
@@ -102,6 +104,8 @@ def me(
     """
     if sum((options.plan is not None, options.alter is not None, options.waits)) > 1:
         raise UsageError("--plan, --if and --waits are three questions: give one of them")
+    if options.brief and options.plan is None:
+        raise UsageError("--brief goes with --plan")
     if options.jobs and options.alter is None:
         raise UsageError("a JOB goes with --if walltime=HH:MM:SS: without it your jobs are shown together")
     asked = None if options.plan is None else request_of_qsub(options.plan)
@@ -112,7 +116,8 @@ def me(
     if (asked or options.waits) and not any(probe.submit_to for probe in own_jobs.probes):
         raise NoOwnJobsError("no forecast of jobs that are not submitted: this site makes none, or has not begun")
     if asked:
-        return Result(plan(own_jobs.probes, asked, now), partial(print_plan, asked=asked), remarks=remarks)
+        shown = print_brief_plan if options.brief else partial(print_plan, asked=asked)
+        return Result(plan(own_jobs.probes, asked, now), shown, remarks=remarks)
     if options.waits:
         submittable = [probe for probe in own_jobs.probes if probe.submit_to]
         return Result(submittable, print_waits, remarks=remarks)

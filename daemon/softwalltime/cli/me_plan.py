@@ -153,6 +153,20 @@ def print_plan(output: Output, requests: Sequence[PlannedRequest], asked: JobReq
     output.paragraph(f"{NOT_CONSIDERED}{''.join(f', {name}' for name in asked.ignored)}.", "faint")
 
 
+def print_brief_plan(output: Output, requests: Sequence[PlannedRequest]) -> None:
+    now, first = int(time.time()), requests[0]
+    parts = [f"such a job starts {_about(first, now)}"]
+    if first.range90 is not None and first.expected > now:
+        parts.append(f" (90%: {time_range(first.range90, now)})")
+    if len(requests) > 1:
+        parts.append(f"; with {printable(requests[1].request)} {_about(requests[1], now)}")
+    output.line("".join(parts))
+
+
+def _about(request: PlannedRequest, now: int) -> str:
+    return "now" if request.expected <= now else f"about {local_time(request.expected, now)}"
+
+
 def print_altered(output: Output, jobs: Sequence[AlteredJob]) -> None:
     now = int(time.time())
     columns: dict[TextColumn, Callable[[AlteredJob], Cell | str]] = {

@@ -40,23 +40,23 @@ class JobRequest:
 def request_of_qsub(text: str) -> JobRequest:
     """Return what a job requests.
 
-    :param text: options of qsub if it begins with ``-``, else the path of a job script with directives.
+    :param text: arguments of qsub if it begins with ``-``, perhaps with a script at the end, else the path of a job
+        script.  Arguments replace the directives of the script.
     :raises SourceError: if the script cannot be read.
     :raises UsageError: names the line or option that qsub would not take, or that cannot be read.
     """
+    own, rest = _parsed("", text) if text.lstrip().startswith("-") else ([], [text])
+    directives: list[tuple[str, str]] = []
+    for where, line in _directives(Path(rest[0])) if rest else ():
+        of_line, more = _parsed(where, line)
+        if more and not more[0].startswith("#"):
+            raise UsageError(f"{where}{printable(more[0])} is no option of qsub: write them as in {EXAMPLE}")
+        directives += of_line
     queue, resources = "", dict[str, str]()
-    for where, line in [("", text)] if text.lstrip().startswith("-") else _directives(Path(text)):
-        try:
-            options, rest = getopt.getopt(shlex.split(line), _OPTIONS)
-        except (getopt.GetoptError, ValueError) as error:
-            raise UsageError(
-                f"{where}{printable(line)}: {error}: write options as for qsub, such as {EXAMPLE}"
-            ) from error
-        if rest and not (where and rest[0].startswith("#")):
-            raise UsageError(f"{where}{printable(rest[0])} is no option of qsub: write them as in {EXAMPLE}")
-        queue = dict(options).get("-q", queue)
-        for listed in (value for option, value in options if option == "-l"):
-            resources |= dict(part.strip().partition("=")[::2] for part in listed.split(","))
+    for option, value in (*directives, *own):
+        queue = value if option == "-q" else queue
+        if option == "-l":
+            resources |= dict(part.strip().partition("=")[::2] for part in value.split(","))
     select = _select(resources)
     try:
         seconds = duration(resources["walltime"]) if "walltime" in resources else None
@@ -71,6 +71,16 @@ def request_of_qsub(text: str) -> JobRequest:
     chunk_resources = (part.partition("=")[0] for part in re.split("[+:]", select) if "=" in part)
     ignored = [name for name in dict.fromkeys((*resources, *chunk_resources)) if name not in _CONSIDERED]
     return JobRequest(queue, processors, seconds, tuple(map(printable, ignored)))
+
+
+def _parsed(where: str, line: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return options with their values, and what follows them: nothing if that is a command, after ``--``."""
+    try:
+        words = shlex.split(line)
+        options, rest = getopt.getopt(words, _OPTIONS)
+    except (getopt.GetoptError, ValueError) as error:
+        raise UsageError(f"{where}{printable(line)}: {error}: write options as for qsub, such as {EXAMPLE}") from error
+    return options, [] if "--" in words[-len(rest) - 1 :][:1] else rest
 
 
 def _select(resources: Mapping[str, str]) -> str:
