@@ -31,6 +31,7 @@ from tests.benchmarks import (
     bench_starts,
     bench_store,
     bench_views,
+    bench_what_if,
 )
 
 BENCHMARKS = {
@@ -63,6 +64,7 @@ BENCHMARKS = {
     "starts": bench_starts.main,
     "store": bench_store.main,
     "views": bench_views.main,
+    "what-if": bench_what_if.main,
 }
 
 BY_NAME_ONLY = ("clocks", "mutations")
