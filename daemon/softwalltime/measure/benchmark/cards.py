@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import printable
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 
 TRACES = ("*.swf", "*.swf.gz")
@@ -51,7 +52,7 @@ class NamedLog:
 
     @property
     def name(self) -> str:
-        return self.card.name if self.card else self.path.name
+        return self.card.name if self.card else printable(self.path.name)
 
 
 def cards() -> tuple[DataCard, ...]:

@@ -7,6 +7,7 @@ end of a job early.
 import json
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,8 @@ def _serve(spec: str, questions: BinaryIO, answers: BinaryIO) -> None:
 
 def main() -> None:
     """Serve on standard input and output; what the predictor prints goes to standard error."""
+    # Ctrl-C ends the benchmark, whose end closes the input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         try:
