@@ -103,6 +103,18 @@ def test_the_answers_are_those_of_the_predictor_in_one_process(log: Path) -> Non
     assert len(answers["10 min"].jobs) == sum(runs[answers["start"].jobs] > 600)
 
 
+def test_the_walltime_counts_where_there_is_no_distribution(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = workload_of(log)
+    with entered("percentile") as entry:
+        first = ask_all(workload, entry).answers[SUBMISSION]
+    unknown = np.isnan(first.seconds)
+    assert 0 < unknown.sum() < len(unknown)
+    median = np.where(unknown, workload.walltime[first.jobs], first.quantiles[:, LEVELS.index(0.5)])
+    error = np.abs(median - np.minimum(workload.runtime, workload.walltime)[first.jobs]).mean()
+    (row,) = measured(capsys, str(log), "--predictors", "percentile")["figures"]
+    assert row["median_absolute_error"] == pytest.approx(error)
+
+
 def test_a_predictor_that_fails_has_a_row_with_the_reason(log: Path, tmp_path: Path) -> None:
     environment = {**file_spy_environment(tmp_path), "SPY_FAILS": "learn"}
     command = [sys.executable, "-m", "softwalltime", "benchmark", str(log), "--predictors", "failing-spy,v3"]

@@ -87,9 +87,9 @@ class BenchmarkRow:
     mean_absolute_error: float | None = None
     """Mean of |p - t|, seconds."""
     median_absolute_error: float | None = None
-    """Mean of |m - t| for the median m of a distribution, seconds."""
+    """Mean of |m - t| for the median m of a distribution, or the walltime without one, seconds."""
     quantile_loss: float | None = None
-    """Mean pinball loss of the quantiles 0.05, 0.1 to 0.95, seconds."""
+    """Mean pinball loss of the quantiles 0.05, 0.1 to 0.95, or of the walltime without a distribution, seconds."""
     log_quantile_loss: float | None = None
     """The same of the logarithm of the runtime, times 1,000: long jobs count like short ones."""
     microseconds: float | None = None
@@ -168,14 +168,15 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
     later = None
     if len(start.jobs):
         later = float(accuracies(_predicted(workload, start), _runtimes(workload, start)).mean())
-    foreseen = ~np.isnan(first.quantiles).any(axis=1)
+    foreseen = np.logical_not(np.isnan(first.quantiles).any(axis=1))
     median = loss = log_loss = None
     reliability: tuple[float, ...] = ()
     if foreseen.any():
-        quantiles, known = first.quantiles[foreseen], t[foreseen].astype(np.float64)
-        median = float(np.abs(quantiles[:, _MEDIAN] - known).mean())
-        reliability = tuple((known[:, None] <= quantiles + _ROUNDING_S).mean(axis=0).tolist())
-        loss, log_loss = _pinball(quantiles, known), 1000 * _pinball(np.log(np.maximum(quantiles, 1.0)), np.log(known))
+        reliability = tuple((t[foreseen, None] <= first.quantiles[foreseen] + _ROUNDING_S).mean(axis=0).tolist())
+        # All predictors are compared on the same jobs.
+        quantiles = np.where(foreseen[:, None], first.quantiles, workload.walltime[first.jobs, None])
+        median = float(np.abs(quantiles[:, _MEDIAN] - t).mean())
+        loss, log_loss = _pinball(quantiles, t), 1000 * _pinball(np.log(np.maximum(quantiles, 1.0)), np.log(t))
     return BenchmarkRow(
         *head, "", float(accuracy.mean()), _interval(accuracy, week), share, _interval(short.astype(np.float64), week),
         float(shares.max()) if len(shares := _shares(short, month, MONTH_JOBS)) else None,
@@ -224,7 +225,7 @@ def _interval(values: Floats, week: Integers) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def _pinball(quantiles: Floats, runtime: Floats) -> float:
+def _pinball(quantiles: Floats, runtime: Integers | Floats) -> float:
     over, level = runtime[:, None] - quantiles, np.array(LEVELS)
     return float(np.maximum(level * over, (level - 1) * over).mean())
 
