@@ -67,6 +67,17 @@ class Settings(BaseSettings):
     metrics: str | None = Field(
         default=None, description="address for Prometheus, such as 127.0.0.1:9105; default: no metrics"
     )
+    web_account: str = Field(
+        default="", description="account of softwalltime web, which may read any user's jobs; empty: nobody"
+    )
+    web_header: str = Field(
+        default="X-Remote-User",
+        pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
+        description="header in which the reverse proxy names the user to softwalltime web",
+    )
+    web_staff: tuple[str, ...] = Field(
+        default=(), description="users, and groups as @group, who see the staff page of softwalltime web"
+    )
     policy: dict[str, Any] = Field(default_factory=dict, description="the site policy: which predictor for which jobs")
     live: dict[str, Any] = Field(default_factory=dict, description="live values: alters of jobs that wait and run")
     starts: dict[str, Any] = Field(default_factory=dict, description="forecasts of the starts of waiting jobs")

@@ -1,0 +1,198 @@
+"""The pages of ``softwalltime web``: what ``softwalltime me`` prints, for a browser, without scripts."""
+
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from flask import Flask, Response, abort, g, render_template, request
+from jinja2 import StrictUndefined
+from werkzeug.exceptions import HTTPException
+
+from softwalltime.accounting.conversions import duration as seconds_of
+from softwalltime.accounting.conversions import whole
+from softwalltime.cli.me import (
+    MAX_ENDED_JOBS,
+    advice,
+    completed,
+    ended_table,
+    next_start,
+    running_table,
+    summary,
+    waiting_lines,
+    waiting_table,
+    warnings_of,
+)
+from softwalltime.cli.me_plan import (
+    NOT_CONSIDERED,
+    NOTHING_SOONER,
+    made,
+    plan,
+    plan_table,
+    planned,
+    start_cell,
+    waits_tables,
+    windows_table,
+)
+from softwalltime.cli.qsub_options import JobRequest
+from softwalltime.core.errors import SoftwalltimeError, UsageError
+from softwalltime.core.formatting import duration, local_time, printable, time_range
+from softwalltime.core.text_table import TextTable
+from softwalltime.service.users.own_jobs import OwnJobs, ask_own_jobs
+
+MAX_PAGE_ROWS = 100
+"""Maximum rows of a table on one page; 100 waiting jobs are 80 kB."""
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]{0,127}", re.ASCII)
+"""A user's name; two headers, which a server joins by a comma, are none."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table with its caption.
+
+    ``kind``: cards (on a narrow screen each row is a card), heat, or plain.  ``query``: the parameter of the address
+    that chooses one of its pages.
+    """
+
+    caption: str
+    table: TextTable
+    kind: str = "cards"
+    query: str = ""
+    page: int = 1
+    pages: int = 1
+
+
+def make_app(header: str, jobs_socket: Path) -> Flask:
+    """Return the application.
+
+    :param header: the header in which the reverse proxy names the user.
+    :param jobs_socket: socket of the process that shows users their jobs.
+    """
+    app = Flask("softwalltime.cli", static_folder=None, template_folder="pages")
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.jinja_options = {
+        "autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True,
+    }  # fmt: skip
+    style = files("softwalltime.cli").joinpath("pages", "web.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    headers = {
+        "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'",
+        "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }  # fmt: skip
+    app.jinja_env.filters |= {
+        "iso": _iso, "relative": _relative, "printable": printable, "local_time": local_time, "time_range": time_range,
+    }  # fmt: skip
+
+    @app.before_request
+    def log_in() -> None:
+        g.now, g.user = int(time.time()), ""
+        name = request.headers.get(header, "")
+        if not USER.fullmatch(name):
+            abort(403, f"The reverse proxy named no user in the header {header}: tell your administrators.")
+        g.user = name
+
+    @app.after_request
+    def protect(response: Response) -> Response:
+        response.headers.update(headers)
+        return response
+
+    @app.context_processor
+    def common() -> dict[str, Any]:
+        here = datetime.fromtimestamp(g.now).astimezone()
+        return {"style": style, "now": g.now, "user": g.user, "zone": f"{here:%Z} (UTC{here.isoformat()[-6:]})"}
+
+    @app.get("/")
+    def jobs() -> str:
+        return _jobs_page(completed(ask_own_jobs(jobs_socket, g.user), g.now))
+
+    @app.get("/queue")
+    def queue() -> str:
+        return _queue_page(ask_own_jobs(jobs_socket, g.user))
+
+    @app.errorhandler(SoftwalltimeError)
+    def failed(error: SoftwalltimeError) -> tuple[str, int]:
+        return render_template("message.html", title="Not available", message=str(error)), 503
+
+    @app.errorhandler(HTTPException)
+    def refused(error: HTTPException) -> tuple[str, int]:
+        text = error.description or ""
+        return render_template("message.html", title=error.name, message=text), error.code or 500
+
+    return app
+
+
+def _jobs_page(jobs: OwnJobs) -> str:
+    now = g.now
+    waiting: Sequence[Any] = list(waiting_lines(jobs.waiting))
+    sections = [
+        _section("Waiting jobs", waiting, "waiting", waiting_table),
+        _section("Running jobs", jobs.running, "running", running_table),
+        _section(f"The last jobs that ended, of {jobs.ended_jobs:,} in {jobs.days} days", jobs.ended[:MAX_ENDED_JOBS],
+                 "ended", ended_table),
+    ]  # fmt: skip
+    start = next_start(jobs)
+    first = next((job for job in jobs.waiting if job.expected == start), None) if start is not None else None
+    return render_template(
+        "jobs.html", jobs=jobs, sections=[section for section in sections if section.table.rows], first=first,
+        summary=summary(jobs, now), warnings=list(warnings_of(jobs, now)), advice=list(advice(jobs)),
+    )  # fmt: skip
+
+
+def _queue_page(jobs: OwnJobs) -> str:
+    now = g.now
+    probes = [probe for probe in jobs.probes if probe.submit_to]
+    asked, answer, problem = None, None, ""
+    try:
+        asked = _asked()
+        answer = plan(jobs.probes, asked, now) if asked and probes else None
+    except UsageError as error:
+        problem = str(error)
+    return render_template(
+        "queue.html", warnings=list(warnings_of(jobs, now)), problem=problem, made=made(probes, now) if probes else "",
+        queues=sorted({name for probe in probes for name in probe.submit_to}), args=request.args,
+        answer=answer and Section("What starts sooner", plan_table(answer, now)),
+        first_start=answer and start_cell(answer[0].expected, now),
+        planned=list(planned(answer, asked, now)) if answer and asked else [],
+        nothing_sooner=NOTHING_SOONER, not_considered=NOT_CONSIDERED,
+        windows=Section("Next free window, by number of processors", windows_table(probes, now), "plain"),
+        waits=[Section(title, table, "heat") for title, table in waits_tables(probes, now)],
+    )  # fmt: skip
+
+
+def _asked() -> JobRequest | None:
+    """Return the job of the form; ``None``: it is empty."""
+    processors, walltime, queue = (request.args.get(name, "").strip() for name in ("processors", "walltime", "queue"))
+    if not (processors or walltime or queue):
+        return None
+    try:
+        return JobRequest(queue, whole(processors or "1"), seconds_of(walltime) if walltime else None, ())
+    except ValueError as error:
+        raise UsageError(f"{error}: write processors as 32 and the walltime as 4:00:00") from error
+
+
+def _section(caption: str, rows: Sequence[T], query: str, table: Callable[[Sequence[T], int], TextTable]) -> Section:
+    """Return the page of a table that the address asks for, the last one if there are fewer."""
+    pages = max(-(-len(rows) // MAX_PAGE_ROWS), 1)
+    page = min(max(request.args.get(query, 1, type=int), 1), pages)
+    shown = rows[(page - 1) * MAX_PAGE_ROWS : page * MAX_PAGE_ROWS]
+    return Section(caption, table(shown, g.now), "cards", query, page, pages)
+
+
+def _iso(moment: int) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def _relative(moment: int, now: int) -> str:
+    return f"in {duration(moment - now)}" if moment >= now else f"{duration(now - moment)} ago"
