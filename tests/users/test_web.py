@@ -1,5 +1,6 @@
 """``softwalltime web``: a real process at a Unix socket, the server of own jobs, PostgreSQL, and a browser."""
 
+import grp
 import http.client
 import os
 import re
@@ -14,14 +15,24 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import Engine
+from psycopg import errors
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import Engine, text
 
+from softwalltime.cli.web_staff import Staff, staff_sections
+from softwalltime.core.errors import StoreError
+from softwalltime.core.promises import LatestStart, Outcome, Promise
 from softwalltime.service.users.own_jobs_server import MAX_LIVE_JOBS, AnswerRows, OwnJobsServer
 from softwalltime.store.current import set_current
 from softwalltime.store.forecast_rows import StoredProbe, publish_probes
 from softwalltime.store.own_jobs_rows import read_live
-from tests.service.running import PATIENT, until
+from softwalltime.store.predictions import add_decisions
+from softwalltime.store.promises import store_latest_starts, store_promises
+from tests.samples import ROOT
+from tests.service.running import PATIENT, Daemon, until
+from tests.store.monitored import decision
 from tests.users.site import HOUR, forecast, listening, now, publish, waits
 
 pytestmark = pytest.mark.postgres
@@ -47,9 +58,11 @@ class Page:
 class Web:
     """``softwalltime web`` at a socket in a folder, as a reverse proxy sees it."""
 
-    def __init__(self, folder: Path, jobs: Path) -> None:
+    def __init__(self, folder: Path, jobs: Path, **settings: str) -> None:
         self.socket = folder / "web.sock"
-        self.process = subprocess.Popen([*COMMAND, "--socket", self.socket, "--jobs-socket", jobs])
+        environment = os.environ | {f"SOFTWALLTIME_{name.upper()}": value for name, value in settings.items()}
+        command = [*COMMAND, "--socket", self.socket, "--jobs-socket", jobs]
+        self.process = subprocess.Popen(command, env=environment)
         until(self.socket.exists)
         until(lambda: self.socket.stat().st_mode & 0o777 == 0o660)
 
@@ -105,8 +118,26 @@ def jobs(module_engine: Engine, folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def web(jobs: Path, folder: Path) -> Iterator[Web]:
-    made = Web(folder, jobs)
+def dsn(module_engine: Engine, postgres: str) -> str:
+    with module_engine.connect() as connection:
+        return make_conninfo(postgres, dbname=connection.execute(text("SELECT current_database()")).scalar_one())
+
+
+@pytest.fixture(scope="module")
+def role(dsn: str) -> Iterator[str]:
+    """DSN with the role of deploy/sql/web-role.sql."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'softwalltime_web'").fetchone() is not None:
+            pytest.skip("this PostgreSQL has a role softwalltime_web, which is somebody's")
+        for _ in range(2):
+            connection.execute((ROOT / "deploy" / "sql" / "web-role.sql").read_bytes())
+        yield make_conninfo(dsn, options="-c role=softwalltime_web")
+        connection.execute("DROP OWNED BY softwalltime_web; DROP ROLE softwalltime_web")
+
+
+@pytest.fixture(scope="module")
+def web(jobs: Path, folder: Path, role: str) -> Iterator[Web]:
+    made = Web(folder, jobs, dsn=role, web_staff='["boss", "@no such group"]', socket=str(folder / "hook.sock"))
     yield made
     made.end()
 
@@ -166,21 +197,21 @@ def test_every_response_forbids_scripts_frames_and_caches(web: Web) -> None:
 
 
 def test_hostile_names_are_text(web: Web) -> None:
-    text = web.get(user="mallory").text
-    assert "&lt;script&gt;document.title=" in text
-    assert "<script" not in text
-    assert "<img" not in text
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    assert "x" * 300 not in text
+    shown = web.get(user="mallory").text
+    assert "&lt;script&gt;document.title=" in shown
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "x" * 300 not in shown
 
 
 def test_the_queue_says_how_long_a_job_would_wait(web: Web) -> None:
-    text = web.get("/queue").text
-    assert "Next free window" in text
-    assert "queue long of srv, by walltime" in text
-    assert re.search(r'class="good">now</td>', text)
-    assert re.search(r'class="bad">25 h|class="bad">1 d', text)
+    shown = web.get("/queue").text
+    assert "Next free window" in shown
+    assert "queue long of srv, by walltime" in shown
+    assert re.search(r'class="good">now</td>', shown)
+    assert re.search(r'class="bad">25 h|class="bad">1 d', shown)
     asked = web.get("/queue?processors=3&walltime=24:00:00&queue=long").text
     assert "rounded up to a job that is forecast: 4 processors for 24 h" in asked
     assert "-l walltime=01:00:00" in asked
@@ -209,12 +240,15 @@ def test_2000_waiting_jobs_are_pages_of_one_table(web: Web) -> None:
     assert "Page 1 of 20" in web.get("/?waiting=x", "many").text
 
 
-def test_without_the_process_that_knows_the_jobs_it_says_who_must_act(folder: Path) -> None:
+def test_what_does_not_answer_is_named_with_who_must_act(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
-        made = Web(Path(name), folder / "nobody.sock")
+        made = Web(Path(name), folder / "nobody.sock", web_staff='["boss"]', dsn="dbname=none host=/nowhere")
         page = made.get()
         assert page.status == 503
         assert "not there: this host does not offer it" in page.text
+        page = made.get("/staff", "boss")
+        assert (page.status, "Promises, waits and decisions are not shown: " in page.text) == (200, True)
+        assert "/nowhere" in page.text
         # One that takes no names from this account must not show it the account's own jobs instead.
         with listening(folder / "nobody.sock") as listener:
             ended = threading.Event()
@@ -240,8 +274,6 @@ def test_it_listens_at_a_unix_socket_and_nowhere_else(web: Web, tmp_path: Path) 
         command = ["/bin/bash", "-c", script, str(listener.fileno()), *COMMAND]
         done = subprocess.run(command, pass_fds=[listener.fileno()], capture_output=True, text=True, check=False)
     assert (done.returncode, "must be the path of a Unix socket" in done.stderr) == (2, True)
-    done = subprocess.run(COMMAND, capture_output=True, text=True, check=False)
-    assert (done.returncode, "no socket: start softwalltime-web.socket" in done.stderr) == (2, True)
     done = subprocess.run([*COMMAND, "--socket", tmp_path / "no" / "x"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n"), "cannot listen" in done.stderr) == (2, 1, True)
 
@@ -267,3 +299,60 @@ def test_in_a_browser_400_pixels_wide_nothing_overflows_and_no_script_runs(web: 
         # Without the scroll bar it is 385.
         assert 380 < int(shown[1]) <= 400
         assert shown[2] == {"jobs": "My jobs", "queue": "The queue"}[name]
+
+
+def test_staff_see_who_waits_longest_decisions_and_the_daemon(
+    web: Web, module_engine: Engine, folder: Path, dsn: str
+) -> None:
+    at, basis = now(), "<b>median</b> of 24 jobs"
+    with module_engine.begin() as connection:
+        add_decisions(connection, [decision("1.srv", at=at, basis=basis), decision("", at=at - 9, action="none")])
+        starts = {name: LatestStart(name, at, at + wait, "x") for name, wait in (("3.srv", -9), ("1.srv", 99 * HOUR))}
+        store_latest_starts(connection, "srv", starts)
+        kept, late = ((n, Outcome.LATE if n > 1 else Outcome.KEPT) for n in (1, 2))
+        store_promises(connection, "srv", [
+            Promise(f"{number}.srv", at - 900, at - 600, at - 600, outcome, at - 600 + number * 60, "q", 4)
+            for number, outcome in (kept, late)
+        ])  # fmt: skip
+    page = web.get("/staff", "boss")
+    assert page.status == 200
+    assert "status is not shown here" in page.text
+    assert "no daemon answers there" in page.text
+    assert re.findall(r">(\w+(?:\[\])?\.srv)</th>", page.text)[:4] == ["3.srv", "1.srv", "1000.srv", "1001.srv"]
+    assert re.search(r'class="bad">10[12]%', page.text)
+    assert "1 (50%)" in page.text
+    assert "&lt;b&gt;median&lt;/b&gt; of 24 jobs" in page.text
+    assert '<a href="staff">' in web.get(user="boss").text
+    daemon = Daemon(folder, dsn).start()
+    page = web.get("/staff", "boss")
+    assert f"softwalltime {daemon.status()['version']}, up" in page.text
+    assert "<h2>accounting log</h2>" in page.text
+    assert daemon.end() == 0
+    for user in ("ann", "bos", "@no such group", "boss2"):
+        page = web.get("/staff", user)
+        assert (page.status, ".srv" in page.text) == (403, False)
+    assert "staff" not in web.get().text
+
+
+def test_without_a_store_the_staff_page_says_what_to_set() -> None:
+    with pytest.raises(StoreError, match="set SOFTWALLTIME_DSN in softwalltime-web"):
+        list(staff_sections(None, now()))
+
+
+def test_staff_are_users_and_members_of_groups() -> None:
+    group = next((group for group in grp.getgrall() if group.gr_mem), None)
+    if group is None:
+        pytest.skip("no group of this host has members")
+    staff = Staff(("ann", f"@{group.gr_name}", "@no such group"))
+    assert all(name in staff for name in ("ann", *group.gr_mem))
+    assert not any(name in staff for name in ("ben", "", f"@{group.gr_name}", group.gr_name))
+
+
+def test_the_role_of_the_staff_page_can_read_nothing_else_and_change_nothing(role: str) -> None:
+    with psycopg.connect(role, autocommit=True) as connection:
+        for statement in (
+            "SELECT job_name FROM softwalltime.current_jobs", "SELECT project FROM softwalltime.predictions",
+            "SELECT 1 FROM softwalltime.completed_jobs", "DELETE FROM softwalltime.predictions",
+        ):  # fmt: skip
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement.encode())

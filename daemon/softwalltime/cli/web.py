@@ -46,7 +46,7 @@ def web(options: WebOptions) -> None:
         from softwalltime.core.settings import load_settings
 
         settings = load_settings(options.config)
-        app = make_app(settings.web_header, options.jobs_socket)
+        app = make_app(settings, options.jobs_socket)
         try:
             server = waitress.create_server(
                 app, **_listening(options.socket), threads=THREADS, connection_limit=MAX_CONNECTIONS,

@@ -5,7 +5,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +16,7 @@ from werkzeug.exceptions import HTTPException
 
 from softwalltime.accounting.conversions import duration as seconds_of
 from softwalltime.accounting.conversions import whole
+from softwalltime.cli.daemon import ask_status
 from softwalltime.cli.me import (
     MAX_ENDED_JOBS,
     advice,
@@ -40,9 +40,13 @@ from softwalltime.cli.me_plan import (
     waits_tables,
     windows_table,
 )
+from softwalltime.cli.overview import overview, problems
 from softwalltime.cli.qsub_options import JobRequest
+from softwalltime.cli.web_staff import Staff, staff_sections
+from softwalltime.cli.web_tables import Section
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import duration, local_time, printable, time_range
+from softwalltime.core.settings import Settings
 from softwalltime.core.text_table import TextTable
 from softwalltime.service.users.own_jobs import OwnJobs, ask_own_jobs
 
@@ -53,28 +57,12 @@ USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]{0,127}", re.ASCII)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A table with its caption.
-
-    ``kind``: cards (on a narrow screen each row is a card), heat, or plain.  ``query``: the parameter of the address
-    that chooses one of its pages.
-    """
-
-    caption: str
-    table: TextTable
-    kind: str = "cards"
-    query: str = ""
-    page: int = 1
-    pages: int = 1
-
-
-def make_app(header: str, jobs_socket: Path) -> Flask:
+def make_app(settings: Settings, jobs_socket: Path) -> Flask:
     """Return the application.
 
-    :param header: the header in which the reverse proxy names the user.
     :param jobs_socket: socket of the process that shows users their jobs.
     """
+    header, members = settings.web_header, Staff(settings.web_staff)
     app = Flask("softwalltime.cli", static_folder=None, template_folder="pages")
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.jinja_options = {
@@ -89,7 +77,8 @@ def make_app(header: str, jobs_socket: Path) -> Flask:
         "Cross-Origin-Resource-Policy": "same-origin",
     }  # fmt: skip
     app.jinja_env.filters |= {
-        "iso": _iso, "relative": _relative, "printable": printable, "local_time": local_time, "time_range": time_range,
+        "iso": _iso, "relative": _relative, "printable": printable, "duration": duration, "local_time": local_time,
+        "time_range": time_range,
     }  # fmt: skip
 
     @app.before_request
@@ -108,7 +97,9 @@ def make_app(header: str, jobs_socket: Path) -> Flask:
     @app.context_processor
     def common() -> dict[str, Any]:
         here = datetime.fromtimestamp(g.now).astimezone()
-        return {"style": style, "now": g.now, "user": g.user, "zone": f"{here:%Z} (UTC{here.isoformat()[-6:]})"}
+        pages = {"./": "My jobs", "queue": "The queue"} | ({"staff": "Staff"} if g.user in members else {})
+        zone = f"{here:%Z} (UTC{here.isoformat()[-6:]})"
+        return {"style": style, "now": g.now, "user": g.user, "zone": zone, "addresses": pages}
 
     @app.get("/")
     def jobs() -> str:
@@ -117,6 +108,12 @@ def make_app(header: str, jobs_socket: Path) -> Flask:
     @app.get("/queue")
     def queue() -> str:
         return _queue_page(ask_own_jobs(jobs_socket, g.user))
+
+    @app.get("/staff")
+    def staff() -> str:
+        if g.user not in members:
+            abort(403, "This page is for the staff: the setting web_staff names it.")
+        return _staff_page(settings)
 
     @app.errorhandler(SoftwalltimeError)
     def failed(error: SoftwalltimeError) -> tuple[str, int]:
@@ -165,6 +162,23 @@ def _queue_page(jobs: OwnJobs) -> str:
         nothing_sooner=NOTHING_SOONER, not_considered=NOT_CONSIDERED,
         windows=Section("Next free window, by number of processors", windows_table(probes, now), "plain"),
         waits=[Section(title, table, "heat") for title, table in waits_tables(probes, now)],
+    )  # fmt: skip
+
+
+def _staff_page(settings: Settings) -> str:
+    now, sections = g.now, list[Section]()
+    status, store_problem, daemon_problem = None, "", ""
+    try:
+        status = ask_status(settings.socket)
+    except SoftwalltimeError as error:
+        daemon_problem = str(error)
+    try:
+        sections = list(staff_sections(settings.dsn, now))
+    except SoftwalltimeError as error:
+        store_problem = str(error)
+    return render_template(
+        "staff.html", status=status, problems=problems(status) if status else [], daemon_problem=daemon_problem,
+        groups=overview(status, now) if status else {}, sections=sections, store_problem=store_problem,
     )  # fmt: skip
 
 
