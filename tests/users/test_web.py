@@ -167,6 +167,11 @@ def test_without_one_users_name_nothing_is_shown(user: str | None, web: Web) -> 
         assert ".srv" not in page.text
 
 
+def test_a_user_who_asks_without_a_pause_is_refused_and_others_are_answered(web: Web) -> None:
+    assert {web.get("/other", "eager").status for _ in range(80)} == {404, 429}
+    assert web.get().status == 200
+
+
 def test_a_name_in_a_header_with_another_spelling_is_ignored(web: Web) -> None:
     # A proxy that replaces X-Remote-User may pass these on.
     page = web.get(user="ann", X_Remote_User="ben", **{"Remote-User": "ben", "X-Forwarded-User": "ben"})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from flask import Flask, Response, abort, g, render_template, request
@@ -49,9 +50,12 @@ from softwalltime.core.formatting import duration, local_time, printable, time_r
 from softwalltime.core.settings import Settings
 from softwalltime.core.text_table import TextTable
 from softwalltime.service.users.own_jobs import OwnJobs, ask_own_jobs
+from softwalltime.service.users.rate_limit import RateLimit
 
 MAX_PAGE_ROWS = 100
 """Maximum rows of a table on one page; 100 waiting jobs are 80 kB."""
+RATE, BURST = 5.0, 50.0
+"""Rate limit for one user: pages per second, and burst."""
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]{0,127}", re.ASCII)
 """A user's name; two headers, which a server joins by a comma, are none."""
 T = TypeVar("T")
@@ -81,13 +85,18 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
         "time_range": time_range,
     }  # fmt: skip
 
+    limit = RateLimit(RATE, BURST)
+
     @app.before_request
     def log_in() -> None:
         g.now, g.user = int(time.time()), ""
         name = request.headers.get(header, "")
         if not USER.fullmatch(name):
             abort(403, f"The reverse proxy named no user in the header {header}: tell your administrators.")
-        g.user = name
+        g.user, moment = name, monotonic()
+        limit.forget(moment)
+        if not limit.take(name, moment):
+            abort(429, "Asked too often: wait some seconds.")
 
     @app.after_request
     def protect(response: Response) -> Response:
