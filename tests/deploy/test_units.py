@@ -295,27 +295,39 @@ def test_users_see_their_own_jobs_at_a_socket_for_all(configured: Machine) -> No
 
 
 def test_a_reverse_proxy_shows_users_their_jobs_and_others_cannot_ask(configured: Machine) -> None:
-    configured.run("su postgres -c 'psql -q -d softwalltime -f /usr/share/doc/pbs-softwalltime/deploy/sql/me-role.sql'")
-    drop_in = configured.root / "etc/systemd/system/softwalltime-me.service.d"
-    drop_in.mkdir()
-    (drop_in / "web.conf").write_text("[Service]\nEnvironment=SOFTWALLTIME_WEB_ACCOUNT=softwalltime_web\n")
+    sql, units = "/usr/share/doc/pbs-softwalltime/deploy/sql", configured.root / "etc/systemd/system"
+    configured.run(f"su postgres -c 'psql -q -d softwalltime -f {sql}/me-role.sql -f {sql}/web-role.sql'")
+    settings = {
+        "me": "Environment=SOFTWALLTIME_WEB_ACCOUNT=softwalltime_web",
+        "web": "Environment='SOFTWALLTIME_WEB_STAFF=[\"alice\"]' SOFTWALLTIME_DSN=postgresql:///softwalltime",
+    }
+    for name, lines in settings.items():
+        folder = units / f"softwalltime-{name}.service.d"
+        folder.mkdir()
+        (folder / "site.conf").write_text(f"[Service]\n{lines}\n")
     configured.run("systemctl daemon-reload; useradd --groups softwalltime_web proxy-account")
-    units = "softwalltime-me.socket softwalltime-me.service softwalltime-web.socket softwalltime-web.service"
-    configured.run(f"systemctl enable --now {units}")
-    (configured.root / "tmp" / "ask.py").write_text(
-        "import http.client, socket\n"
+    names = "softwalltime-me.socket softwalltime-me.service softwalltime-web.socket softwalltime-web.service"
+    configured.run(f"systemctl enable --now {names}")
+    (configured.root / "usr/local/bin/ask").write_text(
+        "import http.client, socket, sys\n"
         "connection = http.client.HTTPConnection('web')\n"
         "connection.sock = socket.socket(socket.AF_UNIX)\n"
         "connection.sock.connect('/run/softwalltime-web.sock')\n"
-        "connection.request('GET', '/', headers={'X-Remote-User': 'alice'})\n"
+        "connection.request('GET', sys.argv[1], headers={'X-Remote-User': 'alice'})\n"
         "print(connection.getresponse().read().decode())\n"
     )
-    asked = f"{PYTHON} -I /tmp/ask.py"
-    configured.until(lambda: "<h1>My jobs</h1>" in configured.run(f"runuser -u proxy-account -- {asked}", check=False))
-    assert "alice" in configured.run(f"runuser -u proxy-account -- {asked}")
+
+    def asked(account: str, page: str) -> str:
+        return configured.run(f"runuser -u {account} -- {PYTHON} -I /usr/local/bin/ask {page}", check=False)
+
+    configured.until(lambda: "<h1>My jobs</h1>" in asked("proxy-account", "/"))
+    staff = asked("proxy-account", "/staff")
+    assert "Who waits longest" in staff
+    # The socket of the daemon is only for root and its own account.
+    assert "status is not shown here: /run/softwalltime/hook.sock: Permission denied" in staff
     for other in ("alice", "softwalltime", "softwalltime_me"):
-        assert "PermissionError" in configured.run(f"runuser -u {other} -- {asked}", check=False)
-    configured.run(f"systemctl disable --now {units}; rm -r /etc/systemd/system/softwalltime-me.service.d")
+        assert "PermissionError" in asked(other, "/")
+    configured.run(f"systemctl disable --now {names}; rm -r /etc/systemd/system/softwalltime-{{me,web}}.service.d")
     configured.run("systemctl daemon-reload")
 
 
