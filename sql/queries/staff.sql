@@ -18,7 +18,9 @@ LIMIT :most;
 
 -- name: staff_promises
 -- Return the promised starts of the last seven days by number of processors.
-SELECT processors, sum(promises)::bigint, sum(kept)::bigint, sum(broken)::bigint, max(longest_late)
+SELECT
+    processors, sum(promises)::bigint AS promises, sum(kept)::bigint AS kept, sum(broken)::bigint AS broken,
+    max(longest_late) AS longest_late
 FROM softwalltime.promises_by_day
 WHERE day > (now() AT TIME ZONE 'UTC')::date - 7
 GROUP BY processors

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine
 
 from softwalltime.service.users import own_jobs_server as server_module
-from softwalltime.service.users.own_jobs import OwnJobs
-from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, Answers, OwnJobsServer
+from softwalltime.service.users.own_jobs import NoOwnJobsError, OwnJobs, ask_own_jobs
+from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, AnswerRows, Answers, OwnJobsServer
 from softwalltime.service.users.process import OwnJobsReader
 from softwalltime.service.users.rate_limit import RateLimit
+from softwalltime.store.own_jobs_rows import OwnRows
 from tests.service.running import until
 from tests.users.site import ME, fill, now
 
@@ -115,6 +117,16 @@ def test_the_web_server_gets_the_jobs_of_the_user_whom_it_names(start: Start, mo
     assert [running.ask(name) for name in (b"ben", b"")] == [b"", b""]
     with pytest.raises(ConnectionResetError):
         running.ask(b"b" * 300 + b"\n")
+
+
+def test_the_web_server_refuses_an_answer_for_another_user(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = AnswerRows(lambda _: UID, ended=(OwnRows("ann", 0, "[]"),), read_at=1, problem="")
+    mixed_up = replace(rows.answers(), uids={b"ann": UID, b"ben": UID})
+    running = start({}, web=UID)
+    monkeypatch.setattr(running.server, "_answers", lambda: mixed_up)
+    assert ask_own_jobs(running.path, "ann").user == "ann"
+    with pytest.raises(NoOwnJobsError, match="answers for another user"):
+        ask_own_jobs(running.path, "ben")
 
 
 def test_a_named_user_spends_his_own_allowance(start: Start) -> None:

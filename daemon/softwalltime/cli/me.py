@@ -161,8 +161,9 @@ def _text(output: Output, jobs: OwnJobs) -> None:
     for line in warnings_of(jobs, now):
         output.paragraph(line, "warning", 2)
     output.paragraph(summary(jobs, now))
-    if (following := next_start(jobs)) is not None:
-        output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
+    if (first := next_job(jobs)) is not None and first.expected is not None:
+        starts = "now" if first.expected <= now else f"about {local_time(first.expected, now)}"
+        output.line(f"the next start: {starts}", "strong")
     if lines := list(waiting_lines(jobs.waiting)):
         output.section(waiting_table(lines[:MAX_LINES], now))
         if len(lines) > MAX_LINES:
@@ -190,9 +191,10 @@ def summary(jobs: OwnJobs, now: int) -> str:
     )
 
 
-def next_start(jobs: OwnJobs) -> int | None:
-    """Return the earliest expected start of the waiting jobs, epoch seconds; ``None``: there is no forecast."""
-    return min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
+def next_job(jobs: OwnJobs) -> WaitingJob | None:
+    """Return the waiting job with the earliest expected start; ``None``: there is no forecast."""
+    forecast = (job for job in jobs.waiting if job.expected is not None)
+    return min(forecast, key=lambda job: job.expected or 0, default=None)
 
 
 def waiting_lines(jobs: Sequence[WaitingJob]) -> Iterator[tuple[WaitingJob, str]]:

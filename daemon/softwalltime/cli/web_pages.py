@@ -5,7 +5,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic
@@ -17,36 +17,14 @@ from werkzeug.exceptions import HTTPException
 
 from softwalltime.accounting.conversions import duration as seconds_of
 from softwalltime.accounting.conversions import whole
+from softwalltime.cli import me, me_plan
 from softwalltime.cli.daemon import ask_status
-from softwalltime.cli.me import (
-    MAX_ENDED_JOBS,
-    advice,
-    completed,
-    ended_table,
-    next_start,
-    running_table,
-    summary,
-    waiting_lines,
-    waiting_table,
-    warnings_of,
-)
-from softwalltime.cli.me_plan import (
-    NOT_CONSIDERED,
-    NOTHING_SOONER,
-    made,
-    plan,
-    plan_table,
-    planned,
-    start_cell,
-    waits_tables,
-    windows_table,
-)
 from softwalltime.cli.overview import overview, problems
 from softwalltime.cli.qsub_options import JobRequest
 from softwalltime.cli.web_staff import Staff, staff_sections
 from softwalltime.cli.web_tables import Section
 from softwalltime.core.errors import SoftwalltimeError, UsageError
-from softwalltime.core.formatting import duration, local_time, printable, time_range
+from softwalltime.core.formatting import duration, local_time, moment, printable, time_range
 from softwalltime.core.settings import Settings
 from softwalltime.core.text_table import TextTable
 from softwalltime.service.users.own_jobs import OwnJobs, ask_own_jobs
@@ -81,10 +59,9 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
         "Cross-Origin-Resource-Policy": "same-origin",
     }  # fmt: skip
     app.jinja_env.filters |= {
-        "iso": _iso, "relative": _relative, "printable": printable, "duration": duration, "local_time": local_time,
-        "time_range": time_range,
+        "iso": lambda epoch: moment(epoch).isoformat(), "relative": _relative, "printable": printable,
+        "duration": duration, "local_time": local_time, "time_range": time_range,
     }  # fmt: skip
-
     limit = RateLimit(RATE, BURST)
 
     @app.before_request
@@ -93,9 +70,9 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
         name = request.headers.get(header, "")
         if not USER.fullmatch(name):
             abort(403, f"The reverse proxy named no user in the header {header}: tell your administrators.")
-        g.user, moment = name, monotonic()
-        limit.forget(moment)
-        if not limit.take(name, moment):
+        g.user, instant = name, monotonic()
+        limit.forget(instant)
+        if not limit.take(name, instant):
             abort(429, "Asked too often: wait some seconds.")
 
     @app.after_request
@@ -112,7 +89,7 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
 
     @app.get("/")
     def jobs() -> str:
-        return _jobs_page(completed(ask_own_jobs(jobs_socket, g.user), g.now))
+        return _jobs_page(me.completed(ask_own_jobs(jobs_socket, g.user), g.now))
 
     @app.get("/queue")
     def queue() -> str:
@@ -138,39 +115,36 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
 
 def _jobs_page(jobs: OwnJobs) -> str:
     now = g.now
-    waiting: Sequence[Any] = list(waiting_lines(jobs.waiting))
+    ended = f"The last jobs that ended, of {jobs.ended_jobs:,} in {jobs.days} days"
     sections = [
-        _section("Waiting jobs", waiting, "waiting", waiting_table),
-        _section("Running jobs", jobs.running, "running", running_table),
-        _section(f"The last jobs that ended, of {jobs.ended_jobs:,} in {jobs.days} days", jobs.ended[:MAX_ENDED_JOBS],
-                 "ended", ended_table),
-    ]  # fmt: skip
-    start = next_start(jobs)
-    first = next((job for job in jobs.waiting if job.expected == start), None) if start is not None else None
+        _section("Waiting jobs", list(me.waiting_lines(jobs.waiting)), "waiting", me.waiting_table),
+        _section("Running jobs", jobs.running, "running", me.running_table),
+        _section(ended, jobs.ended[: me.MAX_ENDED_JOBS], "ended", me.ended_table),
+    ]
     return render_template(
-        "jobs.html", jobs=jobs, sections=[section for section in sections if section.table.rows], first=first,
-        summary=summary(jobs, now), warnings=list(warnings_of(jobs, now)), advice=list(advice(jobs)),
+        "jobs.html", jobs=jobs, sections=[part for part in sections if part.table.rows], first=me.next_job(jobs),
+        summary=me.summary(jobs, now), warnings=list(me.warnings_of(jobs, now)), advice=list(me.advice(jobs)),
     )  # fmt: skip
 
 
 def _queue_page(jobs: OwnJobs) -> str:
     now = g.now
     probes = [probe for probe in jobs.probes if probe.submit_to]
-    asked, answer, problem = None, None, ""
+    shown: dict[str, Any] = {"answer": None, "problem": ""}
     try:
-        asked = _asked()
-        answer = plan(jobs.probes, asked, now) if asked and probes else None
+        if (asked := _asked()) and probes:
+            answer = me_plan.plan(jobs.probes, asked, now)
+            shown["answer"] = Section("What starts sooner", me_plan.plan_table(answer, now))
+            shown["planned"] = list(me_plan.planned(answer, asked, now))
+            shown["start"] = me_plan.start_cell(answer[0].expected, now)
     except UsageError as error:
-        problem = str(error)
+        shown["problem"] = str(error)
     return render_template(
-        "queue.html", warnings=list(warnings_of(jobs, now)), problem=problem, made=made(probes, now) if probes else "",
-        queues=sorted({name for probe in probes for name in probe.submit_to}), args=request.args,
-        answer=answer and Section("What starts sooner", plan_table(answer, now)),
-        first_start=answer and start_cell(answer[0].expected, now),
-        planned=list(planned(answer, asked, now)) if answer and asked else [],
-        nothing_sooner=NOTHING_SOONER, not_considered=NOT_CONSIDERED,
-        windows=Section("Next free window, by number of processors", windows_table(probes, now), "plain"),
-        waits=[Section(title, table, "heat") for title, table in waits_tables(probes, now)],
+        "queue.html", **shown, warnings=list(me.warnings_of(jobs, now)), args=request.args, texts=me_plan,
+        made=me_plan.made(probes, now) if probes else "",
+        queues=sorted({name for probe in probes for name in probe.submit_to}),
+        windows=Section("Next free window, by number of processors", me_plan.windows_table(probes, now), "plain"),
+        waits=[Section(title, table, "heat") for title, table in me_plan.waits_tables(probes, now)],
     )  # fmt: skip
 
 
@@ -210,12 +184,5 @@ def _section(caption: str, rows: Sequence[T], query: str, table: Callable[[Seque
     return Section(caption, table(shown, g.now), "cards", query, page, pages)
 
 
-def _iso(moment: int) -> str:
-    try:
-        return datetime.fromtimestamp(moment, UTC).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return ""
-
-
-def _relative(moment: int, now: int) -> str:
-    return f"in {duration(moment - now)}" if moment >= now else f"{duration(now - moment)} ago"
+def _relative(epoch: int, now: int) -> str:
+    return f"in {duration(epoch - now)}" if epoch >= now else f"{duration(now - epoch)} ago"

@@ -5,19 +5,23 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
+from typing import Any
+
+from sqlalchemy import Row
 
 from softwalltime.cli.web_tables import Section
 from softwalltime.core.errors import StoreError
 from softwalltime.core.formatting import duration, number, percent, printable, walltime
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column, time_cell
 from softwalltime.store.connections import StatementMonitor, connect
-from softwalltime.store.staff_rows import DecisionRow, PromisesRow, StaffRows, WaitingRow, read_staff
+from softwalltime.store.staff_rows import read_staff
 
 MAX_ROWS = 20
 """Maximum waiting jobs, and decisions, on the page."""
 STATEMENT_TIMEOUT_S = 10.0
 STAFF_CACHE_S = 60.0
 """Seconds for which the members of groups are cached."""
+Columns = dict[TextColumn, Callable[[Row[Any]], Cell | str]]
 
 log = logging.getLogger(__name__)
 
@@ -57,49 +61,43 @@ def staff_sections(dsn: str | None, now: int) -> Iterator[Section]:
     engine = connect(dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
     try:
         with engine.connect() as connection:
-            rows = read_staff(connection, now, MAX_ROWS)
+            promises, waiting, decisions = read_staff(connection, now, MAX_ROWS)
     finally:
         engine.dispose()
-    yield from _tables(rows, now)
-
-
-def _tables(rows: StaffRows, now: int) -> Iterator[Section]:
-    promises: dict[TextColumn, Callable[[PromisesRow], Cell | str]] = {
+    columns: Columns = {
         TextColumn("processors", left=True): lambda row: Cell(row.processors, "strong"),
         TextColumn("promised starts"): lambda row: number(row.promises),
         TextColumn("kept"): lambda row: f"{number(row.kept)} ({percent(row.kept / row.promises, 0)})",
         TextColumn("broken"): lambda row: Cell(number(row.broken), "warning" if row.broken else ""),
         TextColumn("longest delay"): lambda row: duration(row.longest_late),
     }
-    yield Section("Promises of the last seven days", TextTable.by_column(rows.promises, promises), "plain")
-    waiting: dict[TextColumn, Callable[[WaitingRow], Cell | str]] = {
-        sentence_column("job"): lambda row: Cell(printable(row.job), "strong"),
-        TextColumn("user", 1, left=True): lambda row: printable(row.user),
+    yield Section("Promises of the last seven days", TextTable.by_column(promises, columns), "plain")
+    columns = {
+        sentence_column("job"): lambda row: Cell(printable(row.job_id), "strong"),
+        TextColumn("user", 1, left=True): lambda row: printable(row.user_name),
         TextColumn("queue", 2, left=True): lambda row: printable(row.queue),
         TextColumn("processors", 2): lambda row: number(row.ncpus),
         TextColumn("walltime", 2): lambda row: walltime(row.walltime),
-        TextColumn("waits since", 1): lambda row: time_cell(row.submitted, now),
+        TextColumn("waits since", 1): lambda row: time_cell(row.ctime, now),
         TextColumn("starts"): lambda row: time_cell(row.expected, now),
-        TextColumn("latest start", 1): lambda row: time_cell(row.latest, now),
-        TextColumn("time used", 1): lambda row: _used(row, now),
+        TextColumn("latest start", 1): lambda row: time_cell(row.latest_start, now),
+        TextColumn("time used", 1): lambda row: _used(row.ctime, row.latest_start, now),
     }
-    yield Section("Who waits longest", TextTable.by_column(rows.waiting, waiting))
-    decisions: dict[TextColumn, Callable[[DecisionRow], Cell | str]] = {
-        sentence_column("job"): lambda row: Cell(printable(row.job) or "not known yet", "strong"),
-        TextColumn("user", 1, left=True): lambda row: printable(row.user),
-        TextColumn("decided", 1): lambda row: time_cell(row.decided, now),
+    yield Section("Who waits longest", TextTable.by_column(waiting, columns))
+    columns = {
+        sentence_column("job"): lambda row: Cell(printable(row.job_id) or "not known yet", "strong"),
+        TextColumn("user", 1, left=True): lambda row: printable(row.user_name),
+        TextColumn("decided", 1): lambda row: time_cell(row.predicted_at, now),
         TextColumn("event", 1, left=True): lambda row: row.event,
         TextColumn("walltime", 1): lambda row: walltime(row.walltime),
         TextColumn("soft walltime", 1): lambda row: walltime(row.soft_walltime),
         TextColumn("action", 1, left=True): lambda row: row.action,
         sentence_column("reason"): lambda row: printable(row.basis),
     }
-    yield Section("Latest decisions", TextTable.by_column(rows.decisions, decisions))
+    yield Section("Latest decisions", TextTable.by_column(decisions, columns))
 
 
-def _used(row: WaitingRow, now: int) -> Cell:
+def _used(submitted: int, latest: int | None, now: int) -> Cell:
     """Return the share of the time from submission to the latest start that has passed."""
-    if row.latest is None:
-        return Cell(percent(None))
-    used = (now - row.submitted) / max(row.latest - row.submitted, 1)
-    return Cell(percent(used, 0), "bad" if used >= 1 else "warning" if used >= 0.8 else "")
+    used = None if latest is None else (now - submitted) / max(latest - submitted, 1)
+    return Cell(percent(used, 0), "bad" if (used or 0) >= 1 else "warning" if (used or 0) >= 0.8 else "")
