@@ -277,7 +277,9 @@ def test_it_listens_at_a_unix_socket_and_nowhere_else(web: Web, tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@" 3<&"$0"'
         command = ["/bin/bash", "-c", script, str(listener.fileno()), *COMMAND]
-        done = subprocess.run(command, pass_fds=[listener.fileno()], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, pass_fds=[listener.fileno()], capture_output=True, text=True, check=False, timeout=PATIENT
+        )
     assert (done.returncode, "must be the path of a Unix socket" in done.stderr) == (2, True)
     done = subprocess.run([*COMMAND, "--socket", tmp_path / "no" / "x"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n"), "cannot listen" in done.stderr) == (2, 1, True)
