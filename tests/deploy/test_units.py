@@ -299,7 +299,7 @@ def test_a_reverse_proxy_shows_users_their_jobs_and_others_cannot_ask(configured
     configured.run(f"su postgres -c 'psql -q -d softwalltime -f {sql}/me-role.sql -f {sql}/web-role.sql'")
     settings = {
         "me": "Environment=SOFTWALLTIME_WEB_ACCOUNT=softwalltime_web",
-        "web": "Environment='SOFTWALLTIME_WEB_STAFF=[\"alice\"]' SOFTWALLTIME_DSN=postgresql:///softwalltime",
+        "web": "Environment=SOFTWALLTIME_WEB_STAFF=alice,@adm SOFTWALLTIME_DSN=postgresql:///softwalltime",
     }
     for name, lines in settings.items():
         folder = units / f"softwalltime-{name}.service.d"

@@ -11,7 +11,9 @@ import sys
 import tempfile
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 
@@ -137,7 +139,7 @@ def role(dsn: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def web(jobs: Path, folder: Path, role: str) -> Iterator[Web]:
-    made = Web(folder, jobs, dsn=role, web_staff='["boss", "@no such group"]', socket=str(folder / "hook.sock"))
+    made = Web(folder, jobs, dsn=role, web_staff="boss, @no such group,", socket=str(folder / "hook.sock"))
     yield made
     made.end()
 
@@ -192,7 +194,10 @@ def test_every_response_forbids_scripts_frames_and_caches(web: Web) -> None:
     for page in (web.get(), web.get("/queue"), web.get("/<script>"), web.get(user=None), web.get(method="POST")):
         assert {name: page.headers[name] for name in SAFE} == SAFE
         policy = page.headers["Content-Security-Policy"]
-        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        style = re.search("<style>(.*?)</style>", page.text, re.DOTALL)
+        assert style is not None
+        digest = b64encode(sha256(style[1].encode()).digest()).decode()
+        assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'; ")
         assert "script" not in policy.partition(";")[2]
         assert "frame-ancestors 'none'" in policy
         assert page.headers["Server"] is None
@@ -247,7 +252,7 @@ def test_2000_waiting_jobs_are_pages_of_one_table(web: Web) -> None:
 
 def test_what_does_not_answer_is_named_with_who_must_act(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
-        made = Web(Path(name), folder / "nobody.sock", web_staff='["boss"]', dsn="dbname=none host=/nowhere")
+        made = Web(Path(name), folder / "nobody.sock", web_staff="boss", dsn="dbname=none host=/nowhere")
         page = made.get()
         assert page.status == 503
         assert "not there: this host does not offer it" in page.text
@@ -308,6 +313,27 @@ def test_in_a_browser_400_pixels_wide_nothing_overflows_and_no_script_runs(web: 
         assert shown[2] == {"jobs": "My jobs", "queue": "The queue"}[name]
 
 
+def luminance(color: str) -> float:
+    """Return the relative luminance of ``#rgb`` or ``#rrggbb`` as WCAG 2 defines it."""
+    digits = color[1:] if len(color) == 7 else "".join(digit * 2 for digit in color[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_texts_have_the_contrast_of_wcag_aa_in_the_light_and_the_dark_scheme_and_on_paper() -> None:
+    style = (ROOT / "daemon/softwalltime/cli/pages/web.css").read_text()
+    blocks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    schemes = [colors for block in blocks if (colors := dict(re.findall(r"--([\w-]+): (#\w+)", block)))]
+    assert len(schemes) == 3
+    texts = [(text, ground) for text in ("ink", "muted", "link", "good", "warn", "bad") for ground in ("page", "card")]
+    texts += [("ink", f"{name}-bg") for name in ("good", "mid", "warn", "bad")] + [("page", "link")]
+    for scheme in schemes:
+        for pair in texts:
+            dark, light = sorted(luminance(scheme[name]) for name in pair)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, pair
+
+
 def test_staff_see_who_waits_longest_decisions_and_the_daemon(
     web: Web, module_engine: Engine, folder: Path, dsn: str
 ) -> None:
@@ -350,7 +376,7 @@ def test_staff_are_users_and_members_of_groups() -> None:
     group = next((group for group in grp.getgrall() if group.gr_mem), None)
     if group is None:
         pytest.skip("no group of this host has members")
-    staff = Staff(("ann", f"@{group.gr_name}", "@no such group"))
+    staff = Staff(f"ann,@{group.gr_name}, @no such group,")
     assert all(name in staff for name in ("ann", *group.gr_mem))
     assert not any(name in staff for name in ("ben", "", f"@{group.gr_name}", group.gr_name))
 

@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class Staff:
-    """Who sees the staff page: users, and the members that this host knows of groups, ``@group``."""
+    """Who sees the staff page: users, and the members that this host knows of ``@groups``; separated by commas."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    def __init__(self, names: str) -> None:
+        self._names = [name.strip() for name in names.split(",") if name.strip()]
         self._users: frozenset[str] = frozenset()
         self._until = 0.0
 
