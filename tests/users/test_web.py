@@ -13,6 +13,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -181,6 +182,37 @@ def test_a_name_in_a_header_with_another_spelling_is_ignored(web: Web) -> None:
     assert "3.srv" not in page.text
     assert web.get(user=None, X_Remote_User="ben").status == 403
     assert web.get(**{"x-remote-user": "ben"}).status == 403
+
+
+HIDDEN = b"GET / HTTP/1.1\r\nX-Remote-User: ben\r\n\r\n"
+"""A request in another one, which a proxy may take for its body and pass on."""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"Content-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN,
+        b"Content-Length: 0\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN,
+        b"Content-Length: +%d\r\n\r\n" % len(HIDDEN) + HIDDEN,
+        b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" % (len(HIDDEN) + 5) + HIDDEN,
+        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(HIDDEN) + HIDDEN + b"\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nTrailer: X-Remote-User\r\n\r\n0\r\nX-Remote-User: ben\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n" + HIDDEN, b"X-Other: a\nX-Remote-User: ben\r\n\r\n",
+        b"X-Other: a\rX-Remote-User: ben\r\n\r\n", b"X-Remote-User : ben\r\n\r\n", b" ben\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_no_second_request_and_no_second_name_hide_in_a_request(after: bytes, web: Web) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(web.socket))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nX-Remote-User: ann\r\n" + after)
+        client.shutdown(socket.SHUT_WR)
+        received = b""
+        with suppress(ConnectionResetError):
+            while part := client.recv(1 << 20):
+                received += part
+    assert re.match(rb"HTTP/1\.[01] (400|403|413|501) ", received)
+    assert received.count(b"HTTP/1.") == 1
+    assert b".srv" not in received
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"])

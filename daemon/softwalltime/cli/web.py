@@ -16,6 +16,8 @@ THREADS = 4
 MAX_CONNECTIONS = 64
 """Open connections of the reverse proxy, at most."""
 MAX_HEADER_BYTES = 16_384
+MAX_BODY_BYTES = 1
+"""So waitress refuses every body: a second request, with another user's name, could hide in one."""
 
 
 @options
@@ -50,7 +52,7 @@ def web(options: WebOptions) -> None:
         try:
             server = waitress.create_server(
                 app, **_listening(options.socket), threads=THREADS, connection_limit=MAX_CONNECTIONS,
-                max_request_header_size=MAX_HEADER_BYTES, max_request_body_size=1, ident=None,
+                max_request_header_size=MAX_HEADER_BYTES, max_request_body_size=MAX_BODY_BYTES, ident=None,
             )  # fmt: skip
         except OSError as error:
             raise SourceError(f"{options.socket}: cannot listen: {error.strerror or error}") from error
