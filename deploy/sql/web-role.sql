@@ -27,4 +27,4 @@ GRANT SELECT (server, job_id, latest_start) ON softwalltime.latest_starts TO sof
 GRANT SELECT (
     id, predicted_at, event, job_id, user_name, queue, walltime, soft_walltime, action, basis
 ) ON softwalltime.predictions TO softwalltime_web;
-GRANT SELECT ON softwalltime.promises_by_day TO softwalltime_web;
+GRANT SELECT ON softwalltime.promises_by_day, softwalltime.ingest_lag TO softwalltime_web;

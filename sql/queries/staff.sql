@@ -16,6 +16,14 @@ ORDER BY
     job.ctime, job.job_id
 LIMIT :most;
 
+-- name: staff_logs
+-- Return how far the accounting logs of each server are stored.
+SELECT
+    server, extract(epoch FROM last_read)::bigint AS last_read, extract(epoch FROM newest_job)::bigint AS newest_job,
+    malformed_lines
+FROM softwalltime.ingest_lag
+ORDER BY server;
+
 -- name: staff_promises
 -- Return the promised starts of the last seven days by number of processors.
 SELECT

@@ -33,7 +33,7 @@ from softwalltime.store.forecast_rows import StoredProbe, publish_probes
 from softwalltime.store.own_jobs_rows import read_live
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.promises import store_latest_starts, store_promises
-from tests.samples import ROOT
+from tests.samples import ROOT, job
 from tests.service.running import PATIENT, Daemon, until
 from tests.store.monitored import decision
 from tests.users.site import HOUR, forecast, listening, now, publish, waits
@@ -389,10 +389,15 @@ def test_staff_see_who_waits_longest_decisions_and_the_daemon(
     assert "&lt;b&gt;median&lt;/b&gt; of 24 jobs" in page.text
     assert '<a href="staff">' in web.get(user="boss").text
     daemon = Daemon(folder, dsn).start()
-    page = web.get("/staff", "boss")
-    assert f"softwalltime {daemon.status()['version']}, up" in page.text
-    assert "<h2>accounting log</h2>" in page.text
-    assert daemon.end() == 0
+    try:
+        daemon.append([job("ann", job_id="9.srv", submitted=at - 900, end=at - 60)])
+        until(lambda: daemon.status()["stored"] == 1)
+        page = web.get("/staff", "boss")
+        assert f"softwalltime {daemon.status()['version']}, up" in page.text
+        assert "<h2>accounting log</h2>" in page.text
+        assert re.search(r'data-label="last record stored"[^>]*><time', page.text)
+    finally:
+        assert daemon.end() == 0
     for user in ("ann", "bos", "@no such group", "boss2"):
         page = web.get("/staff", user)
         assert (page.status, ".srv" in page.text) == (403, False)

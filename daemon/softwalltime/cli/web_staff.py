@@ -61,10 +61,17 @@ def staff_sections(dsn: str | None, now: int) -> Iterator[Section]:
     engine = connect(dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
     try:
         with engine.connect() as connection:
-            promises, waiting, decisions = read_staff(connection, now, MAX_ROWS)
+            logs, promises, waiting, decisions = read_staff(connection, now, MAX_ROWS)
     finally:
         engine.dispose()
     columns: Columns = {
+        TextColumn("server", left=True): lambda row: Cell(printable(row.server) or "not known", "strong"),
+        TextColumn("last record stored"): lambda row: time_cell(row.last_read, now),
+        TextColumn("newest job ended"): lambda row: time_cell(row.newest_job, now),
+        TextColumn("malformed lines"): lambda row: number(row.malformed_lines),
+    }
+    yield Section("Accounting logs in the store", TextTable.by_column(logs, columns), "plain")
+    columns = {
         TextColumn("processors", left=True): lambda row: Cell(row.processors, "strong"),
         TextColumn("promised starts"): lambda row: number(row.promises),
         TextColumn("kept"): lambda row: f"{number(row.kept)} ({percent(row.kept / row.promises, 0)})",

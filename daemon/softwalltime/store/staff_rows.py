@@ -12,6 +12,7 @@ from softwalltime.store.queries import query
 
 
 class StaffRows(NamedTuple):
+    logs: Sequence[Row[Any]]
     promises: Sequence[Row[Any]]
     waiting: Sequence[Row[Any]]
     decisions: Sequence[Row[Any]]
@@ -24,6 +25,7 @@ def read_staff(connection: Connection, now: int, most: int) -> StaffRows:
     :param most: maximum waiting jobs, and decisions.
     """
     return StaffRows(
+        connection.execute(query("staff_logs")).all(),
         connection.execute(query("staff_promises")).all(),
         connection.execute(query("staff_waiting"), {"now": now, "most": most}).all(),
         connection.execute(query("staff_decisions"), {"most": most}).all(),
