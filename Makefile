@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 comma  := ,
 DEMO   := build/demo
-EXTRAS := embedded,report
+EXTRAS := embedded,report,web
 PICTURE := deploy/pictures/report.png
 CHROMIUM ?= chromium
 # A file's tests run in one process, and so do those that share packages and machines (tests/conftest.py).

@@ -28,7 +28,7 @@ NEEDS_PYTORCH = {"train"}
 """Commands that without PyTorch, which is an extra, end with one line that says what to install."""
 SERVER = {"status", "top", "explain"}
 """Commands that ask the daemon of the demo's folder."""
-LAST = ("serve", *SERVER, "db downgrade")
+LAST = ("serve", "web", *SERVER, "db downgrade")
 
 
 def example(command: tuple[str, ...]) -> list[str]:
@@ -105,6 +105,14 @@ def test_the_examples_about_the_daemon_work_while_it_runs(inside: Path, capsys: 
             daemon.terminate()
         assert daemon.wait(PATIENT) == 0
     assert run(example(("db", "downgrade"))) == 0
+
+
+@pytest.mark.postgres
+def test_the_example_of_the_pages_serves_them_until_it_is_stopped(inside: Path) -> None:
+    with subprocess.Popen([sys.executable, "-m", "softwalltime", *example(("web",))]) as server:
+        until((inside / "web.sock").exists)
+        server.terminate()
+        assert server.wait(PATIENT) == 0
 
 
 def test_the_other_examples_are_of_commands_that_need_more() -> None:

@@ -80,12 +80,15 @@ def test_the_wheel_holds_units_settings_and_dashboards(wheel: Path) -> None:
             assert f"softwalltime/_resources/deploy/{file.relative_to(ROOT / 'deploy')}" in names
 
 
-def test_the_wheel_holds_the_reports_templates(wheel: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "kinds"), [("reports/templates", {".css", ".j2"}), ("cli/pages", {".css", ".html"})]
+)
+def test_the_wheel_holds_the_templates(folder: str, kinds: set[str], wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    templates = sorted((ROOT / "daemon" / "softwalltime" / "reports" / "templates").iterdir())
-    assert {file.suffix for file in templates} == {".css", ".j2"}
+    templates = sorted((ROOT / "daemon" / "softwalltime" / folder).iterdir())
+    assert {file.suffix for file in templates} == kinds
     for file in templates:
-        assert f"softwalltime/reports/templates/{file.name}" in names
+        assert f"softwalltime/{folder}/{file.name}" in names
 
 
 def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:

@@ -21,6 +21,8 @@ SHIPPED = (
     "/usr/lib/systemd/system/softwalltime-live@.service",
     "/usr/lib/systemd/system/softwalltime-me.service",
     "/usr/lib/systemd/system/softwalltime-me.socket",
+    "/usr/lib/systemd/system/softwalltime-web.service",
+    "/usr/lib/systemd/system/softwalltime-web.socket",
     "/usr/lib/sysusers.d/softwalltime.conf",
     "/usr/lib/tmpfiles.d/softwalltime.conf",
     "/usr/share/doc/pbs-softwalltime/deploy/GUIDE.md",

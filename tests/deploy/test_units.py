@@ -20,6 +20,7 @@ LIVE = UNITS / "softwalltime-live@.service"
 SERVICES = sorted(set(UNITS.glob("*.service")) - {LIVE})
 """Those in the full sandbox."""
 ME = UNITS / "softwalltime-me.service"
+WEB = UNITS / "softwalltime-web.service"
 PROGRAM = "/opt/softwalltime/bin/softwalltime"
 PYTHON = "/opt/softwalltime/bin/python"
 ACCOUNTING = "/var/spool/pbs/server_priv/accounting"
@@ -49,7 +50,8 @@ def test_systemd_analyze_verify_accepts_the_units(service: Path, analyze: str, t
         (tmp_path / each.name).write_text(
             each.read_text().replace(PROGRAM, sys.executable).replace(PYTHON, sys.executable)
         )
-    (tmp_path / "softwalltime-me.socket").write_text((UNITS / "softwalltime-me.socket").read_text())
+    for name in ("softwalltime-me.socket", "softwalltime-web.socket"):
+        (tmp_path / name).write_text((UNITS / name).read_text())
     done = subprocess.run(
         [analyze, "verify", "--man=no", tmp_path / service.name], capture_output=True, text=True, check=False
     )
@@ -71,7 +73,8 @@ def test_systemd_analyze_security_rates_the_units_as_safe(service: Path, analyze
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
     said = options(service)
-    assert said["User"] == said["Group"] == ["softwalltime_me" if service == ME else "softwalltime"]
+    account = {ME: "softwalltime_me", WEB: "softwalltime_web"}.get(service, "softwalltime")
+    assert said["User"] == said["Group"] == [account]
     assert said["CapabilityBoundingSet"] == said["AmbientCapabilities"] == [""]
     assert said["NoNewPrivileges"] == ["yes"]
     programs = [value for key, values in said.items() if key.startswith("Exec") for value in values]
@@ -82,18 +85,27 @@ def test_it_runs_as_its_own_user_without_any_capability(service: Path) -> None:
 def test_the_units_have_the_same_sandbox() -> None:
     boxes = [service.read_text().partition("# Sandbox.")[2] for service in SERVICES]
     lines = [box.partition("[Install]")[0].splitlines() for box in boxes]
-    ingest, me, daemon = ({line for line in box if not line.startswith("#")} for box in lines)
+    ingest, me, web, daemon = ({line for line in box if not line.startswith("#")} for box in lines)
     # Only the daemon must see that the peer is root, and the process for users who they are.
     assert daemon ^ ingest == {"PrivateUsers=yes"}
     assert "PrivateUsers=yes" in ingest
     assert daemon - me == {"SystemCallFilter=setpriority"}
     assert not me - daemon
+    assert web - me == {"PrivateUsers=yes", "SocketBindDeny=any"}
+    assert not me - web
 
 
 def test_the_process_for_users_has_limits_and_a_socket_for_all_and_is_not_the_daemons_account() -> None:
     said, listens = options(ME), options(UNITS / "softwalltime-me.socket")
     assert {"MemoryMax", "TasksMax", "CPUQuota", "LimitNOFILE"} <= said.keys()
     assert (listens["ListenStream"], listens["SocketMode"]) == ([str(SOCKET)], ["0666"])
+
+
+def test_only_the_reverse_proxy_may_ask_for_pages() -> None:
+    listens = options(UNITS / "softwalltime-web.socket")
+    assert (listens["ListenStream"], listens["SocketMode"]) == (["/run/softwalltime-web.sock"], ["0660"])
+    assert listens["SocketGroup"] == options(WEB)["Group"] == ["softwalltime_web"]
+    assert {"MemoryMax", "TasksMax", "CPUQuota", "LimitNOFILE"} <= options(WEB).keys()
 
 
 def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) -> None:
@@ -106,7 +118,7 @@ def test_only_root_and_the_daemons_user_can_read_the_settings(tmp_path: Path) ->
     subprocess.run(["systemd-sysusers", f"--root={tmp_path}", UNITS / "softwalltime.sysusers"], check=True)
     accounts = [line.split(":") for line in (tmp_path / "etc" / "passwd").read_text().splitlines()]
     assert {account[0]: account[6] for account in accounts} == dict.fromkeys(
-        ("softwalltime", "softwalltime-live", "softwalltime_me"), "/usr/sbin/nologin"
+        ("softwalltime", "softwalltime-live", "softwalltime_me", "softwalltime_web"), "/usr/sbin/nologin"
     )
     (account,) = (account for account in accounts if account[0] == "softwalltime")
     if os.geteuid() != 0:
@@ -280,6 +292,43 @@ def test_users_see_their_own_jobs_at_a_socket_for_all(configured: Machine) -> No
     configured.until(lambda: configured.run(asked, check=False).startswith("{"))
     configured.run("systemctl disable --now softwalltime-me.socket softwalltime-me.service")
     assert "ask your administrators" in configured.run(asked, check=False)
+
+
+def test_a_reverse_proxy_shows_users_their_jobs_and_others_cannot_ask(configured: Machine) -> None:
+    sql, units = "/usr/share/doc/pbs-softwalltime/deploy/sql", configured.root / "etc/systemd/system"
+    configured.run(f"su postgres -c 'psql -q -d softwalltime -f {sql}/me-role.sql -f {sql}/web-role.sql'")
+    settings = {
+        "me": "Environment=SOFTWALLTIME_WEB_ACCOUNT=softwalltime_web",
+        "web": "Environment=SOFTWALLTIME_WEB_STAFF=alice,@adm SOFTWALLTIME_DSN=postgresql:///softwalltime",
+    }
+    for name, lines in settings.items():
+        folder = units / f"softwalltime-{name}.service.d"
+        folder.mkdir()
+        (folder / "site.conf").write_text(f"[Service]\n{lines}\n")
+    configured.run("systemctl daemon-reload; useradd --groups softwalltime_web proxy-account")
+    names = "softwalltime-me.socket softwalltime-me.service softwalltime-web.socket softwalltime-web.service"
+    configured.run(f"systemctl enable --now {names}")
+    (configured.root / "usr/local/bin/ask").write_text(
+        "import http.client, socket, sys\n"
+        "connection = http.client.HTTPConnection('web')\n"
+        "connection.sock = socket.socket(socket.AF_UNIX)\n"
+        "connection.sock.connect('/run/softwalltime-web.sock')\n"
+        "connection.request('GET', sys.argv[1], headers={'X-Remote-User': 'alice'})\n"
+        "print(connection.getresponse().read().decode())\n"
+    )
+
+    def asked(account: str, page: str) -> str:
+        return configured.run(f"runuser -u {account} -- {PYTHON} -I /usr/local/bin/ask {page}", check=False)
+
+    configured.until(lambda: "<h1>My jobs</h1>" in asked("proxy-account", "/"))
+    staff = asked("proxy-account", "/staff")
+    assert "Who waits longest" in staff
+    # The socket of the daemon is only for root and its own account.
+    assert "status is not shown here: /run/softwalltime/hook.sock: Permission denied" in staff
+    for other in ("alice", "softwalltime", "softwalltime_me"):
+        assert "PermissionError" in asked(other, "/")
+    configured.run(f"systemctl disable --now {names}; rm -r /etc/systemd/system/softwalltime-{{me,web}}.service.d")
+    configured.run("systemctl daemon-reload")
 
 
 def test_the_agent_for_pbs_is_for_the_daemon_only_and_may_run_pbs_iff(analyze: str, tmp_path: Path) -> None:

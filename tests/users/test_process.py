@@ -86,6 +86,20 @@ def test_a_user_who_asks_too_often_is_refused_and_others_are_answered(process: O
     assert process.ask(OTHER)["user"] == OTHER
 
 
+@as_root
+def test_only_the_account_of_the_web_server_names_another_user(
+    role: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(engine, now())
+    monkeypatch.setenv("SOFTWALLTIME_WEB_ACCOUNT", "daemon")
+    with tempfile.TemporaryDirectory() as folder:
+        made = OwnJobsProcess(Path(folder), role)
+        assert [made.ask("daemon", f"{name}\n")["user"] for name in (ME, OTHER, "eve")] == [ME, OTHER, ""]
+        answer = made.ask(OTHER, f"{ME}\n")
+        assert (answer["user"], [job["job"] for job in answer["waiting"]]) == (OTHER, ["3.srv"])
+        made.end()
+
+
 def test_it_takes_the_socket_of_systemd(
     role: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +121,8 @@ def test_it_takes_the_socket_of_systemd(
     [
         ({"SOFTWALLTIME_DSN": "postgresql:///x"}, "no socket: start softwalltime-me.socket"),
         ({}, "no store: set SOFTWALLTIME_DSN"),
+        ({"SOFTWALLTIME_DSN": "postgresql:///x", "SOFTWALLTIME_WEB_ACCOUNT": "root"}, "web_account: not root"),
+        ({"SOFTWALLTIME_DSN": "postgresql:///x", "SOFTWALLTIME_WEB_ACCOUNT": "no\x1b"}, "no account no?"),
     ],
 )
 def test_wrong_settings_end_it_with_2_which_systemd_does_not_restart(environment: dict[str, str], message: str) -> None:

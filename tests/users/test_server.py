@@ -4,7 +4,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,10 +15,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine
 
 from softwalltime.service.users import own_jobs_server as server_module
-from softwalltime.service.users.own_jobs import OwnJobs
-from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, Answers, OwnJobsServer
+from softwalltime.service.users.own_jobs import NoOwnJobsError, OwnJobs, ask_own_jobs
+from softwalltime.service.users.own_jobs_server import BUSY, MAX_OPEN_OF_USER, AnswerRows, Answers, OwnJobsServer
 from softwalltime.service.users.process import OwnJobsReader
 from softwalltime.service.users.rate_limit import RateLimit
+from softwalltime.store.own_jobs_rows import OwnRows
 from tests.service.running import until
 from tests.users.site import ME, fill, now
 
@@ -27,13 +30,13 @@ UID = os.getuid()
 class Running:
     """A server in a thread whose answers are 1 MB for this user."""
 
-    def __init__(self, path: Path, tails: dict[int, bytes], **allowances: RateLimit) -> None:
+    def __init__(self, path: Path, tails: dict[int, bytes], **options: Any) -> None:
         self.path = path
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen(512)
-        answers = Answers(b"head", tails, b"empty\n")
-        self.server = OwnJobsServer(self.listener, lambda: answers, **allowances)
+        answers = Answers(b"head", tails, b"empty\n", {b"ann": UID, b"ben": UID + 1})
+        self.server = OwnJobsServer(self.listener, lambda: answers, **options)
         self.ended = False
         self.thread = threading.Thread(target=self.server.run, args=(lambda: self.ended,))
         self.thread.start()
@@ -44,8 +47,10 @@ class Running:
         client.connect(str(self.path))
         return client
 
-    def ask(self) -> bytes:
+    def ask(self, name: bytes = b"") -> bytes:
         with self.connect() as client:
+            if name:
+                client.sendall(name)
             return b"".join(iter(lambda: client.recv(1 << 20), b""))
 
     def end(self) -> None:
@@ -58,8 +63,8 @@ class Running:
 def start(tmp_path: Path) -> Iterator[Start]:
     started = []
 
-    def start(tails: dict[int, bytes], **allowances: RateLimit) -> Running:
-        started.append(Running(tmp_path / "me.sock", tails, **allowances))
+    def start(tails: dict[int, bytes], **options: Any) -> Running:
+        started.append(Running(tmp_path / "me.sock", tails, **options))
         return started[-1]
 
     yield start
@@ -99,6 +104,35 @@ def test_a_client_that_leaves_costs_nothing(start: Start) -> None:
 def test_users_without_jobs_share_an_allowance(start: Start) -> None:
     running = start({}, strangers=RateLimit(1e-9, 3))
     assert [running.ask() for _ in range(5)] == [b"headempty\n"] * 3 + [BUSY] * 2
+
+
+def test_the_web_server_gets_the_jobs_of_the_user_whom_it_names(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SEND_TIMEOUT_S", 0.5)
+    running = start({UID: LONG, UID + 1: b"ben's\n"}, web=UID)
+    assert running.ask(b"ann\n") == b"head" + LONG
+    assert running.ask(b"ben\n") == b"headben's\n"
+    for stranger in (b"be\n", b"eve\n", b"\n", b"ben\nann\n", b"ben\0\n", b"\xff\n", b'{"user": "ben"}\n'):
+        assert running.ask(stranger) == b"headempty\n"
+    # A name without its end may be a part of another one; a silent connection is closed.
+    assert [running.ask(name) for name in (b"ben", b"")] == [b"", b""]
+    with pytest.raises(ConnectionResetError):
+        running.ask(b"b" * 300 + b"\n")
+
+
+def test_the_web_server_refuses_an_answer_for_another_user(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = AnswerRows(lambda _: UID, ended=(OwnRows("ann", 0, "[]"),), read_at=1, problem="")
+    mixed_up = replace(rows.answers(), uids={b"ann": UID, b"ben": UID})
+    running = start({}, web=UID)
+    monkeypatch.setattr(running.server, "_answers", lambda: mixed_up)
+    assert ask_own_jobs(running.path, "ann").user == "ann"
+    with pytest.raises(NoOwnJobsError, match="answers for another user"):
+        ask_own_jobs(running.path, "ben")
+
+
+def test_a_named_user_spends_his_own_allowance(start: Start) -> None:
+    running = start({UID: LONG, UID + 1: b"ben's\n"}, web=UID, users=RateLimit(1e-9, 2))
+    assert [running.ask(b"ben\n") for _ in range(3)] == [b"headben's\n"] * 2 + [BUSY]
+    assert running.ask(b"ann\n") == b"head" + LONG
 
 
 def test_an_allowance_fills_with_time() -> None:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "starts": ("starts", "Forecast when waiting jobs will start."),
     "what-if": ("what_if", "Compare the queue as it is with the queue after changes."),
     "me": ("me", "Show your own jobs: when they start and end."),
+    "web": ("web", "Show users their jobs, and the queue, in a browser."),
     "replay-starts": ("replay_starts", "Measure forecasts of start times on recorded jobs."),
     "explain": ("explain", "Print the soft walltime of such a job, and why."),
     "serve": ("daemon", "Run the daemon, which answers the PBS hook."),

@@ -37,7 +37,7 @@ from softwalltime.core.formatting import (
     time_range,
     walltime,
 )
-from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column, time_cell
 from softwalltime.service.users.own_jobs import (
     SHARES,
     SOCKET,
@@ -112,7 +112,7 @@ def me(
     seconds = None if options.alter is None else altered_walltime(options.alter)
     own_jobs = ask_own_jobs(options.socket)
     now = int(time.time())
-    remarks = _warnings(own_jobs, now)
+    remarks = warnings_of(own_jobs, now)
     if (asked or options.waits) and not any(probe.submit_to for probe in own_jobs.probes):
         raise NoOwnJobsError("no forecast of jobs that are not submitted: this site makes none, or has not begun")
     if asked:
@@ -121,22 +121,26 @@ def me(
     if options.waits:
         submittable = [probe for probe in own_jobs.probes if probe.submit_to]
         return Result(submittable, print_waits, remarks=remarks)
-    midnight = next_midnight(now)
-    last = max((made.forecast_at for made in own_jobs.forecasts), default=None)
-    waiting = tuple(
-        replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in own_jobs.waiting
-    )
+    shown = completed(own_jobs, now)
     if seconds is not None:
-        if not waiting:
+        if not shown.waiting:
             raise NoOwnJobsError("no job of yours waits")
         missing = "no such job of yours waits: softwalltime me lists those that do"
-        chosen = named_jobs((job.job for job in waiting), options.jobs, lambda _: missing)
-        changed = [altered(job, own_jobs.probes, seconds) for job in waiting if job.job in chosen]
+        chosen = named_jobs((job.job for job in shown.waiting), options.jobs, lambda _: missing)
+        changed = [altered(job, own_jobs.probes, seconds) for job in shown.waiting if job.job in chosen]
         return Result(changed, print_altered, remarks=remarks)
-    return Result(replace(own_jobs, waiting=waiting), _text)
+    return Result(shown, _text)
 
 
-def _warnings(jobs: OwnJobs, now: int) -> Iterator[str]:
+def completed(jobs: OwnJobs, now: int) -> OwnJobs:
+    """Return the jobs with the probability that each waiting one starts today, and why some have no forecast."""
+    midnight = next_midnight(now)
+    last = max((made.forecast_at for made in jobs.forecasts), default=None)
+    waiting = (replace(job, today=chance_by(job, midnight), waits_for=_waits_for(job, last)) for job in jobs.waiting)
+    return replace(jobs, waiting=tuple(waiting))
+
+
+def warnings_of(jobs: OwnJobs, now: int) -> Iterator[str]:
     times = [*(forecast.forecast_at for forecast in jobs.forecasts), *(probe.forecast_at for probe in jobs.probes)]
     made = max(times, default=now)
     if jobs.problem:
@@ -159,36 +163,46 @@ def _waits_for(job: WaitingJob, forecast_at: int | None) -> str:
 
 def _text(output: Output, jobs: OwnJobs) -> None:
     now = int(time.time())
-    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
-    for line in _warnings(jobs, now):
+    for line in warnings_of(jobs, now):
         output.paragraph(line, "warning", 2)
-    if not (jobs.waiting_jobs or jobs.running_jobs or jobs.ended_jobs):
-        output.paragraph(f"no job of yours waits, runs, or ended in the last {jobs.days} days")
-        return
-    when = "" if made is None else f"; forecast at {local_time(made, now)}"
-    output.paragraph(
-        f"{printable(jobs.user)} at {local_time(jobs.read_at, now)}: {jobs.waiting_jobs:,} waiting, "
-        f"{jobs.running_jobs:,} running, {jobs.ended_jobs:,} ended in {jobs.days} days{when}"
-    )
-    following = min((job.expected for job in jobs.waiting if job.expected is not None), default=None)
-    if following is not None:
-        output.line(f"the next start: {'now' if following <= now else f'about {local_time(following, now)}'}", "strong")
-    if lines := list(_waiting_lines(jobs.waiting)):
-        output.section(_waiting_table(lines[:MAX_LINES], now))
+    output.paragraph(summary(jobs, now))
+    if (first := next_job(jobs)) is not None and first.expected is not None:
+        starts = "now" if first.expected <= now else f"about {local_time(first.expected, now)}"
+        output.line(f"the next start: {starts}", "strong")
+    if lines := list(waiting_lines(jobs.waiting)):
+        output.section(waiting_table(lines[:MAX_LINES], now))
         if len(lines) > MAX_LINES:
             output.paragraph(f"and {len(lines) - MAX_LINES:,} more that wait (--format json)", "faint")
     if jobs.running:
-        output.section(_running_table(jobs.running[:MAX_LINES], now))
+        output.section(running_table(jobs.running[:MAX_LINES], now))
         if jobs.running_jobs > MAX_LINES:
             output.paragraph(f"and {jobs.running_jobs - MAX_LINES:,} more that run (--format json)", "faint")
     if jobs.ended:
-        output.section(_ended_table(jobs.ended[:MAX_ENDED_JOBS], now))
+        output.section(ended_table(jobs.ended[:MAX_ENDED_JOBS], now))
     for line in advice(jobs):
         output.line()
         output.paragraph(line, "strong")
 
 
-def _waiting_lines(jobs: Sequence[WaitingJob]) -> Iterator[tuple[WaitingJob, str]]:
+def summary(jobs: OwnJobs, now: int) -> str:
+    """Return a sentence: whose jobs, how many of each kind, when the store was read and the forecast made."""
+    if not (jobs.waiting_jobs or jobs.running_jobs or jobs.ended_jobs):
+        return f"no job of yours waits, runs, or ended in the last {jobs.days} days"
+    made = max((forecast.forecast_at for forecast in jobs.forecasts), default=None)
+    when = "" if made is None else f"; forecast at {local_time(made, now)}"
+    return (
+        f"{printable(jobs.user)} at {local_time(jobs.read_at, now)}: {jobs.waiting_jobs:,} waiting, "
+        f"{jobs.running_jobs:,} running, {jobs.ended_jobs:,} ended in {jobs.days} days{when}"
+    )
+
+
+def next_job(jobs: OwnJobs) -> WaitingJob | None:
+    """Return the waiting job with the earliest expected start; ``None``: there is no forecast."""
+    forecast = (job for job in jobs.waiting if job.expected is not None)
+    return min(forecast, key=lambda job: job.expected or 0, default=None)
+
+
+def waiting_lines(jobs: Sequence[WaitingJob]) -> Iterator[tuple[WaitingJob, str]]:
     """Yield the jobs of the table, of an array the first and the last subjob, each with what it stands for."""
     groups: dict[str, list[WaitingJob]] = {}
     for job in sorted(jobs, key=lambda job: (job.expected is None, job.expected or 0)):
@@ -206,7 +220,7 @@ def _array(job: WaitingJob) -> str:
     return f"{match[1]}[]{match[2]}" if match else ""
 
 
-def _waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTable:
+def waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTable:
     which = dict(lines)
     columns: dict[TextColumn, Callable[[WaitingJob], Cell | str]] = {
         sentence_column("job"): lambda job: Cell(f"{printable(job.job)}{which[job]}", "strong"),
@@ -214,7 +228,7 @@ def _waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTab
         TextColumn("queue", 5, left=True, least=8): lambda job: printable(job.queue),
         TextColumn("processors", 4): lambda job: number(job.ncpus),
         TextColumn("walltime", 3): lambda job: walltime(job.walltime),
-        TextColumn("starts"): lambda job: local_time(job.expected, now),
+        TextColumn("starts"): lambda job: time_cell(job.expected, now),
         TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
         TextColumn("today", 2): lambda job: _chance(job.today),
         TextColumn("runs for", 3): lambda job: duration(job.runtime),
@@ -223,29 +237,30 @@ def _waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTab
     return TextTable.by_column(which, columns)
 
 
-def _running_table(jobs: Sequence[RunningJob], now: int) -> TextTable:
-    def end(job: RunningJob) -> str:
-        return "soon" if job.expected_end is not None and job.expected_end <= now else local_time(job.expected_end, now)
+def running_table(jobs: Sequence[RunningJob], now: int) -> TextTable:
+    def end(job: RunningJob) -> Cell:
+        late = job.expected_end is not None and job.expected_end <= now
+        return Cell("soon") if late else time_cell(job.expected_end, now)
 
     columns: dict[TextColumn, Callable[[RunningJob], Cell | str]] = {
         sentence_column("job"): lambda job: Cell(printable(job.job), "strong"),
         sentence_column("name", 6, least=12): lambda job: printable(job.name),
         TextColumn("queue", 5, left=True, least=8): lambda job: printable(job.queue),
         TextColumn("processors", 4): lambda job: number(job.ncpus),
-        TextColumn("started", 3): lambda job: local_time(job.started, now),
+        TextColumn("started", 3): lambda job: time_cell(job.started, now),
         TextColumn("ends"): end,
         TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
-        TextColumn("at the latest", 2): lambda job: local_time(job.latest_end, now),
+        TextColumn("at the latest", 2): lambda job: time_cell(job.latest_end, now),
     }
     return TextTable.by_column(jobs, columns)
 
 
-def _ended_table(jobs: Sequence[EndedJob], now: int) -> TextTable:
+def ended_table(jobs: Sequence[EndedJob], now: int) -> TextTable:
     columns: dict[TextColumn, Callable[[EndedJob], Cell | str]] = {
         sentence_column("job"): lambda job: Cell(printable(job.job), "strong"),
         sentence_column("name", 7, least=12): lambda job: printable(job.name),
         TextColumn("queue", 6, left=True, least=8): lambda job: printable(job.queue),
-        TextColumn("ended", 1): lambda job: local_time(job.ended, now),
+        TextColumn("ended", 1): lambda job: time_cell(job.ended, now),
         TextColumn("how", 2, left=True): lambda job: Cell(
             printable(job.state), "" if job.state == "finished" else "warning"
         ),

@@ -8,8 +8,8 @@ from softwalltime.accounting.conversions import clock
 from softwalltime.cli.output import Output
 from softwalltime.cli.qsub_options import JobRequest, request_of_qsub
 from softwalltime.core.errors import UsageError
-from softwalltime.core.formatting import HOUR, duration, local_time, number, plural, printable, time_range, walltime
-from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column
+from softwalltime.core.formatting import HOUR, duration, number, plural, printable, time_range, walltime
+from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column, time_cell
 from softwalltime.service.users.own_jobs import ProbeStart, WaitingJob
 
 MAX_LINES = 20
@@ -20,6 +20,7 @@ NOT_CONSIDERED = (
     "The forecasts are of a user without other jobs.  Not considered: your limits, your fair share, jobs that are "
     "submitted later and come first"
 )
+NOTHING_SOONER = "No shorter walltime and no other queue of those that are forecast starts clearly sooner."
 _HEAT: Sequence[tuple[int, Meaning]] = ((HOUR // 4, "good"), (4 * HOUR, ""), (24 * HOUR, "warning"))
 """Longest waits in seconds with their colours; longer ones are bad."""
 
@@ -131,26 +132,38 @@ def altered(job: WaitingJob, probes: Sequence[ProbeStart], seconds: int) -> Alte
 
 
 def print_plan(output: Output, requests: Sequence[PlannedRequest], asked: JobRequest) -> None:
-    now, first = int(time.time()), requests[0]
+    now = int(time.time())
+    for line in planned(requests, asked, now):
+        output.paragraph(line)
+    output.section(plan_table(requests, now))
+    output.line()
+    if len(requests) == 1:
+        output.paragraph(NOTHING_SOONER)
+    output.paragraph(f"{NOT_CONSIDERED}{''.join(f', {name}' for name in asked.ignored)}.", "faint")
+
+
+def planned(requests: Sequence[PlannedRequest], asked: JobRequest, now: int) -> Iterator[str]:
+    """Yield what was asked, and the larger job whose forecast counts for it."""
+    first = requests[0]
     limit = f"for {walltime(asked.walltime)}" if asked.walltime else "without a walltime"
     queue = f" in queue {printable(asked.queue)}" if asked.queue else ""
-    output.paragraph(f"{plural(asked.ncpus, 'processor')} {limit}{queue}, submitted now; {_made(requests, now)}")
+    yield f"{plural(asked.ncpus, 'processor')} {limit}{queue}, submitted now; {made(requests, now)}"
     if (first.ncpus, first.walltime) != (asked.ncpus, asked.walltime):
         larger = f"{plural(first.ncpus, 'processor')} for {walltime(first.walltime)}"
-        output.paragraph(f"rounded up to a job that is forecast: {larger}")
+        yield f"rounded up to a job that is forecast: {larger}"
+
+
+def plan_table(requests: Sequence[PlannedRequest], now: int) -> TextTable:
+    first = requests[0]
     columns: dict[TextColumn, Callable[[PlannedRequest], Cell | str]] = {
         sentence_column("request"): lambda row: Cell(printable(row.request) or "as requested", "strong"),
         TextColumn("queue", 3, left=True, least=8): lambda row: printable(row.queue),
         TextColumn("walltime", 2): lambda row: walltime(row.walltime),
-        TextColumn("starts"): lambda row: _start(row.expected, now),
+        TextColumn("starts"): lambda row: start_cell(row.expected, now),
         TextColumn("90% range", 1, least=14): lambda row: Cell(time_range(row.range90, now), "faint"),
         TextColumn("sooner"): lambda row: _gain(first.expected, row.expected, now),
     }
-    output.section(TextTable.by_column(requests, columns))
-    output.line()
-    if len(requests) == 1:
-        output.paragraph("No shorter walltime and no other queue of those that are forecast starts clearly sooner.")
-    output.paragraph(f"{NOT_CONSIDERED}{''.join(f', {name}' for name in asked.ignored)}.", "faint")
+    return TextTable.by_column(requests, columns)
 
 
 def print_brief_plan(output: Output, requests: Sequence[PlannedRequest]) -> None:
@@ -172,10 +185,10 @@ def print_altered(output: Output, jobs: Sequence[AlteredJob]) -> None:
     columns: dict[TextColumn, Callable[[AlteredJob], Cell | str]] = {
         sentence_column("job"): lambda row: Cell(printable(row.job), "strong"),
         TextColumn("walltime", 2): lambda row: walltime(row.walltime),
-        TextColumn("starts"): lambda row: _start(row.expected, now),
-        TextColumn(f"with {walltime(jobs[0].altered)} at the latest"): lambda row: _start(row.at_the_latest, now),
+        TextColumn("starts"): lambda row: start_cell(row.expected, now),
+        TextColumn(f"with {walltime(jobs[0].altered)} at the latest"): lambda row: start_cell(row.at_the_latest, now),
         TextColumn("sooner", 1): lambda row: _gain(row.expected, row.at_the_latest, now),
-        TextColumn("a new job", 3): lambda row: _start(row.submitted_now, now),
+        TextColumn("a new job", 3): lambda row: start_cell(row.submitted_now, now),
         sentence_column("waits for", 2): lambda row: printable(row.waits_for),
     }
     output.table(TextTable.by_column(jobs[:MAX_LINES], columns))
@@ -192,7 +205,17 @@ def print_altered(output: Output, jobs: Sequence[AlteredJob]) -> None:
 
 def print_waits(output: Output, probes: Sequence[ProbeStart]) -> None:
     now = int(time.time())
-    output.paragraph(f"how long a job submitted now would wait; {_made(probes, now)}")
+    output.paragraph(f"how long a job submitted now would wait; {made(probes, now)}")
+    for title, table in waits_tables(probes, now):
+        output.line()
+        output.line(title, "strong")
+        output.section(table)
+    output.line()
+    output.paragraph(f"{NOT_CONSIDERED}.", "faint")
+
+
+def waits_tables(probes: Sequence[ProbeStart], now: int) -> Iterator[tuple[str, TextTable]]:
+    """Yield title and table of each queue: the waits by number of processors and walltime."""
     for server, queue in sorted({(probe.server, probe.queue) for probe in probes}):
         own = {(p.ncpus, p.walltime): p.expected for p in probes if (p.server, p.queue) == (server, queue)}
         walltimes = sorted({seconds for _, seconds in own})
@@ -201,20 +224,30 @@ def print_waits(output: Output, probes: Sequence[ProbeStart]) -> None:
             [number(ncpus), *(_wait(own.get((ncpus, seconds)), now) for seconds in walltimes)]
             for ncpus in sorted({ncpus for ncpus, _ in own})
         ]
-        output.line()
-        output.line(f"queue {printable(queue)} of {printable(server)}, by walltime", "strong")
-        output.section(TextTable.of(columns, rows))
-    output.line()
-    output.paragraph(f"{NOT_CONSIDERED}.", "faint")
+        yield f"queue {printable(queue)} of {printable(server)}, by walltime", TextTable.of(columns, rows)
 
 
-def _made(forecasts: Sequence[ProbeStart], now: int) -> str:
+def windows_table(probes: Sequence[ProbeStart], now: int) -> TextTable:
+    """Return the next start that is free for each number of processors, with the longest walltime that has it."""
+    first: dict[int, ProbeStart] = {}
+    for probe in sorted(probes, key=lambda probe: (max(probe.expected, now), -probe.walltime)):
+        first.setdefault(probe.ncpus, probe)
+    columns: dict[TextColumn, Callable[[ProbeStart], Cell | str]] = {
+        TextColumn("processors"): lambda probe: Cell(number(probe.ncpus), "strong"),
+        TextColumn("starts"): lambda probe: start_cell(probe.expected, now),
+        TextColumn("walltime up to"): lambda probe: walltime(probe.walltime),
+        TextColumn("queue", left=True): lambda probe: printable(probe.queue),
+    }
+    return TextTable.by_column(sorted(first.values(), key=lambda probe: probe.ncpus), columns)
+
+
+def made(forecasts: Sequence[ProbeStart], now: int) -> str:
     times = [forecast.forecast_at for forecast in forecasts]
     return f"forecast at {time_range((min(times), max(times)), now)}"
 
 
-def _start(expected: int | None, now: int) -> str:
-    return "now" if expected is not None and expected <= now else local_time(expected, now)
+def start_cell(expected: int | None, now: int) -> Cell:
+    return Cell("now", "good") if expected is not None and expected <= now else time_cell(expected, now)
 
 
 def _wait(expected: int | None, now: int) -> Cell:

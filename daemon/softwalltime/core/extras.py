@@ -9,6 +9,8 @@ EXTRAS: Final = {
     "pyarrow": "measure",
     "jinja2": "report",
     "markupsafe": "report",
+    "flask": "web",
+    "waitress": "web",
 }
 """The extra of pyproject.toml that contains each package.  The extra report contains the extra measure."""
 
@@ -26,6 +28,8 @@ def what_to_install(error: ImportError, extra: str = "") -> str:
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS or not isinstance(error, ModuleNotFoundError):
         return ""
+    if EXTRAS[package] == "web":
+        return f"{package} is missing: run {_pip('web')}"
     return f"{package} is missing: run {_pip(extra or EXTRAS[package])}, or install pbs-softwalltime-report"
 
 

@@ -67,6 +67,15 @@ class Settings(BaseSettings):
     metrics: str | None = Field(
         default=None, description="address for Prometheus, such as 127.0.0.1:9105; default: no metrics"
     )
+    web_account: str = Field(
+        default="", description="account of softwalltime web, which may read any user's jobs; empty: nobody"
+    )
+    web_header: str = Field(
+        default="X-Remote-User", description="header in which the reverse proxy names the user to softwalltime web"
+    )
+    web_staff: str = Field(
+        default="", description="users and @groups, separated by commas, who see the staff page of softwalltime web"
+    )
     policy: dict[str, Any] = Field(default_factory=dict, description="the site policy: which predictor for which jobs")
     live: dict[str, Any] = Field(default_factory=dict, description="live values: alters of jobs that wait and run")
     starts: dict[str, Any] = Field(default_factory=dict, description="forecasts of the starts of waiting jobs")
@@ -92,6 +101,13 @@ class Settings(BaseSettings):
     def _server_name(cls, name: str) -> str:
         if name and not SERVER_NAME.fullmatch(name):
             raise ValueError("not a server name: use letters, digits, '.', '-' and '_'")
+        return name
+
+    @field_validator("web_header")
+    @classmethod
+    def _header_name(cls, name: str) -> str:
+        if not re.fullmatch("[A-Za-z][A-Za-z0-9-]*", name):
+            raise ValueError("not the name of a header: use letters, digits and '-'")
         return name
 
     @field_validator("data_dir", "socket", "accounting")

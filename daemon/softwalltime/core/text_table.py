@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
+from softwalltime.core.formatting import local_time
+
 T = TypeVar("T")
 Meaning = Literal["", "good", "bad", "warning", "faint", "strong"]
 """Meaning of a text; terminals show it by colour."""
@@ -30,10 +32,16 @@ def sentence_column(name: str, rank: int = 0, least: int = 24) -> TextColumn:
 
 
 class Cell(NamedTuple):
-    """A text of a table with its meaning."""
+    """A text of a table with its meaning; ``moment``: the instant that it names, epoch seconds."""
 
     text: str
     meaning: Meaning = ""
+    moment: int | None = None
+
+
+def time_cell(epoch: int | None, now: int) -> Cell:
+    """Return a cell with an instant in the local time zone (both epoch seconds)."""
+    return Cell(local_time(epoch, now), moment=epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ TIMEOUT = 5.0
 MAX_RESPONSE_BYTES = 64 << 20
 """Maximum bytes of a response, far more than the jobs of one user need."""
 _ROOT = "ask your administrators (root: systemctl status softwalltime-me.socket softwalltime-me)"
+_WEB = "ask your administrators (root: SOFTWALLTIME_WEB_ACCOUNT of softwalltime-me, see STARTS.md)"
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Probabilities that the job starts by: 90% range begin, 50% range begin, expected start, 50% and 90% range end."""
 
@@ -257,9 +258,10 @@ class NoOwnJobsError(SoftwalltimeError):
     """Own jobs cannot be read; the message says who must fix it."""
 
 
-def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
+def ask_own_jobs(path: Path = SOCKET, user: str = "") -> OwnJobs:
     """Return the jobs of this process's user.
 
+    :param user: another user instead; only the account of ``softwalltime web`` may name one.
     :raises NoOwnJobsError: says what must be done, and by whom.
     """
     received = bytearray()
@@ -267,6 +269,8 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(TIMEOUT)
             client.connect(str(path))
+            if user:
+                client.sendall(f"{user}\n".encode())
             while len(received) < MAX_RESPONSE_BYTES and (part := client.recv(1 << 20)):
                 received += part
     except FileNotFoundError as error:
@@ -274,6 +278,8 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
     except TimeoutError as error:
         raise NoOwnJobsError(f"{path}: no answer within {TIMEOUT:g} s: ask again; then {_ROOT}") from error
     except OSError as error:
+        if user and isinstance(error, BrokenPipeError | ConnectionResetError):
+            raise NoOwnJobsError(f"{path}: takes no names from this account: {_WEB}") from error
         raise NoOwnJobsError(f"{path}: nobody answers: {error.strerror or error}; {_ROOT}") from error
     if not received.endswith(b"\n"):
         raise NoOwnJobsError(f"{path}: the answer was cut off: ask again in some seconds; then {_ROOT}")
@@ -285,4 +291,6 @@ def ask_own_jobs(path: Path = SOCKET) -> OwnJobs:
         ) from error
     if not own_jobs.read_at:
         raise NoOwnJobsError(own_jobs.problem)
+    if user and own_jobs.user not in ("", user):
+        raise NoOwnJobsError(f"{path}: answers for another user: {_WEB}")
     return own_jobs

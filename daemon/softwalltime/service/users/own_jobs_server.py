@@ -1,8 +1,9 @@
 """The own-jobs server: send each connecting user the jobs of his account, then close the connection.
 
-The connection itself is the request: the server never reads from a client, so a client can neither select other
+The connection itself is the request: the server reads from no client but one, so clients can neither select other
 users' jobs nor send harmful input.  The kernel identifies the user (``SO_PEERCRED``) at the time of the connection.
-One thread serves all clients and never blocks on one of them.
+The exception is the account of ``softwalltime web``, if the settings name it: it sends the name of the user who logged
+in, one line.  One thread serves all clients and never blocks on one of them.
 """
 
 import json
@@ -30,6 +31,8 @@ MAX_OPEN, MAX_OPEN_OF_USER = 256, 4
 """Maximum open connections, in total and of one user; a further one is closed."""
 SEND_TIMEOUT_S = 5.0
 """Seconds within which a client must receive its response."""
+MAX_NAME_BYTES = 256
+"""Maximum bytes of the line with a user's name."""
 MAX_ROUND_CONNECTIONS = 64
 """Connections accepted before open ones are served."""
 _CREDENTIALS = struct.Struct("3i")
@@ -45,11 +48,15 @@ MAX_ENDED_JOBS = 20
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Responses at one time: ``head`` begins all of them, ``tails`` has the rest by uid, ``empty`` for other users."""
+    """Responses at one time: ``head`` begins all of them, ``tails`` has the rest by uid, ``empty`` for other users.
+
+    ``uids``: the uid of each user whose name is in one of the tails.
+    """
 
     head: bytes
     tails: Mapping[int, bytes]
     empty: bytes
+    uids: Mapping[bytes, int] = field(default_factory=dict)
 
     def of(self, uid: int) -> tuple[bytes, bytes]:
         return self.head, self.tails.get(uid, self.empty)
@@ -84,6 +91,7 @@ class AnswerRows:
             for rows in users:
                 by_user[rows.user][kind] = rows
         tails: dict[int, bytes] = {}
+        names: dict[int, str] = {}
         unknown = set()
         for user, jobs in by_user.items():
             uid = self.accounts(user)
@@ -92,8 +100,9 @@ class AnswerRows:
             # Two names of one uid: use the first name, which its processes have.
             elif uid not in tails or _is_first_name(user, uid):
                 tails[uid] = _tail(user, jobs, self.requests.get(user, "[]"))
+                names[uid] = user
         self.unknown = frozenset(unknown)
-        return Answers(self.head(), tails, _tail("", {}, "[]"))
+        return Answers(self.head(), tails, _tail("", {}, "[]"), {name.encode(): uid for uid, name in names.items()})
 
 
 @dataclass(slots=True, eq=False)
@@ -103,22 +112,24 @@ class _Client:
     left: list[memoryview]
     deadline: float
     waits: bool = False
-    """Whether it is registered until it takes the rest of its response."""
+    """Whether it is registered: until it sends a name if ``left`` is empty, else until it takes the rest of that."""
 
 
 class OwnJobsServer:
     """Serve own jobs on a listening socket.
 
     :param answers: returns the current responses.
+    :param web: uid of the account that names other users; ``None``: nobody.
     """
 
     def __init__(
         self, listener: socket.socket, answers: Callable[[], Answers], users: RateLimit | None = None,
-        strangers: RateLimit | None = None,
+        strangers: RateLimit | None = None, web: int | None = None,
     ) -> None:  # fmt: skip
         self.answered = self.refused = 0
         self._listener = listener
         self._answers = answers
+        self._web = web
         self._users = users or RateLimit(RATE, BURST)
         self._strangers = strangers or RateLimit(STRANGERS_RATE, STRANGERS_BURST)
         self._open_of: Counter[int] = Counter()
@@ -134,8 +145,10 @@ class OwnJobsServer:
             for key, _ in self._selector.select(1.0):
                 if key.data is None:
                     self._accept()
-                else:
+                elif key.data.left:
                     self._send(key.data)
+                else:
+                    self._read_name(key.data)
             if (now := monotonic()) - tidied >= 1.0:
                 tidied = now
                 self._tidy(now)
@@ -148,11 +161,25 @@ class OwnJobsServer:
                 # No connection is pending, or no descriptor is free: the next round tries again.
                 return
             connection.setblocking(False)
-            self._answer(connection)
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            uid = _CREDENTIALS.unpack(credentials)[1]
+            if uid == self._web and self._open_of.total() < MAX_OPEN:
+                self._wait(_Client(connection, uid, [], monotonic() + SEND_TIMEOUT_S), selectors.EVENT_READ)
+            else:
+                self._answer(connection, uid)
 
-    def _answer(self, connection: socket.socket) -> None:
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        uid = _CREDENTIALS.unpack(credentials)[1]
+    def _read_name(self, client: _Client) -> None:
+        """Answer the web server for the user whom it names; close the connection if it names nobody."""
+        line = b""
+        with suppress(OSError):
+            line = client.connection.recv(MAX_NAME_BYTES)
+        self._forget(client)
+        if line.endswith(b"\n"):
+            self._answer(client.connection, self._answers().uids.get(line[:-1], STRANGERS))
+        else:
+            client.connection.close()
+
+    def _answer(self, connection: socket.SocketType, uid: int) -> None:
         answers, now = self._answers(), monotonic()
         known = uid in answers.tails
         who = uid if known else STRANGERS
@@ -179,14 +206,20 @@ class OwnJobsServer:
             return
         client.left[0] = client.left[0][sent:]
         if not client.waits:
-            client.waits = True
-            self._open_of[client.who] += 1
-            self._selector.register(client.connection, selectors.EVENT_WRITE, client)
+            self._wait(client, selectors.EVENT_WRITE)
+
+    def _wait(self, client: _Client, event: int) -> None:
+        client.waits = True
+        self._open_of[client.who] += 1
+        self._selector.register(client.connection, event, client)
+
+    def _forget(self, client: _Client) -> None:
+        self._open_of[client.who] -= 1
+        self._selector.unregister(client.connection)
 
     def _close(self, client: _Client) -> None:
         if client.waits:
-            self._open_of[client.who] -= 1
-            self._selector.unregister(client.connection)
+            self._forget(client)
         client.connection.close()
 
     def _tidy(self, now: float) -> None:

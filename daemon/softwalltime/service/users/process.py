@@ -1,7 +1,8 @@
 """The process of ``softwalltime-me.service``: read all users' jobs from the store, and send each user his own.
 
-``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server, and systemd passes the socket.
-The role of the DSN needs only the privileges of deploy/sql/me-role.sql.  The process has no other input.
+``SOFTWALLTIME_DSN`` names the store, ``SOFTWALLTIME_SERVER`` optionally one PBS server, ``SOFTWALLTIME_WEB_ACCOUNT``
+optionally the account of ``softwalltime web``, and systemd passes the socket.  The role of the DSN needs only the
+privileges of deploy/sql/me-role.sql.  The process has no other input.
 """
 
 import gc
@@ -111,11 +112,29 @@ class OwnJobsReader:
             time.sleep(max(1.0, READ_INTERVAL_S - (time.monotonic() - begin)))
 
 
-def listening_socket() -> socket.socket:
-    """Return the socket that systemd passes, or raise a UsageError."""
+def listening_socket(unit: str) -> socket.socket:
+    """Return the socket that systemd passes.
+
+    :param unit: the unit of the socket.
+    :raises UsageError: if systemd passes none.
+    """
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
-        raise UsageError("no socket: start softwalltime-me.socket")
+        raise UsageError(f"no socket: start {unit}")
     return socket.socket(fileno=SYSTEMD_SOCKET)
+
+
+def web_uid(account: str) -> int | None:
+    """Return the uid of the account that may name other users; ``None`` if the settings name nobody.
+
+    :raises UsageError: if this host has no such account, or it is root's: a process of root needs no such right.
+    """
+    try:
+        uid = pwd.getpwnam(account).pw_uid if account else None
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"web_account: no account {printable(account)} on this host") from error
+    if uid == 0:
+        raise UsageError("web_account: not root: create an account for softwalltime web")
+    return uid
 
 
 def main() -> int:
@@ -124,7 +143,8 @@ def main() -> int:
         settings = load_settings()
         if settings.dsn is None:
             raise UsageError("no store: set SOFTWALLTIME_DSN, such as postgresql:///softwalltime")
-        listener = listening_socket()
+        web = web_uid(settings.web_account)
+        listener = listening_socket("softwalltime-me.socket")
     except SoftwalltimeError as error:
         log.error("%s", error)
         return error.exit_status
@@ -135,7 +155,7 @@ def main() -> int:
     # The first client, whose connection starts the process, gets its jobs if the first read is quick.
     reader.tried.wait(FIRST_READ_TIMEOUT_S)
     gc.freeze()
-    own_jobs_server.OwnJobsServer(listener, lambda: reader.answers).run()
+    own_jobs_server.OwnJobsServer(listener, lambda: reader.answers, web=web).run()
     return 0
 
 
