@@ -89,7 +89,7 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     quantiles, means = np.tile(walltime[:, None], len(QUANTILES)), walltime.copy()
     models = SharedEstimates([f"calibrated:weights={weights},target={target}" for target in TARGETS])
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
                 now, chosen = workload.time(kind, number), at_submission if kind == Kind.SUBMITTED else at_start
                 answers = models.predict(job.submission, now)

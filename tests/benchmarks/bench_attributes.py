@@ -83,7 +83,7 @@ def _places(workload: Workload, weights: str) -> tuple[NDArray[np.int64], Sequen
     lasts: list[Last] = [None] * len(places)
     newest: dict[str, CompletedJob] = {}
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             user = job.submission.user
             if kind == Kind.SUBMITTED:
                 lasts[number] = newest.get(user)

@@ -151,7 +151,7 @@ def _of_predictor(workload: Workload, spec: str) -> Floats:
     model = make(spec)
     found = np.full((len(workload.jobs), len(QUANTILES)), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind == Kind.SUBMITTED:
                 answer = model.predict(job.submission, job.submission.submitted)
                 if isinstance(answer, Prediction):

@@ -70,7 +70,7 @@ def _ask(workload: Workload, model: Predictor) -> Answers:
                 answers[title].append(row)
 
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             now = workload.time(kind, number)
             while later and later[0][0] <= now:
                 time, which, when = heappop(later)

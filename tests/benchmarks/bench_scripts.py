@@ -90,7 +90,7 @@ def figures(jobs: Sequence[CompletedJob], options: str = "target=0.05") -> tuple
     model = make(f"calibrated:{options}")
     predicted, median = np.full((2, len(jobs)), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind == Kind.SUBMITTED:
                 answer = model.predict(job.submission, job.submission.submitted)
                 if isinstance(answer, Prediction):

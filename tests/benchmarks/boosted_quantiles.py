@@ -85,7 +85,7 @@ def submission_features(workload: Workload) -> Floats:
     past = _Past()
     found = np.full((len(workload.jobs), past.width), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind == Kind.SUBMITTED:
                 if job.submission.walltime:
                     found[number] = past.features(job.submission)

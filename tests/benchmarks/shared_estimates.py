@@ -114,7 +114,7 @@ def record_together(workload: Workload, specs: Sequence[str]) -> list[tuple[Floa
     shared = SharedEstimates(specs)
     found = np.full((len(specs), len(workload.jobs)), np.nan)
     for stride in workload.stream(starts=True, everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
                 answers = shared.predict(job.submission, job.submission.submitted)
                 found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]

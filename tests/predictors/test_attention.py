@@ -87,7 +87,7 @@ def known_of(jobs: list[CompletedJob]) -> list[Known]:
     model = Calibrated(CalibratedOptions(), untrained())
     workload, found = Workload(jobs), []
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each in zip(*stride[:3], strict=True):
             if kind == Kind.SUBMITTED and each.submission.walltime:
                 known, _ = model.known(each.submission, each.submission.submitted)
                 # Copies: the predictor's own arrays change.

@@ -224,7 +224,7 @@ def test_after_a_restart_the_answers_are_the_same() -> None:
     middle = int(workload.submitted[2500])
     open_jobs = {}
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each in zip(*stride[:3], strict=True):
             if workload.time(kind, number) >= middle:
                 continue
             event = workload.event(kind, number, each)
@@ -301,7 +301,7 @@ def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
     model = make("calibrated")
     bounds, submitted, started = np.zeros((9000, 4)), np.zeros(9000), np.zeros(9000)
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each in zip(*stride[:3], strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
                 answer = model.predict(each.submission, workload.time(kind, number))
                 seconds = soft_walltime(answer, each.submission, 1) or each.submission.walltime or 0

@@ -89,7 +89,7 @@ def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
     predictor = Calibrated(CalibratedOptions(), untrained())
     expected = []
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job in zip(*stride[:3], strict=True):
             if kind == 1 and workload.scored[number] and number >= 20:
                 known, _ = predictor.known(job.submission, job.submission.submitted)
                 expected.append(estimate_runtime(known, weights).shares)

@@ -19,6 +19,7 @@ from softwalltime.core.jobs import CompletedJob, Values
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
     from softwalltime.measure.replay.job_columns import JobColumns
+    from softwalltime.measure.replay.workload import Recorded, Scoring
     from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 STORE = "store"
@@ -119,6 +120,34 @@ class RecordedJobs:
     def columns(self, walltimes: Mapping[str, int] | None = None) -> "tuple[JobColumns, Tally]":
         """Read all sources as :func:`load_columns` does."""
         return load_columns(self.sources, self.settings, selection=self.selection, walltimes=walltimes)
+
+    def workload(
+        self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring", *, in_memory: bool
+    ) -> "tuple[Recorded, Tally]":
+        """Return the first jobs up to ``limit`` as a workload; otherwise as :func:`load_columns`.
+
+        :param in_memory: whether also a sorted file, alone, is read into memory, not part by part.
+        """
+        from softwalltime.accounting.tally import Tally
+        from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
+        from softwalltime.measure.replay.recorded_files import is_sorted
+        from softwalltime.measure.replay.workload import Workload
+
+        teaching = self.settings().teaching
+        if in_memory or len(self.sources) > 1 or not is_sorted(Path(self.source)):
+            jobs, tally = self.columns(walltimes)
+            return Workload(jobs, limit, teaching, scoring), tally
+        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+
+        def used(jobs: JobColumns) -> JobColumns:
+            return self.selection.part_of(with_queue_walltimes(jobs, walltimes) if walltimes else jobs)
+
+        needed = ("walltime", "queue", "user", "project") if walltimes or self.selection else ()
+        workload = ParquetWorkload(Path(self.source), limit, teaching, scoring, used, needed)
+        if not len(workload):
+            why = f"is selected ({self.selection}): correct the options" if self.selection else "has ended"
+            raise SourceError(f"none of the jobs in {self.source} {why}")
+        return workload, Tally()
 
     def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
         """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.

@@ -100,7 +100,7 @@ def export(options: ExportOptions) -> int:
       softwalltime export /var/spool/pbs/server_priv/accounting/2025* -o 2025.parquet
     """
     from softwalltime.measure.replay.parquet import write_parquet
-    from softwalltime.measure.replay.recorded_files import PROCESSORS, SUFFIX
+    from softwalltime.measure.replay.recorded_files import PROCESSORS, SORTED, SUFFIX
 
     if options.file.suffix != SUFFIX:
         raise UsageError(f"{options.file}: the name must end in {SUFFIX}, by which commands recognise the file")
@@ -108,7 +108,7 @@ def export(options: ExportOptions) -> int:
     jobs, tally = options.recorded.columns()
     # As the accounting logs: their users' names are not for everybody.
     with replaced(options.file, 0o600) as stream:
-        write_parquet(jobs, stream, {PROCESSORS: tally.machine})
+        write_parquet(jobs.by_submission(), stream, {PROCESSORS: tally.machine, SORTED: True})
     for line in problems(tally):
         click.echo(line, err=True)
     click.echo(f"{options.file}: {len(jobs):,} jobs, {size_on_disk(options.file) / len(jobs):.0f} bytes for each")

@@ -198,14 +198,14 @@ class JobColumns(Sequence[CompletedJob]):
 
     @classmethod
     def filled(cls, columns: Mapping[str, ValueColumn], count: int) -> "JobColumns":
-        """Return ``count`` jobs of columns to which no more is added; :data:`NAMES` are the columns' names."""
+        """Return ``count`` jobs of columns to which no more is added: :data:`NAMES`, or those that will be used."""
         which = np.arange(count, dtype=np.int32)
         for column in columns.values():
             column.finish()
-        return cls({name: (columns[name], which) for name in NAMES})
+        return cls({name: (column, which) for name, column in columns.items()})
 
     def __len__(self) -> int:
-        return len(self._columns["job_id"][1])
+        return len(next(iter(self._columns.values()))[1])
 
     @overload
     def __getitem__(self, index: int) -> CompletedJob: ...
@@ -213,7 +213,7 @@ class JobColumns(Sequence[CompletedJob]):
     def __getitem__(self, index: slice) -> "JobColumns": ...
     def __getitem__(self, index: int | slice) -> "CompletedJob | JobColumns":
         if isinstance(index, slice):
-            return self.select(np.arange(len(self))[index])
+            return self.select(np.arange(*index.indices(len(self))))
         if index < 0:
             index += len(self)
         number, place = divmod(index, BLOCK)
@@ -243,6 +243,10 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the jobs with these indexes in this order; they share the columns."""
         chosen = {id(indexes): indexes[which] for _, indexes in self._columns.values()}
         return JobColumns({name: (column, chosen[id(indexes)]) for name, (column, indexes) in self._columns.items()})
+
+    def by_submission(self) -> "JobColumns":
+        """Return the jobs in order of submission; those submitted at once keep their order."""
+        return self.select(np.argsort(self.numbers("submitted"), kind="stable"))
 
     def each_run_once(self) -> "tuple[JobColumns, int]":
         """Return the jobs without further records of the same runs, and the number of those records.

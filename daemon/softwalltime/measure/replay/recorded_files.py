@@ -15,6 +15,20 @@ SUFFIX = ".parquet"
 """End of the name of a file in Parquet."""
 PROCESSORS = "processors"
 """Name in the metadata of such a file of the size of the machine; 0: unknown."""
+SORTED = "sorted"
+"""Name in the metadata of whether the jobs are in order of submission, each run once."""
+
+
+def is_sorted(path: Path) -> bool:
+    """Return whether it is a file in Parquet with the jobs in order of submission, each run once.
+
+    :raises SourceError: if such a file cannot be read.
+    """
+    if path.suffix != SUFFIX:
+        return False
+    from softwalltime.measure.replay.parquet import read_metadata
+
+    return read_metadata(path).get(SORTED) is True
 
 
 class RecordedFiles:
