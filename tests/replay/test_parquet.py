@@ -28,7 +28,7 @@ Make = Callable[[Path], object]
 
 def written(jobs: list[CompletedJob], path: Path, **metadata: object) -> Path:
     with path.open("wb") as stream:
-        write_parquet(JobColumns.of(jobs), stream, metadata)
+        write_parquet(JobColumns.of(jobs).in_groups(parquet.GROUP), stream, metadata)
     return path
 
 

@@ -37,7 +37,7 @@ SPECS = ("request", "v1", "v3", "percentile:least=1")
 
 def exported(jobs: list[CompletedJob], path: Path) -> Path:
     with path.open("wb") as stream:
-        parquet.write_parquet(JobColumns.of(jobs).by_submission(), stream, {SORTED: True})
+        parquet.write_parquet(JobColumns.of(jobs).by_submission().in_groups(parquet.GROUP), stream, {SORTED: True})
     return path
 
 
@@ -97,7 +97,7 @@ def test_events_of_parts_are_those_of_all_jobs_sorted_at_once(
         assert found(in_parts(path, limit)) == wanted(by_submission[:limit])
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(RECORDED, min_size=1, max_size=14), st.sampled_from(["walltime", "keep", "v2"]), st.booleans())
 def test_figures_of_parts_are_those_of_the_jobs_in_memory(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob], running: str, never_ran: bool
@@ -156,7 +156,7 @@ def test_replay_of_an_export_is_replay_of_its_logs(tmp_path: Path, capsys: pytes
 def test_a_file_that_only_claims_to_be_sorted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "jobs.parquet"
     with small_parts(), path.open("wb") as stream:
-        parquet.write_parquet(JobColumns.of([job(submitted=n) for n in (5, 6, 1)]), stream, {SORTED: True})
+        parquet.write_parquet(JobColumns.of([job(submitted=n) for n in (5, 6, 1)]).in_groups(2), stream, {SORTED: True})
     assert replayed(capsys, str(path)) == (
         2, "", f"softwalltime: {path}: not sorted by submission: export the jobs again\n"
     )  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_selection_without_jobs_is_refused(tmp_path: Path, capsys: pytest.Capt
     path = exported([job()], tmp_path / "jobs.parquet")
     status, _, err = replayed(capsys, str(path), "--user", "nobody")
     assert status == 2
-    assert err == f"softwalltime: none of the jobs in {path} is selected (user nobody): correct the options\n"
+    assert err == f"softwalltime: no completed job in {path} is selected (user nobody): correct the options\n"
 
 
 def test_results_that_do_not_fit_into_the_temporary_folder_are_refused(tmp_path: Path) -> None:

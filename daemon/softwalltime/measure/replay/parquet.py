@@ -7,7 +7,7 @@ each row group.
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -44,18 +44,21 @@ _UNITS: Final = {
 _UNIT_OF: Final = {field.name: _UNITS.get(field.kind, "") for field in FIELDS}
 
 
-def write_parquet(jobs: JobColumns, file: IO[bytes], metadata: dict[str, Any]) -> None:
-    """Write the jobs in their order; equal jobs give equal files.
+def write_parquet(groups: Iterable[JobColumns], file: IO[bytes], metadata: dict[str, Any]) -> int:
+    """Write the jobs of each row group in their order, and return their number; equal jobs give equal files.
 
     :param metadata: for the reader, as JSON.
     """
-    own = json.dumps({"version": _VERSION, **metadata})
-    schema = pa.schema([_field(jobs, name) for name in NAMES], {_KEY: own})
+    iterator = iter(groups)
+    first = next(iterator, JobColumns.of(()))
+    own, count = json.dumps({"version": _VERSION, **metadata}), 0
+    schema = pa.schema([_field(first, name) for name in NAMES], {_KEY: own})
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for first in range(0, len(jobs), GROUP):
-            some = jobs[first : first + GROUP]
-            arrays = [_array(some, name, schema.field(name).type) for name in NAMES]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), GROUP)
+        for jobs in chain([first], iterator):
+            arrays = [_array(jobs, name, schema.field(name).type) for name in NAMES]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), max(len(jobs), 1))
+            count += len(jobs)
+    return count
 
 
 def read_parquet(paths: Iterable[Path]) -> tuple[JobColumns, list[dict[str, Any]]]:
