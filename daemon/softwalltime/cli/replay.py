@@ -69,6 +69,10 @@ class ReplayOptions:
     )  # fmt: skip
     never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
     minimum: int = MINIMUM_OPTION
+    processes: int = option(
+        "Processes, each for a share of the users: for a file of export and predictors that know each user alone.",
+        least=1, default=1, metavar="N",
+    )  # fmt: skip
     hooks: HooksOptions
     output: Output
     recorded: RecordedJobs
@@ -101,13 +105,20 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
 
     # Fail before minutes of work.
     options.hooks.check(options.minimum)
+    specs, running = options.predictors.specs, options.predictors.running or WALLTIME
+    if options.processes > 1:
+        from softwalltime.measure.replay.user_shares import drive_shares, require_by_user
+
+        require_by_user([*specs, running])
     since, until = options.scored or (None, None)
     workload, tally = options.recorded.workload(
         options.walltimes, options.limit, Scoring(since, until, options.never_ran), in_memory=options.hooks.wanted
     )
-    specs, running = options.predictors.specs, options.predictors.running or WALLTIME
     with progress_bar("replaying", len(workload) * len(specs)) as progress:
-        results = drive_specs(workload, specs, running, options.minimum, progress)
+        if options.processes > 1:
+            results = drive_shares(workload, specs, running, options.minimum, options.processes, progress)
+        else:
+            results = drive_specs(workload, specs, running, options.minimum, progress)
     hooked: dict[str, HooksResult] = {}
     if isinstance(workload, Workload) and options.hooks.wanted:
         hooked = replay_through_hooks(options.hooks, workload, results, options.recorded, options.minimum, running)

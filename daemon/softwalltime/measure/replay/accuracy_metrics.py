@@ -72,7 +72,7 @@ def score(
     for part in workload.parts(SCORED):
         which = chosen(part)
         which, excluded = which[excluded:], max(excluded - len(which), 0)
-        soft, walltime = soft_walltimes[part.span][which], part.walltime[which]
+        soft, walltime = soft_walltimes[part.numbers[which]], part.walltime[which]
         adjusted = soft >= 0
         # A job killed at its walltime is not underestimated by a prediction equal to it.
         p, t = np.where(adjusted, soft, walltime), np.minimum(part.runtime[which], walltime)

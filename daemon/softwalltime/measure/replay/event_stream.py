@@ -40,12 +40,13 @@ class Stride(NamedTuple):
 
 
 class EventSource(Protocol):
-    """Jobs in order of submission, the first of which has the number ``first``."""
+    """Jobs in order of submission, with their numbers in this order, which ascend."""
 
-    first: int
     jobs: JobColumns
     submitted: NDArray[np.int64]
 
+    @property
+    def numbers(self) -> NDArray[np.int64]: ...
     def events(self, *, starts: bool, everything: bool) -> NDArray[np.void]:
         """Return the events of the jobs (:data:`EVENT`) in any order."""
 
@@ -84,7 +85,7 @@ class EventStream:
             numbers = some["number"].tolist()
             if part is not None:
                 new = some["number"][some["kind"] == Kind.SUBMITTED]
-                present.update(zip(new.tolist(), part.jobs.take(new - part.first), strict=True))
+                present.update(zip(new.tolist(), part.jobs.take(np.searchsorted(part.numbers, new)), strict=True))
             jobs = [present[number] for number in numbers]
             yield Stride(some["kind"].tolist(), numbers, jobs, some["time"].tolist(), some["teaches"].tolist())
             for number in some["number"][some["last"]].tolist():

@@ -68,13 +68,21 @@ def drive_specs(
 
     :param running: the same predictor is used where the specification is the same, as in the daemon.
     """
+    runs = drivers(workload, specs, running, minimum)
+    _drive_all(list(runs.values()), workload, progress)
+    return {spec: run.result() for spec, run in runs.items()}
+
+
+def drivers(
+    workload: Recorded, specs: Sequence[str], running: str, minimum: int
+) -> "dict[str, _SubmissionDriver | _EventDriver]":
+    """Return the drivers of :func:`drive_specs`."""
     runs = {}
     for spec in specs:
         waiting = make(spec)
         other = waiting if spec == running else running if running in (WALLTIME, KEEP) else make(running)
         runs[spec] = _driver(workload, waiting, other, minimum)
-    _drive_all(list(runs.values()), workload, progress)
-    return {spec: run.result() for spec, run in runs.items()}
+    return runs
 
 
 def drive_ordering(workload: Recorded, spec: str) -> NDArray[np.int64]:
@@ -134,9 +142,9 @@ class _SubmissionDriver:
         self.seconds = 0.0
         self._waiting = waiting
         self._minimum = minimum
-        self._waits = workload.numbers()
+        self._waits = workload.array()
         # The walltime at the start is -1 for all jobs, which needs no memory.
-        self._runs = workload.numbers() if keep else np.broadcast_to(np.int64(-1), len(workload))
+        self._runs = workload.array() if keep else np.broadcast_to(np.int64(-1), len(workload))
         self._keep = keep
         self._predicted = array("d")
         """Predictions for the jobs of the current part in seconds, NaN for none."""
@@ -159,9 +167,9 @@ class _SubmissionDriver:
             return
         waits = clamp_all(part, np.array(self._predicted), self._minimum)
         self._predicted = array("d")
-        self._waits[part.span] = waits
+        self._waits[part.numbers] = waits
         if self._keep:
-            self._runs[part.span] = np.where((part.started < 0) | (waits == part.walltime), -1, waits)
+            self._runs[part.numbers] = np.where((part.started < 0) | (waits == part.walltime), -1, waits)
 
     def result(self) -> ReplayResult:
         return ReplayResult(self._waits, self._runs, self.seconds)
@@ -177,7 +185,8 @@ class _EventDriver:
         self.seconds = 0.0
         self._driver = PredictorDriver(predictors)
         self._terms = terms
-        self._waits, self._runs, self.ordering = (workload.numbers() for _ in range(3))
+        self._waits, self._runs = workload.array(), workload.array()
+        self.ordering = workload.array() if terms.ordering else np.empty(0, np.int64)
         self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
         self._waiting: dict[int, int] = {}
         """Soft walltimes of jobs that have not started, by number of the job."""
@@ -228,8 +237,10 @@ class _EventDriver:
     def finish(self, part: Workload | None) -> None:
         """Keep the results of a part whose jobs were all submitted; after the last part, of the jobs left."""
         if part is not None:
-            self._waits[part.span], self.ordering[part.span] = np.array(self._submitted), np.array(self._ordered)
-            self._runs[part.span] = -1
+            self._waits[part.numbers] = np.array(self._submitted)
+            if self._terms.ordering:
+                self.ordering[part.numbers] = np.array(self._ordered)
+            self._runs[part.numbers] = -1
         self._runs[np.array(self._started)] = np.array(self._at_start)
         self._begin()
 

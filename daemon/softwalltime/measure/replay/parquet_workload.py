@@ -3,9 +3,14 @@
 import mmap
 import os
 import tempfile
+import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -14,6 +19,20 @@ from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
 from softwalltime.measure.replay.parquet import read_groups
 from softwalltime.measure.replay.workload import REASONS, SCORED, Integers, Scoring, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Share ``number`` of ``of`` shares of the users; ``files`` are those of the arrays of the whole."""
+
+    number: int
+    of: int
+    files: Sequence[Path]
+
+    def which(self, jobs: JobColumns) -> Integers:
+        """Return the indexes of the jobs of these users."""
+        own = cache(lambda user: crc32(user.encode("utf-8", "surrogatepass")) % self.of == self.number)
+        return np.flatnonzero(np.fromiter(map(own, jobs.values("user")), np.bool_, len(jobs)))
 
 
 class ParquetWorkload:
@@ -31,6 +50,8 @@ class ParquetWorkload:
         self._path, self._limit, self._teaching, self._scoring = path, limit, teaching, scoring
         self._change, self._changed_by = change, changed_by
         self._maps: list[mmap.mmap] = []
+        self._files: list[int] = []
+        self._share: _Share | None = None
         self._count, self._skipped = 0, Counter[str]()
         for part in self.parts(SCORED):
             self._count += len(part)
@@ -41,37 +62,52 @@ class ParquetWorkload:
 
     def parts(self, names: Collection[str] = NAMES) -> Iterator[Workload]:
         """Yield the jobs of each row group; see :meth:`.Recorded.parts`."""
-        first, last = 0, None
+        first, submitted = 0, np.empty(0, np.int64)
         for group in read_groups(self._path, dict.fromkeys((*names, *self._changed_by))):
-            jobs = self._change(group)
-            left = None if self._limit is None else self._limit - first
-            if left == 0:
-                break
-            if not len(jobs):
-                continue
-            part = Workload(jobs, left, self._teaching, self._scoring, first)
-            if last is not None and part.submitted[0] < last:
+            jobs = self._change(group)[: None if self._limit is None else self._limit - first]
+            submitted = np.concatenate([submitted[-1:], jobs.numbers("submitted")])
+            if (submitted[1:] < submitted[:-1]).any():
                 raise SourceError(f"{self._path}: not sorted by submission: export the jobs again")
+            numbers = first + np.arange(len(jobs))
+            first += len(jobs)
+            if self._share is not None:
+                own = self._share.which(jobs)
+                jobs, numbers = jobs.select(own), numbers[own]
+            if not jobs:
+                continue
+            part = Workload(jobs, None, self._teaching, self._scoring)
+            part.numbers = part.source_order = numbers
             yield part
-            first, last = first + len(part), part.submitted[-1]
             for array in self._maps:
                 # What was written stays in the file; its pages need not stay in memory.
                 array.madvise(mmap.MADV_DONTNEED)
+            if first == self._limit:
+                break
 
-    def numbers(self) -> Integers:
+    def array(self) -> Integers:
         """Return an array in a temporary file, 8 bytes for each job.
 
         :raises SourceError: if there is no space for it.
         """
-        with tempfile.TemporaryFile() as file:
-            try:
-                os.posix_fallocate(file.fileno(), 0, 8 * len(self))
-            except OSError as error:
-                message = f"{tempfile.gettempdir()}: no space for {8 * len(self):,} bytes of results: {error.strerror}"
-                raise SourceError(f"{message}; name another folder with TMPDIR") from error
-            memory = mmap.mmap(file.fileno(), 8 * len(self))
-        self._maps.append(memory)
-        return np.frombuffer(memory, np.int64)
+        size = 8 * len(self)
+        try:
+            with self._share.files[len(self._maps)].open("r+b") if self._share else tempfile.TemporaryFile() as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                self._maps.append(mmap.mmap(file.fileno(), size))
+                # Shares in other processes open the file, which has no name.
+                self._files.append(os.dup(file.fileno()))
+        except OSError as error:
+            message = f"{tempfile.gettempdir()}: no space for {size:,} bytes of results: {error.strerror}"
+            raise SourceError(f"{message}; name another folder with TMPDIR") from error
+        weakref.finalize(self, os.close, self._files[-1])
+        return np.frombuffer(self._maps[-1], np.int64)
+
+    def share(self, number: int, of: int) -> "ParquetWorkload":
+        """Return a share of the users' jobs, for another process; its arrays are those of this one, in their order."""
+        share = copy(self)
+        files = [Path(f"/proc/{os.getpid()}/fd/{file}") for file in self._files]
+        share._share, share._files, share._maps = _Share(number, of, files), [], []
+        return share
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored; see :meth:`.Recorded.skipped`."""

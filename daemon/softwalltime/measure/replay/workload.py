@@ -50,8 +50,8 @@ class Recorded(Protocol):
     def parts(self, names: Collection[str] = NAMES) -> "Iterator[Workload]":
         """Yield the parts in order of submission; none is empty.  ``names``: columns that are needed, at least."""
 
-    def numbers(self) -> Integers:
-        """Return an array for a number of each job, whose values are not yet set."""
+    def array(self) -> Integers:
+        """Return an array for a result of each job, whose values are not yet set."""
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
@@ -60,26 +60,29 @@ class Recorded(Protocol):
 class Workload:
     """Jobs in order of submission, and their events in order of time.
 
-    ``first`` is the number of the first job, where they are a part of other jobs.  ``source_order`` decides between
-    jobs that end at once.
+    ``source_order`` decides between jobs that end at once.
     """
 
     def __init__(
         self, jobs: Sequence[CompletedJob], limit: int | None = None, teaching: Collection[State] = TEACHING,
-        scoring: Scoring = Scoring(), first: int = 0,
+        scoring: Scoring = Scoring(),
     ) -> None:  # fmt: skip
         """:param limit: only the first so many jobs, in order of submission."""
         source = JobColumns.of(jobs)
         submitted = source.numbers("submitted")
         order = np.argsort(submitted, kind="stable")[:limit]
-        self.first = first
         self.jobs = source.select(order)
         self.submitted: Integers = submitted[order]
-        self.source_order: Integers = order + first
+        self.source_order: Integers = order
         self._teaching, self._scoring = teaching, scoring
 
     def __len__(self) -> int:
         return len(self.submitted)
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Indexes of the jobs; of a part, in all jobs."""
+        return np.arange(len(self))
 
     # Wrong times are corrected, because a runtime must not be known at its own prediction.
     @cached_property
@@ -122,22 +125,18 @@ class Workload:
     def _in_period(self) -> Flags:
         return in_period(self.submitted, self._scoring.since, self._scoring.until)
 
-    @property
-    def span(self) -> slice:
-        """The numbers of the jobs."""
-        return slice(self.first, self.first + len(self))
-
     def parts(self, names: Collection[str] = NAMES) -> "Iterator[Workload]":
         """Yield consecutive parts, whose arrays are views; see :meth:`Recorded.parts`."""
         for begin in range(0, len(self), PART):
             which = slice(begin, begin + PART)
             part = copy(self)
-            part.first, part.jobs = self.first + begin, self.jobs[which]
+            part.jobs = self.jobs[which]
             for name in _ARRAYS:
                 setattr(part, name, getattr(self, name)[which])
+            part.numbers = np.arange(begin, begin + len(part))
             yield part
 
-    def numbers(self) -> Integers:
+    def array(self) -> Integers:
         return np.empty(len(self), np.int64)
 
     def stream(
@@ -155,7 +154,7 @@ class Workload:
 
     def events(self, *, starts: bool, everything: bool) -> NDArray[np.void]:
         """Return the events of the jobs in any order, as :class:`EventStream` takes them."""
-        numbers, every = self.first + np.arange(len(self)), np.full(len(self), True)
+        numbers, every = self.numbers, np.full(len(self), True)
         ran = (self.started >= 0) | (self.runtime > 0) | self.teaches
         ends, deletions = (ran, ~ran) if everything else (self.teaches, ~every)
         start = (self.started >= 0) & (starts or everything)
