@@ -1,4 +1,4 @@
-"""Replay of many jobs: time and memory for each number of jobs, from logs and from Parquet."""
+"""Replay of many jobs: processor time and memory for each number of jobs, from logs and from Parquet."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [row for jobs in GENERATED for row in _from_logs(folder, jobs)]
-        print(table(["command", "jobs", "s", "us/job", "MB"], rows), flush=True)
+        print(table(["command", "jobs", "processor s", "us/job", "MB"], rows), flush=True)
         rows, reference = [], 0.0
         for jobs in sizes:
             file = folder / f"{jobs}.parquet"
@@ -35,17 +35,17 @@ def main() -> None:
             done = softwalltime("replay", file, "--format", "json")
             document = json.loads(done.output)
             assert document["jobs"] == jobs
-            reference = reference or done.seconds / jobs
             size, results = file.stat().st_size / 1e9, 8 * jobs * len(document["predictors"]) / 1e9
-            each = done.seconds / jobs
+            each = done.processor_seconds / jobs
+            reference = reference or each
             rows.append(
                 [
-                    f"{jobs:,}", f"{size:.2f}", f"{results:.2f}", f"{done.seconds:,.0f}", f"{each * 1e6:.1f}",
+                    f"{jobs:,}", f"{size:.2f}", f"{results:.2f}", f"{done.processor_seconds:,.0f}", f"{each * 1e6:.1f}",
                     f"{each / reference:.2f}", f"{done.megabytes:,.0f}",
                 ]
             )  # fmt: skip
             file.unlink()
-        header = ["jobs", "Parquet, GB", "TMPDIR, GB", "s", "us/job", "of the first", "MB"]
+        header = ["jobs", "Parquet, GB", "TMPDIR, GB", "processor s", "us/job", "of the first", "MB"]
         print(f"\n{table(header, rows)}", flush=True)
 
 
@@ -58,7 +58,8 @@ def _from_logs(folder: Path, jobs: int) -> Iterator[list[str]]:
         ("replay Parquet", softwalltime("replay", file, "--format", "json")),
     ]
     for name, done in runs:
-        yield [name, f"{jobs:,}", f"{done.seconds:.0f}", f"{done.seconds / jobs * 1e6:.1f}", f"{done.megabytes:,.0f}"]
+        seconds = done.processor_seconds
+        yield [name, f"{jobs:,}", f"{seconds:.0f}", f"{seconds / jobs * 1e6:.1f}", f"{done.megabytes:,.0f}"]
 
 
 def repeat(source: Path, target: Path, jobs: int) -> None:

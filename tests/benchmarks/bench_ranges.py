@@ -19,6 +19,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import Predictor
 from softwalltime.predict.predictors.learned.network import SHIPPED, load
@@ -70,8 +71,7 @@ def _ask(workload: Workload, model: Predictor) -> Answers:
                 answers[title].append(row)
 
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride[:3], strict=True):
-            now = workload.time(kind, number)
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             while later and later[0][0] <= now:
                 time, which, when = heappop(later)
                 ask(which, workload.jobs[which], time, when, AFTER[when])
@@ -82,7 +82,7 @@ def _ask(workload: Workload, model: Predictor) -> Answers:
                 runs = min(job.runtime, job.submission.walltime or 0)
                 for when in (when for when, elapsed in AFTER.items() if elapsed < runs):
                     heappush(later, (now + AFTER[when], number, when))
-            model.observe(workload.event(kind, number, job))
+            model.observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 model.learn(job)
                 ended[job.submission.user] += 1

@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.events import Event, Kind
+from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.event_stream import EVENT, EventStream, Stride, event_of
+from softwalltime.measure.replay.event_stream import EVENT, EventStream, Stride
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
 
 NEVER_RAN = "never ran (no runtime)"
@@ -177,14 +177,6 @@ class Workload:
     def ends(self) -> Integers:
         """Return the indexes of all jobs in the order of their ends."""
         return np.lexsort((self.source_order, self.ended))
-
-    def time(self, kind: int, number: int) -> int:
-        """Return the time of the event of this kind of the job with this index, epoch seconds."""
-        times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
-        return int(times[number])
-
-    def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        return event_of(kind, self.time(kind, number), job)
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
