@@ -37,10 +37,10 @@ def job(
     return replace(completed, **{k: v for k, v in more.items() if k not in fields})
 
 
-def events(workload: Workload) -> Iterator[tuple[int, int]]:
-    """The submissions and ends of a workload in order: kind, and index of the job."""
+def events(workload: Workload) -> Iterator[tuple[int, int, int]]:
+    """The submissions and ends of a workload in order: kind, index of the job, and time."""
     for stride in workload.stream():
-        yield from zip(stride.kinds, stride.numbers, strict=True)
+        yield from zip(stride.kinds, stride.numbers, stride.times, strict=True)
 
 
 times = st.integers(1, 10**12 - 1)

@@ -20,6 +20,7 @@ from softwalltime.measure.benchmark.cards import cards, named_logs
 from softwalltime.measure.benchmark.entry import LEVELS, entered
 from softwalltime.measure.benchmark.figures import _interval
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_all
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import make
@@ -87,11 +88,11 @@ def test_the_answers_are_those_of_the_predictor_in_one_process(log: Path) -> Non
         answers = ask_all(workload, entry).answers
     model, expected = make(spec), {}
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, teaches in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED:
                 expected[number] = model.predict(job.submission, job.submission.submitted)
-            model.observe(workload.event(kind, number, job))
-            if kind == Kind.ENDED and workload.teaches[number]:
+            model.observe(event_of(kind, now, job))
+            if kind == Kind.ENDED and teaches:
                 model.learn(job)
     found = answers[SUBMISSION]
     for number, seconds, quantiles in zip(found.jobs.tolist(), found.seconds, found.quantiles, strict=True):

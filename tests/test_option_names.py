@@ -21,6 +21,7 @@ MEANINGS = {
     "--preset": "a set of values of the policy",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
+    "--processes": "number of processes on this host",
     "--processors": "size of the machine",
     "--project": "the jobs' project",
     "--pseudonyms": "replace names, with the key in this file",

@@ -21,6 +21,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.network import SHIPPED, load
@@ -89,15 +90,15 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     quantiles, means = np.tile(walltime[:, None], len(QUANTILES)), walltime.copy()
     models = SharedEstimates([f"calibrated:weights={weights},target={target}" for target in TARGETS])
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
-                now, chosen = workload.time(kind, number), at_submission if kind == Kind.SUBMITTED else at_start
+                chosen = at_submission if kind == Kind.SUBMITTED else at_start
                 answers = models.predict(job.submission, now)
                 chosen[:, number] = [_seconds(answer, walltime[number]) for answer in answers]
                 first = answers[0]
                 if kind == Kind.SUBMITTED and isinstance(first, Prediction):
                     quantiles[number], means[number] = first.quantiles(QUANTILES), first.mean
-            models.models[0].observe(workload.event(kind, number, job))
+            models.models[0].observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 models.learn(job)
     scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)

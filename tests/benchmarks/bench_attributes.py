@@ -21,6 +21,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
@@ -83,7 +84,7 @@ def _places(workload: Workload, weights: str) -> tuple[NDArray[np.int64], Sequen
     lasts: list[Last] = [None] * len(places)
     newest: dict[str, CompletedJob] = {}
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             user = job.submission.user
             if kind == Kind.SUBMITTED:
                 lasts[number] = newest.get(user)
@@ -94,7 +95,7 @@ def _places(workload: Workload, weights: str) -> tuple[NDArray[np.int64], Sequen
                     # Several quantiles may be equal, for example the walltime.
                     first, last = (int(np.searchsorted(ranges, runtime, side)) for side in ("left", "right"))
                     places[number] = random.integers(first, last + 1)
-            model.observe(workload.event(kind, number, job))
+            model.observe(event_of(kind, now, job))
             if kind == Kind.ENDED:
                 newest[user] = job
                 if workload.teaches[number]:

@@ -9,6 +9,7 @@ import numpy as np
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Deleted, Kind, Submitted
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
@@ -40,12 +41,12 @@ def _times(workload: Workload) -> list[list[str]]:
     model = make("calibrated")
     times: dict[str, list[int]] = {"predict": [], "observe": [], "learn": []}
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each, now, _ in zip(*stride, strict=True):
             began = thread_time_ns()
             if kind == Kind.SUBMITTED:
                 model.predict(each.submission, each.submission.submitted)
                 times["predict"].append(thread_time_ns() - began)
-            event = workload.event(kind, number, each)
+            event = event_of(kind, now, each)
             began = thread_time_ns()
             model.observe(event)
             times["observe"].append(thread_time_ns() - began)

@@ -25,6 +25,7 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import contents_of, make
@@ -151,13 +152,13 @@ def _of_predictor(workload: Workload, spec: str) -> Floats:
     model = make(spec)
     found = np.full((len(workload.jobs), len(QUANTILES)), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED:
                 answer = model.predict(job.submission, job.submission.submitted)
                 if isinstance(answer, Prediction):
                     found[number] = answer.quantiles(QUANTILES)
             if model.observes:
-                model.observe(workload.event(kind, number, job))
+                model.observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 model.learn(job)
     return found

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
@@ -90,12 +91,12 @@ def figures(jobs: Sequence[CompletedJob], options: str = "target=0.05") -> tuple
     model = make(f"calibrated:{options}")
     predicted, median = np.full((2, len(jobs)), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED:
                 answer = model.predict(job.submission, job.submission.submitted)
                 if isinstance(answer, Prediction):
                     predicted[number], median[number] = answer.seconds, answer.quantile(0.5)
-            model.observe(workload.event(kind, number, job))
+            model.observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 model.learn(job)
     scored = workload.scored & (np.arange(len(jobs)) >= len(jobs) // 10) & np.isfinite(predicted)

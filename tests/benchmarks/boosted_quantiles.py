@@ -85,12 +85,12 @@ def submission_features(workload: Workload) -> Floats:
     past = _Past()
     found = np.full((len(workload.jobs), past.width), np.nan)
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED:
                 if job.submission.walltime:
                     found[number] = past.features(job.submission)
             elif kind == Kind.STARTED:
-                past.start(job.submission, workload.time(kind, number))
+                past.start(job.submission, now)
             else:
                 past.end(job)
                 if kind == Kind.ENDED and workload.teaches[number]:

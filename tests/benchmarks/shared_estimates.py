@@ -12,6 +12,7 @@ import numpy as np
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction, Submission
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.calibrated import Calibrated
 from softwalltime.predict.predictors.learned.distribution import Floats
@@ -114,11 +115,11 @@ def record_together(workload: Workload, specs: Sequence[str]) -> list[tuple[Floa
     shared = SharedEstimates(specs)
     found = np.full((len(specs), len(workload.jobs)), np.nan)
     for stride in workload.stream(starts=True, everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
                 answers = shared.predict(job.submission, job.submission.submitted)
                 found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]
-            shared.models[0].observe(workload.event(kind, number, job))
+            shared.models[0].observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 shared.learn(job)
     return list(zip(found, shared.seconds, strict=True))

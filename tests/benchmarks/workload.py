@@ -22,11 +22,12 @@ JOBS = 312_826
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished process: its output, wall-clock seconds, and the largest memory it had, in MB."""
+    """A finished process: its output, wall-clock seconds, the largest memory it had in MB, and processor seconds."""
 
     output: str
     seconds: float
     megabytes: float
+    processor_seconds: float
 
 
 def accounting_folder(folder: Path) -> tuple[str, Path]:
@@ -69,7 +70,8 @@ def softwalltime(*arguments: str | Path) -> Finished:
     # The wrapper reports its child's memory, so that this process's own does not count.
     wrapper = (
         "import resource, subprocess, sys; status = subprocess.call(sys.argv[1:]);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, file=sys.stderr); sys.exit(status)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+        "print(used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, file=sys.stderr); sys.exit(status)"
     )
     command = [sys.executable, "-c", wrapper, sys.executable, "-m", "softwalltime", *map(str, arguments)]
     begin = time.perf_counter()
@@ -77,4 +79,4 @@ def softwalltime(*arguments: str | Path) -> Finished:
     seconds = time.perf_counter() - begin
     if done.returncode:
         sys.exit(f"{' '.join(command[5:])}: {done.stderr}")
-    return Finished(done.stdout, seconds, float(done.stderr.split()[-1]))
+    return Finished(done.stdout, seconds, *map(float, done.stderr.split()[-2:]))

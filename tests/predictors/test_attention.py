@@ -12,6 +12,7 @@ import pytest
 from softwalltime.core.errors import OptionError
 from softwalltime.core.events import Ended, Kind, Submitted
 from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -87,12 +88,12 @@ def known_of(jobs: list[CompletedJob]) -> list[Known]:
     model = Calibrated(CalibratedOptions(), untrained())
     workload, found = Workload(jobs), []
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each, now, _ in zip(*stride, strict=True):
             if kind == Kind.SUBMITTED and each.submission.walltime:
                 known, _ = model.known(each.submission, each.submission.submitted)
                 # Copies: the predictor's own arrays change.
                 found.append(Known(*(np.copy(part) if isinstance(part, np.ndarray) else part for part in known)))
-            model.observe(workload.event(kind, number, each))
+            model.observe(event_of(kind, now, each))
             if kind == Kind.ENDED and workload.teaches[number]:
                 model.learn(each)
     return found
@@ -262,8 +263,7 @@ def test_jobs_that_wait_and_run_count_as_submissions(tmp_path: Path) -> None:
     model = Calibrated(CalibratedOptions(), untrained())
     past, waits = job(job_id="1.srv", submitted=0), job(job_id="2.srv", submitted=500, walltime=900)
     model.learn(past)
-    workload = Workload([waits])
-    model.observe(workload.event(Kind.SUBMITTED, 0, waits))
+    model.observe(event_of(Kind.SUBMITTED, waits.submission.submitted, waits))
     asked = job(job_id="3.srv", submitted=1000, walltime=900).submission
     known, ids = model.known(asked, 1000)
     assert ids == ["1.srv"]

@@ -14,6 +14,7 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Ended, Kind, Started, Submitted
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -224,10 +225,10 @@ def test_after_a_restart_the_answers_are_the_same() -> None:
     middle = int(workload.submitted[2500])
     open_jobs = {}
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
-            if workload.time(kind, number) >= middle:
+        for kind, number, each, now, _ in zip(*stride, strict=True):
+            if now >= middle:
                 continue
-            event = workload.event(kind, number, each)
+            event = event_of(kind, now, each)
             if isinstance(event, Submitted):
                 lived.predict(each.submission, event.time)
             lived.observe(event)
@@ -301,14 +302,14 @@ def test_it_is_as_accurate_on_kth_sp2_as_documented() -> None:
     model = make("calibrated")
     bounds, submitted, started = np.zeros((9000, 4)), np.zeros(9000), np.zeros(9000)
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each, now, _ in zip(*stride, strict=True):
             if kind in (Kind.SUBMITTED, Kind.STARTED):
-                answer = model.predict(each.submission, workload.time(kind, number))
+                answer = model.predict(each.submission, now)
                 seconds = soft_walltime(answer, each.submission, 1) or each.submission.walltime or 0
                 (submitted if kind == Kind.SUBMITTED else started)[number] = seconds
                 if kind == Kind.SUBMITTED and isinstance(answer, Prediction):
                     bounds[number] = answer.quantiles([0.05, 0.25, 0.75, 0.95])
-            model.observe(workload.event(kind, number, each))
+            model.observe(event_of(kind, now, each))
             if kind == Kind.ENDED and workload.teaches[number]:
                 model.learn(each)
     chosen = workload.scored & (workload.submitted >= workload.submitted[0] + 30 * DAY)

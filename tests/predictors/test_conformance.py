@@ -34,8 +34,8 @@ def fresh(predictor: type[Predictor]) -> Predictor:
 
 def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | NoPrediction]:
     next_fit = 0
-    for kind, number in events(workload):
-        if (now := workload.time(kind, number)) >= next_fit:
+    for kind, number, now in events(workload):
+        if now >= next_fit:
             predictor.fit(now)
             next_fit = now + predictor.fit_seconds
         if kind == Kind.ENDED:
@@ -84,7 +84,7 @@ def test_it_is_deterministic(predictor: type[Predictor], workload: Workload) -> 
 @every_predictor
 def test_asking_changes_no_later_answer(predictor: type[Predictor], workload: Workload) -> None:
     asked_often, asked_once = fresh(predictor), fresh(predictor)
-    for kind, number in events(workload):
+    for kind, number, _ in events(workload):
         completed = workload.jobs[number]
         submission = completed.submission
         if kind == Kind.ENDED:

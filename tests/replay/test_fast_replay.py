@@ -87,9 +87,9 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
 
     at_submission = list(has)
     for stride in workload.stream(everything=True):
-        for kind, number, each in zip(*stride, strict=True):
+        for kind, number, each, time, _ in zip(*stride, strict=True):
+            now = time
             assert each == workload.jobs[number]
-            now = workload.time(kind, number)
             if kind == Kind.ENDED and workload.teaches[number]:
                 for predictor in predictors.values():
                     predictor.learn(each)

@@ -64,7 +64,7 @@ def asked(workload: Workload, **policy: Any) -> tuple[list[DecisionRecord], np.n
     handler = RequestHandler(predictions, dict)
     decisions: list[DecisionRecord] = []
     soft_walltimes = np.full(len(workload.jobs), -1, np.int64)
-    for kind, number in events(workload):
+    for kind, number, _ in events(workload):
         job = workload.jobs[number]
         if kind == Kind.ENDED:
             clock[0] = max(clock[0], job.end)

@@ -74,7 +74,7 @@ def test_every_prediction_is_equal_to_the_last_bit(loaded: tuple[Engine, Workloa
     engine, workload = loaded
     predictor = make(spec)
     in_python: dict[str, tuple[float | None, int | None]] = {}
-    for kind, number in events(workload):
+    for kind, number, _ in events(workload):
         if kind == Kind.ENDED:
             predictor.learn(workload.jobs[number])
         else:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from softwalltime.cli import run
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.training import weights
 from softwalltime.measure.training.examples import Examples, examples_of
@@ -89,11 +90,11 @@ def test_the_exported_weights_give_the_distribution_of_pytorch() -> None:
     predictor = Calibrated(CalibratedOptions(), untrained())
     expected = []
     for stride in workload.stream(everything=True):
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, number, job, now, _ in zip(*stride, strict=True):
             if kind == 1 and workload.scored[number] and number >= 20:
                 known, _ = predictor.known(job.submission, job.submission.submitted)
                 expected.append(estimate_runtime(known, weights).shares)
-            predictor.observe(workload.event(kind, number, job))
+            predictor.observe(event_of(kind, now, job))
             if kind == 0 and workload.teaches[number]:
                 predictor.learn(job)
     with torch.no_grad():

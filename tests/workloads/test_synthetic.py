@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter, defaultdict, deque
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.measure.workloads import lublin
-from softwalltime.measure.workloads.synthetic import START, generate, start_times
+from softwalltime.measure.workloads import lublin, synthetic
+from softwalltime.measure.workloads.synthetic import START, generate, generate_blocks, start_times
 
 HOUR = 3600
 
@@ -67,6 +68,25 @@ def test_impossible_arguments_are_refused_with_a_reason(arguments):
 
 def test_zero_jobs_are_an_empty_list():
     assert generate(0) == []
+
+
+def test_blocks_follow_each_other_after_all_jobs_have_ended(monkeypatch):
+    monkeypatch.setattr(synthetic, "BLOCK", 300)
+    blocks = list(generate_blocks(1000, seed=4))
+    assert [len(block) for block in blocks] == [300, 300, 300, 100]
+    assert blocks[0] == generate(300, seed=4)
+    for before, after in pairwise(blocks):
+        assert max(job.end for job in before) <= after[0].submission.submitted
+        numbers = [int(block.submission.job_id.partition(".")[0].partition("[")[0]) for block in (before[-1], after[0])]
+        assert numbers[1] == numbers[0] + 1
+    users = [{job.submission.user for job in block} for block in blocks[:3]]
+    assert users[0] & users[1] & users[2]
+
+
+def test_a_workload_ends_before_the_last_year_of_calendars(monkeypatch):
+    monkeypatch.setattr(synthetic, "BLOCK", 30)
+    with pytest.raises(UsageError, match="30 jobs on 128 processors last until 9999: use more processors"):
+        generate(60, start=synthetic.LATEST - 1)
 
 
 # Valid

@@ -155,7 +155,12 @@ def record(job: CompletedJob, kind: str, time: int, zone: tzinfo) -> tuple[str, 
 
 
 def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tuple[int, int]:
-    """Write an accounting folder, one file per local day; return the number of files and records.
+    """Write an accounting folder of these jobs; otherwise as :func:`write_records`."""
+    return write_records(records(jobs, zone), folder)
+
+
+def write_records(written: Iterable[tuple[str, str]], folder: Path) -> tuple[int, int]:
+    """Write an accounting folder, one file for each day of :func:`records`; return the number of files and records.
 
     :raises SourceError: if the folder is not empty, or cannot be written.
     """
@@ -165,7 +170,7 @@ def write_logs(jobs: Iterable[CompletedJob], folder: Path, zone: tzinfo) -> tupl
         if any(folder.iterdir()):
             raise SourceError(f"{folder}: the folder is not empty; name a new one")
         # At the end of summer time an hour occurs twice, but no day: records stay in day order.
-        for day, lines in groupby(records(jobs, zone), itemgetter(0)):
+        for day, lines in groupby(written, itemgetter(0)):
             with (folder / day).open("x", encoding="utf-8", newline="\n") as stream:
                 files += 1
                 for _, line in lines:

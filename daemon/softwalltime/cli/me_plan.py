@@ -177,7 +177,7 @@ def print_brief_plan(output: Output, requests: Sequence[PlannedRequest]) -> None
 
 
 def _about(request: PlannedRequest, now: int) -> str:
-    return "now" if request.expected <= now else f"about {local_time(request.expected, now)}"
+    return f"{'about ' if request.expected > now else ''}{start_cell(request.expected, now).text}"
 
 
 def print_altered(output: Output, jobs: Sequence[AlteredJob]) -> None:

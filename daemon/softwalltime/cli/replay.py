@@ -17,7 +17,7 @@ from softwalltime.core.errors import UsageError
 if TYPE_CHECKING:
     from softwalltime.measure.replay.accuracy_metrics import Scores
     from softwalltime.measure.replay.fast_replay import ReplayResult
-    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.measure.replay.workload import Recorded
     from softwalltime.reports.replay_document import ReplayDocument
 
 
@@ -69,6 +69,10 @@ class ReplayOptions:
     )  # fmt: skip
     never_ran: bool = option("Score the jobs that never ran too, with a runtime of 0 s.")
     minimum: int = MINIMUM_OPTION
+    processes: int = option(
+        "Processes, each for a share of the users: for a file of export and predictors that know each user alone.",
+        least=1, default=1, metavar="N",
+    )  # fmt: skip
     hooks: HooksOptions
     output: Output
     recorded: RecordedJobs
@@ -101,39 +105,46 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
 
     # Fail before minutes of work.
     options.hooks.check(options.minimum)
-    jobs, tally = options.recorded.columns(options.walltimes)
-    since, until = options.scored or (None, None)
-    scoring = Scoring(since, until, options.never_ran)
-    workload = Workload(jobs, options.limit, options.recorded.settings().teaching, scoring)
     specs, running = options.predictors.specs, options.predictors.running or WALLTIME
-    with progress_bar("replaying", len(workload.jobs) * len(specs)) as progress:
-        results = drive_specs(workload, specs, running, options.minimum, progress)
+    if options.processes > 1:
+        from softwalltime.measure.replay.user_shares import drive_shares, require_by_user
+
+        require_by_user([*specs, running])
+    since, until = options.scored or (None, None)
+    workload, tally = options.recorded.workload(
+        options.walltimes, options.limit, Scoring(since, until, options.never_ran), in_memory=options.hooks.wanted
+    )
+    with progress_bar("replaying", len(workload) * len(specs)) as progress:
+        if options.processes > 1:
+            results = drive_shares(workload, specs, running, options.minimum, options.processes, progress)
+        else:
+            results = drive_specs(workload, specs, running, options.minimum, progress)
     hooked: dict[str, HooksResult] = {}
-    if options.hooks.wanted:
+    if isinstance(workload, Workload) and options.hooks.wanted:
         hooked = replay_through_hooks(options.hooks, workload, results, options.recorded, options.minimum, running)
     results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
     sound = all(hooked_run.comparison.sound for hooked_run in hooked.values())
-    nothing = [] if workload.scored.any() else [_nothing_scored(workload)]
-    text = partial(_text, label=options.recorded.label, hooked=hooked)
     document = _document(options, workload, results, hooked)
+    nothing = [] if document.scored else [_nothing_scored(workload)]
+    text = partial(_text, label=options.recorded.label, hooked=hooked)
     return Result(document, text, 1 if tally.broken or not sound else 0, [*nothing, *problems(tally)])
 
 
 def _document(
-    options: ReplayOptions, workload: "Workload", results: "Mapping[str, ReplayResult]",
+    options: ReplayOptions, workload: "Recorded", results: "Mapping[str, ReplayResult]",
     hooked: Mapping[str, HooksResult],
 ) -> "ReplayDocument":  # fmt: skip
     from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
     from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
 
-    running = options.predictors.running
+    running, skipped = options.predictors.running, workload.skipped()
     at_start = {spec: result.at_start for spec, result in results.items() if spec != BASELINE and running is not None}
     return ReplayDocument(
         source=options.recorded.source,
-        jobs=len(workload.jobs),
-        scored=int(workload.scored.sum()),
-        skipped=workload.skipped(),
+        jobs=len(workload),
+        scored=len(workload) - sum(skipped.values()),
+        skipped=skipped,
         predictors={
             spec: ReplayScores(
                 **asdict(score(workload, result.soft_walltimes)), jobs_per_second=round(result.jobs_per_second)
@@ -151,17 +162,18 @@ def _document(
     )  # fmt: skip
 
 
-def _nothing_scored(workload: "Workload") -> str:
+def _nothing_scored(workload: "Recorded") -> str:
     """Say why no job can be scored, and what to do."""
     from softwalltime.accounting.queue_limits import OTHERS
-    from softwalltime.measure.replay.workload import NO_WALLTIME, OTHER_DAYS
+    from softwalltime.measure.replay.workload import NO_WALLTIME, OTHER_DAYS, SCORED
 
     skipped = workload.skipped()
     if OTHER_DAYS in skipped:
         return "No job can be scored: correct --score."
     if NO_WALLTIME not in skipped:
         return "No job can be scored, because none ran."
-    queues = sorted({job.submission.queue or OTHERS for job in workload.jobs if job.ran})
+    rows = (row for part in workload.parts((*SCORED, "queue")) for row in part.jobs.rows("queue", "runtime"))
+    queues = sorted({queue or OTHERS for queue, runtime in rows if runtime > 0})
     pairs = ",".join(f"{queue}=HH:MM:SS" for queue in (queues if len(queues) <= QUEUES else [OTHERS]))
     return (
         "No job can be scored, because none that ran has a walltime.  "

@@ -75,6 +75,13 @@ class JobSelection:
 
     def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
         """Return the selected jobs; a SourceError says that there is none."""
+        chosen = self.part_of(jobs)
+        if jobs and not chosen:
+            raise SourceError(f"none of the {len(jobs):,} jobs in {sources} is selected ({self}): correct the options")
+        return chosen
+
+    def part_of(self, jobs: "JobColumns") -> "JobColumns":
+        """Return the selected ones of these jobs, perhaps none."""
         if not self:
             return jobs
         # The help of a command does not need numpy, which takes long to import.
@@ -89,8 +96,6 @@ class JobSelection:
         for field, names in (("queue", self.queues), ("user", self.users), ("project", self.projects)):
             if names:
                 chosen &= np.fromiter((value in names for (value,) in jobs.rows(field)), np.bool_, len(jobs))
-        if not chosen.any():
-            raise SourceError(f"none of the {len(jobs):,} jobs in {sources} is selected ({self}): correct the options")
         return jobs.select(np.flatnonzero(chosen))
 
 

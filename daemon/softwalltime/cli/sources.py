@@ -1,7 +1,7 @@
 """Read jobs from accounting logs, traces or the store, and report what could not be read."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,8 @@ from softwalltime.core.jobs import CompletedJob, Values
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
     from softwalltime.measure.replay.job_columns import JobColumns
+    from softwalltime.measure.replay.recorded_files import RecordedFiles
+    from softwalltime.measure.replay.workload import Recorded, Scoring
     from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 STORE = "store"
@@ -59,6 +61,35 @@ def problems(tally: "Tally") -> Iterator[str]:
         yield f"... and the last lines of {len(tally.unfinished) - MAX_SHOWN_PROBLEMS:,} more files"
 
 
+@contextmanager
+def _opened(
+    sources: tuple[str, ...], settings: LazySettings
+) -> "Iterator[tuple[RecordedFiles, Callable[[int], None], Iterator[Values | CompletedJob] | None]]":
+    """Open the sources: files, the progress of reading them, and the jobs of the store if it is one of them."""
+    from softwalltime.measure.replay.recorded_files import RecordedFiles
+
+    files = RecordedFiles([Path(source) for source in sources if source != STORE])
+    with ExitStack() as stack:
+        progress = stack.enter_context(progress_bar("reading", files.size))
+        stored: Iterator[Values | CompletedJob] | None = None
+        if STORE in sources:
+            from softwalltime.store.completed_jobs import read_jobs as read_stored_jobs
+            from softwalltime.store.opening import open_store
+
+            connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
+            stored = read_stored_jobs(connection)
+        yield files, progress, stored
+
+
+def _nothing(sources: tuple[str, ...], tally: "Tally", selection: JobSelection = ALL_JOBS) -> SoftwalltimeError:
+    """Print what could not be read; return the error that there is no job."""
+    for line in problems(tally):
+        click.echo(line, err=True)
+    message = f"no completed job in {' '.join(sources)}"
+    message += f" is selected ({selection}): correct the options" if selection else ""
+    return SoftwalltimeError(message) if tally.broken else SourceError(message)
+
+
 def load_columns(
     sources: tuple[str, ...], settings: LazySettings, selection: JobSelection = ALL_JOBS,
     walltimes: Mapping[str, int] | None = None,
@@ -72,25 +103,12 @@ def load_columns(
     # The help of a command needs neither numpy nor the parsers, which take long to import.
     from softwalltime.accounting.tally import Tally
     from softwalltime.measure.replay.job_columns import with_queue_walltimes
-    from softwalltime.measure.replay.recorded_files import RecordedFiles
 
     tally = Tally()
-    files = RecordedFiles([Path(source) for source in sources if source != STORE])
-    with ExitStack() as stack:
-        progress = stack.enter_context(progress_bar("reading", files.size))
-        stored: Iterator[Values | CompletedJob] | None = None
-        if STORE in sources:
-            from softwalltime.store.completed_jobs import read_jobs as read_stored_jobs
-            from softwalltime.store.opening import open_store
-
-            connection = stack.enter_context(stack.enter_context(open_store(settings(), create=False)).connect())
-            stored = read_stored_jobs(connection)
+    with _opened(sources, settings) as (files, progress, stored):
         jobs = files.read(tally, progress, stored)
     if not jobs:
-        for line in problems(tally):
-            click.echo(line, err=True)
-        message = f"no completed job in {' '.join(sources)}"
-        raise SoftwalltimeError(message) if tally.broken else SourceError(message)
+        raise _nothing(sources, tally)
     if walltimes:
         jobs = with_queue_walltimes(jobs, walltimes)
     return selection.of(jobs, " ".join(sources)), tally
@@ -119,6 +137,49 @@ class RecordedJobs:
     def columns(self, walltimes: Mapping[str, int] | None = None) -> "tuple[JobColumns, Tally]":
         """Read all sources as :func:`load_columns` does."""
         return load_columns(self.sources, self.settings, selection=self.selection, walltimes=walltimes)
+
+    def sorted_groups(self, folder: Path, size: int) -> "tuple[Iterator[JobColumns], Tally]":
+        """Return the jobs in order of submission, ``size`` at a time; otherwise as :func:`load_columns`.
+
+        Memory does not grow with their number: they are sorted in files in ``folder``.
+        """
+        from softwalltime.accounting.tally import Tally
+        from softwalltime.measure.replay.job_columns import JobColumns
+        from softwalltime.measure.replay.sorted_runs import merged
+
+        tally = Tally()
+        with _opened(self.sources, self.settings) as (files, progress, stored):
+            runs = files.sorted_runs(tally, progress, stored, folder, self.selection.part_of)
+        if not runs:
+            raise _nothing(self.sources, tally, self.selection)
+        return JobColumns.groups_of(merged(runs, tally), size), tally
+
+    def workload(
+        self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring", *, in_memory: bool
+    ) -> "tuple[Recorded, Tally]":
+        """Return the first jobs up to ``limit`` as a workload; otherwise as :func:`load_columns`.
+
+        :param in_memory: whether also a sorted file, alone, is read into memory, not part by part.
+        """
+        from softwalltime.accounting.tally import Tally
+        from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
+        from softwalltime.measure.replay.recorded_files import is_sorted
+        from softwalltime.measure.replay.workload import Workload
+
+        teaching = self.settings().teaching
+        if in_memory or len(self.sources) > 1 or not is_sorted(Path(self.source)):
+            jobs, tally = self.columns(walltimes)
+            return Workload(jobs, limit, teaching, scoring), tally
+        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+
+        def used(jobs: JobColumns) -> JobColumns:
+            return self.selection.part_of(with_queue_walltimes(jobs, walltimes) if walltimes else jobs)
+
+        needed = ("walltime", "queue", "user", "project") if walltimes or self.selection else ()
+        workload = ParquetWorkload(Path(self.source), limit, teaching, scoring, used, needed)
+        if not len(workload):
+            raise _nothing(self.sources, Tally(), self.selection)
+        return workload, Tally()
 
     def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
         """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.

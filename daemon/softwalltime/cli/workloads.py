@@ -2,13 +2,14 @@
 
 from datetime import UTC
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from softwalltime.accounting.log_file import size_on_disk
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
-from softwalltime.accounting.writer import as_pbs, write_logs
+from softwalltime.accounting.writer import as_pbs, records, write_logs, write_records
 from softwalltime.cli.command import command
 from softwalltime.cli.options import server_name
 from softwalltime.cli.output import progress_bar
@@ -46,15 +47,15 @@ def convert(options: ConvertOptions) -> int:
         click.echo(line, err=True)
     if not jobs:
         raise SourceError(f"no job in {trace}")
-    files, records = write_logs(jobs, options.folder, UTC)
-    click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")
+    files, count = write_logs(jobs, options.folder, UTC)
+    click.echo(f"{options.folder}: {len(jobs):,} jobs, {count:,} records, {files:,} files")
     return 1 if tally.broken else 0
 
 
 @options
 class GenerateOptions:
     folder: Path = argument(type=FOLDER)
-    jobs: int = option("Number of jobs.", type=click.IntRange(1, 10_000_000), default=10_000, metavar="N")
+    jobs: int = option("Number of jobs.", type=click.IntRange(1, 1_000_000_000), default=10_000, metavar="N")
     seed: int = option("Random seed.", type=click.IntRange(0, 2**32 - 1), default=1)
     users: int = option("Number of users.", least=1, default=100)
     processors: int = option("Size of the machine.", least=1, default=128)
@@ -72,11 +73,13 @@ def generate(options: GenerateOptions) -> None:
     Example:
       softwalltime generate accounting-demo --jobs 10000 --seed 1
     """
-    from softwalltime.measure.workloads.synthetic import generate as generate_jobs
+    from softwalltime.measure.workloads.synthetic import generate_blocks
 
-    jobs = generate_jobs(options.jobs, seed=options.seed, users=options.users, processors=options.processors)
-    files, records = write_logs(jobs, options.folder, UTC)
-    click.echo(f"{options.folder}: {len(jobs):,} jobs, {records:,} records, {files:,} files")
+    blocks = generate_blocks(options.jobs, seed=options.seed, users=options.users, processors=options.processors)
+    # One block after the other: memory does not grow with the jobs.
+    written = (record for block in blocks for record in records(block, UTC))
+    files, count = write_records(written, options.folder)
+    click.echo(f"{options.folder}: {options.jobs:,} jobs, {count:,} records, {files:,} files")
 
 
 @options
@@ -99,17 +102,18 @@ def export(options: ExportOptions) -> int:
       softwalltime export accounting -o jobs.parquet
       softwalltime export /var/spool/pbs/server_priv/accounting/2025* -o 2025.parquet
     """
-    from softwalltime.measure.replay.parquet import write_parquet
-    from softwalltime.measure.replay.recorded_files import PROCESSORS, SUFFIX
+    from softwalltime.measure.replay.parquet import GROUP, write_parquet
+    from softwalltime.measure.replay.recorded_files import PROCESSORS, SORTED, SUFFIX
 
     if options.file.suffix != SUFFIX:
         raise UsageError(f"{options.file}: the name must end in {SUFFIX}, by which commands recognise the file")
     require_folder(options.file)
-    jobs, tally = options.recorded.columns()
-    # As the accounting logs: their users' names are not for everybody.
-    with replaced(options.file, 0o600) as stream:
-        write_parquet(jobs, stream, {PROCESSORS: tally.machine})
+    with TemporaryDirectory() as folder:
+        groups, tally = options.recorded.sorted_groups(Path(folder), GROUP)
+        # As the accounting logs: their users' names are not for everybody.
+        with replaced(options.file, 0o600) as stream:
+            jobs = write_parquet(groups, stream, {PROCESSORS: tally.machine, SORTED: True})
     for line in problems(tally):
         click.echo(line, err=True)
-    click.echo(f"{options.file}: {len(jobs):,} jobs, {size_on_disk(options.file) / len(jobs):.0f} bytes for each")
+    click.echo(f"{options.file}: {jobs:,} jobs, {size_on_disk(options.file) / jobs:.0f} bytes for each")
     return 1 if tally.broken else 0

@@ -15,6 +15,7 @@ import numpy as np
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.benchmark.entry import LEVELS, EntryProcess, Happened, Question
+from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
@@ -76,8 +77,7 @@ def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], N
             ask(number, when, now, submission)
 
     for stride in workload.stream(everything=True, progress=progress):
-        for kind, number, job in zip(*stride, strict=True):
-            now = workload.time(kind, number)
+        for kind, number, job, now, taught in zip(*stride, strict=True):
             ask_later(now)
             if kind == Kind.SUBMITTED:
                 of_user[number] = ended[job.submission.user]
@@ -88,8 +88,8 @@ def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], N
                 for when, elapsed in AFTER_S.items():
                     if elapsed < runs:
                         heappush(later, (now + elapsed, number, when, job.submission))
-            teaches = kind == Kind.ENDED and bool(workload.teaches[number])
-            happened.append(Happened(now, workload.event(kind, number, job), job if teaches else None))
+            teaches = kind == Kind.ENDED and taught
+            happened.append(Happened(now, event_of(kind, now, job), job if teaches else None))
             if teaches:
                 ended[job.submission.user] += 1
     (seconds,) = entry.ask(Question(happened))

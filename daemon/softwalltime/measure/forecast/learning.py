@@ -31,11 +31,10 @@ def learn_history(
     :param waits: learns how long each job waited.
     """
     workload = Workload(completed, teaching=teaching)
-    teaches = workload.teaches.tolist()
     learnt = 0
     compared = _compared(workload, now)
     for stride in workload.stream(everything=True, progress=progress):
-        for time, kind, number, job in zip(workload.times(stride), *stride, strict=True):
+        for kind, number, job, time, teaches in zip(*stride, strict=True):
             if time > now:
                 return learnt
             match kind:
@@ -46,8 +45,8 @@ def learn_history(
                 case Kind.DELETED:
                     model.deleted(job.submission, time)
                 case _:
-                    model.ended(job, teaches=teaches[number])
-                    learnt += teaches[number]
+                    model.ended(job, teaches=teaches)
+                    learnt += teaches
     return learnt
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.measure.replay.workload import Workload, in_period
+from softwalltime.measure.replay.workload import SCORED, Recorded, Workload, in_period
 
 BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
@@ -49,25 +49,39 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
 
 
 def score(
-    workload: Workload, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0, since: int | None = None,
+    workload: Recorded, soft_walltimes: NDArray[np.int64], warm_up: float = 0.0, since: int | None = None,
     until: int | None = None,
 ) -> Scores:  # fmt: skip
     """Compute the scores of the soft walltimes (-1 for none) of a workload's scored jobs.
+
+    It needs 8 bytes of memory for each job, because the median is exact.
 
     :param warm_up: share of the jobs to exclude at the beginning, between 0 and 1.
     :param since: only jobs submitted from this time on (epoch seconds).
     :param until: only jobs submitted before.
     """
-    chosen = np.flatnonzero(workload.scored & in_period(workload.submitted, since, until))
-    chosen = chosen[int(len(chosen) * warm_up) :]
-    if not len(chosen):
+
+    def chosen(part: Workload) -> NDArray[np.int64]:
+        return np.flatnonzero(part.scored & in_period(part.submitted, since, until))
+
+    count = sum(len(chosen(part)) for part in workload.parts(SCORED))
+    excluded = int(count * warm_up)
+    if count == excluded:
         return Scores(0, *[None] * 8)
-    soft, walltime = soft_walltimes[chosen], workload.walltime[chosen]
-    adjusted = soft >= 0
-    # A job killed at its walltime is not underestimated by a prediction equal to it.
-    p, t = np.where(adjusted, soft, walltime), np.minimum(workload.runtime[chosen], walltime)
-    accuracy, under = accuracies(p, t), p < t
-    means = (under, t - p > BAD_UNDERESTIMATE_S, adjusted & ~under, ~adjusted, np.abs(p - t), (t - 1) // p)
+    accuracy, sums, filled = np.empty(count - excluded), np.zeros(6, np.int64), 0
+    for part in workload.parts(SCORED):
+        which = chosen(part)
+        which, excluded = which[excluded:], max(excluded - len(which), 0)
+        soft, walltime = soft_walltimes[part.numbers[which]], part.walltime[which]
+        adjusted = soft >= 0
+        # A job killed at its walltime is not underestimated by a prediction equal to it.
+        p, t = np.where(adjusted, soft, walltime), np.minimum(part.runtime[which], walltime)
+        under = p < t
+        values = (under, t - p > BAD_UNDERESTIMATE_S, adjusted & ~under, ~adjusted, np.abs(p - t), (t - 1) // p)
+        sums += [value.sum() for value in values]
+        accuracy[filled : filled + len(which)] = accuracies(p, t)
+        filled += len(which)
+    mean = float(accuracy.mean())
     return Scores(
-        len(chosen), float(accuracy.mean()), float(np.median(accuracy)), *(float(values.mean()) for values in means)
+        filled, mean, float(np.median(accuracy, overwrite_input=True)), *(total / filled for total in sums.tolist())
     )

@@ -1,9 +1,12 @@
-"""Drive predictors through a workload: the fast replay."""
+"""Drive predictors through a workload: the fast replay.
+
+Memory holds the jobs that wait and run, the state of the predictors, and the results of the jobs.
+"""
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from math import ceil, nan
 from time import perf_counter
 
@@ -12,8 +15,9 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
+from softwalltime.measure.replay.event_stream import EventStream, Stride
 from softwalltime.measure.replay.pass_events import Ask, pass_events
-from softwalltime.measure.replay.workload import Stride, Workload
+from softwalltime.measure.replay.workload import Recorded, Workload
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.decide import decide
@@ -42,7 +46,7 @@ class ReplayResult:
 
 
 def drive(
-    workload: Workload, waiting: Predictor, minimum: int = MIN_SOFT_WALLTIME_S,
+    workload: Recorded, waiting: Predictor, minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None, *, running: Predictor | str = WALLTIME,
 ) -> ReplayResult:  # fmt: skip
     """Let predictors learn each job at its end; decide about each job at its submission and its start.
@@ -57,32 +61,40 @@ def drive(
 
 
 def drive_specs(
-    workload: Workload, specs: Sequence[str], running: str = WALLTIME, minimum: int = MIN_SOFT_WALLTIME_S,
+    workload: Recorded, specs: Sequence[str], running: str = WALLTIME, minimum: int = MIN_SOFT_WALLTIME_S,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, ReplayResult]:  # fmt: skip
     """Drive new, independent predictors in one pass, one for waiting jobs for each of these specs, as :func:`drive`.
 
     :param running: the same predictor is used where the specification is the same, as in the daemon.
     """
+    runs = drivers(workload, specs, running, minimum)
+    _drive_all(list(runs.values()), workload, progress)
+    return {spec: run.result() for spec, run in runs.items()}
+
+
+def drivers(
+    workload: Recorded, specs: Sequence[str], running: str, minimum: int
+) -> "dict[str, _SubmissionDriver | _EventDriver]":
+    """Return the drivers of :func:`drive_specs`."""
     runs = {}
     for spec in specs:
         waiting = make(spec)
         other = waiting if spec == running else running if running in (WALLTIME, KEEP) else make(running)
         runs[spec] = _driver(workload, waiting, other, minimum)
-    _drive_all(list(runs.values()), workload, progress)
-    return {spec: run.result() for spec, run in runs.items()}
+    return runs
 
 
-def drive_ordering(workload: Workload, spec: str) -> NDArray[np.int64]:
+def drive_ordering(workload: Recorded, spec: str) -> NDArray[np.int64]:
     """Return each job's ordering value at its submission in seconds, by a new predictor or ``walltime``; -1: none."""
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
     run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
     _drive_all([run], workload, lambda _: None)
-    return run.ordering()
+    return run.ordering
 
 
 def _driver(
-    workload: Workload, waiting: Predictor, running: Predictor | str, minimum: int
+    workload: Recorded, waiting: Predictor, running: Predictor | str, minimum: int
 ) -> "_SubmissionDriver | _EventDriver":
     """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
     if isinstance(running, str):
@@ -96,59 +108,71 @@ def _driver(
 
 
 def _drive_all(
-    runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Workload, progress: Callable[[int], None]
+    runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Recorded, progress: Callable[[int], None]
 ) -> None:
     """Pass the events to all drivers; those that need the same events share the job objects."""
     for needs in sorted({run.needs for run in runs}):
         alike = [run for run in runs if run.needs == needs]
         starts, everything = needs
-        together = partial(lambda drivers, jobs: progress(drivers * jobs), len(alike))
-        for stride in workload.stream(starts=starts, everything=everything, progress=together):
+        events = EventStream(starts=starts, everything=everything)
+        for part in chain(workload.parts(), [None]):
+            for stride in events.strides(part):
+                for run in alike:
+                    begin = perf_counter()
+                    run.go(stride)
+                    run.seconds += perf_counter() - begin
+                progress(len(alike) * stride.kinds.count(_SUBMITTED))
             for run in alike:
                 begin = perf_counter()
-                run.go(stride)
+                run.finish(part)
                 run.seconds += perf_counter() - begin
 
 
 class _SubmissionDriver:
     """One predictor that neither observes nor is fitted, called at submission only.
 
-    It clamps all predictions at once: :class:`_EventDriver`, with the same results, would take twice the time.
+    It clamps the predictions of a part at once: :class:`_EventDriver`, with the same results, would take twice the
+    time.
     """
 
     needs = (False, False)
     """Whether the driver needs the starts, and all events."""
 
-    def __init__(self, workload: Workload, waiting: Predictor, minimum: int, *, keep: bool) -> None:
+    def __init__(self, workload: Recorded, waiting: Predictor, minimum: int, *, keep: bool) -> None:
         self.seconds = 0.0
-        self._workload = workload
         self._waiting = waiting
         self._minimum = minimum
+        self._waits = workload.array()
+        # The walltime at the start is -1 for all jobs, which needs no memory.
+        self._runs = workload.array() if keep else np.broadcast_to(np.int64(-1), len(workload))
         self._keep = keep
-        self._predicted = array("d", [nan]) * len(workload.jobs)
+        self._predicted = array("d")
+        """Predictions for the jobs of the current part in seconds, NaN for none."""
 
     def go(self, stride: Stride) -> None:
-        learn, predict, predicted = self._waiting.learn, self._waiting.predict, self._predicted
+        learn, predict, append = self._waiting.learn, self._waiting.predict, self._predicted.append
         no_prediction = NoPrediction
-        for kind, number, job in zip(*stride, strict=True):
+        for kind, job in zip(stride.kinds, stride.jobs, strict=True):
             if kind:
                 submission = job.submission
                 prediction = predict(submission, submission.submitted)
-                if type(prediction) is not no_prediction:
-                    predicted[number] = prediction.seconds  # type: ignore[union-attr]  # isinstance costs 8%
+                # isinstance costs 8%
+                append(nan if type(prediction) is no_prediction else prediction.seconds)  # type: ignore[union-attr]
             else:
                 learn(job)
 
-    def result(self) -> ReplayResult:
-        begin = perf_counter()
-        waits = clamp_all(self._workload, np.frombuffer(self._predicted, np.float64), self._minimum)
-        # Free the predictions: only the clamped values are kept for each predictor.
+    def finish(self, part: Workload | None) -> None:
+        """Keep the results of a part whose jobs were all submitted."""
+        if part is None:
+            return
+        waits = clamp_all(part, np.array(self._predicted), self._minimum)
         self._predicted = array("d")
-        self.seconds += perf_counter() - begin
-        count = len(waits)
-        # The walltime at the start is -1 for all jobs, which needs no memory.
-        at_start = _at_start(self._workload, waits) if self._keep else np.broadcast_to(np.int64(-1), count)
-        return ReplayResult(waits, at_start, self.seconds)
+        self._waits[part.numbers] = waits
+        if self._keep:
+            self._runs[part.numbers] = np.where((part.started < 0) | (waits == part.walltime), -1, waits)
+
+    def result(self) -> ReplayResult:
+        return ReplayResult(self._waits, self._runs, self.seconds)
 
 
 class _EventDriver:
@@ -157,23 +181,28 @@ class _EventDriver:
     :param predictors: by the specification that they have in ``terms``.
     """
 
-    def __init__(self, workload: Workload, predictors: Mapping[str, Predictor], terms: JobPolicy) -> None:
+    def __init__(self, workload: Recorded, predictors: Mapping[str, Predictor], terms: JobPolicy) -> None:
         self.seconds = 0.0
-        self._workload = workload
         self._driver = PredictorDriver(predictors)
         self._terms = terms
-        count = len(workload.jobs)
-        self._waits, self._runs = _none(count), _none(count)
-        self._ordering = _none(count if terms.ordering else 0)
+        self._waits, self._runs = workload.array(), workload.array()
+        self.ordering = workload.array() if terms.ordering else np.empty(0, np.int64)
         self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
+        self._waiting: dict[int, int] = {}
+        """Soft walltimes of jobs that have not started, by number of the job."""
+        self._begin()
+
+    def _begin(self) -> None:
+        # Values of the jobs of the current part, in order of submission; numbers and values of jobs that started.
+        self._submitted, self._ordered, self._started, self._at_start = (array("q") for _ in range(4))
 
     def go(self, stride: Stride) -> None:
-        pass_events(self._workload, stride, self._driver, self._decider())
+        pass_events(stride, self._driver, self._decider())
 
     def _decider(self) -> Ask:
         """Return the function that decides at an event; local names instead of attributes save a tenth of a replay."""
-        terms, predictors = self._terms, self._driver.predictors
-        waits, runs, ordering = self._waits, self._runs, self._ordering
+        terms, predictors, waiting = self._terms, self._driver.predictors, self._waiting
+        submitted, ordered, started, at_start = self._submitted, self._ordered, self._started, self._at_start
         time = 0
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
@@ -181,37 +210,42 @@ class _EventDriver:
 
         def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
             nonlocal time
+            if kind != _SUBMITTED and kind != _STARTED:
+                return
             submission = job.submission
             # The hook sends no request about a shrink-to-fit job.
-            if submission.min_walltime is not None or (kind != _SUBMITTED and kind != _STARTED):
+            if submission.min_walltime is not None:
+                if kind == _SUBMITTED:
+                    submitted.append(-1)
+                    ordered.append(-1)
                 return
-            time, has = now, waits[number]
-            decision = decide(terms, kind, submission, None if has < 0 else has, predict)
+            time, has = now, waiting.pop(number, None)
+            decision = decide(terms, kind, submission, has, predict)
             value = has if decision.soft_walltime is None else decision.soft_walltime
             if kind == _STARTED:
-                runs[number] = value
+                if value is not None and value != submission.walltime:
+                    started.append(number)
+                    at_start.append(value)
                 return
-            waits[number] = value
-            if decision.ordering is not None:
-                ordering[number] = ceil(decision.ordering)
+            submitted.append(-1 if value is None else value)
+            ordered.append(-1 if decision.ordering is None else ceil(decision.ordering))
+            if value is not None and job.start is not None:
+                waiting[number] = value
 
         return ask
 
+    def finish(self, part: Workload | None) -> None:
+        """Keep the results of a part whose jobs were all submitted; after the last part, of the jobs left."""
+        if part is not None:
+            self._waits[part.numbers] = np.array(self._submitted)
+            if self._terms.ordering:
+                self.ordering[part.numbers] = np.array(self._ordered)
+            self._runs[part.numbers] = -1
+        self._runs[np.array(self._started)] = np.array(self._at_start)
+        self._begin()
+
     def result(self) -> ReplayResult:
-        waits, runs = (np.frombuffer(values, np.int64) for values in (self._waits, self._runs))
-        return ReplayResult(waits, _at_start(self._workload, runs), self.seconds)
-
-    def ordering(self) -> NDArray[np.int64]:
-        return np.frombuffer(self._ordering, np.int64)
-
-
-def _none(count: int) -> "array[int]":
-    """Return -1 for each of ``count`` jobs; an array is filled as fast as a list, in a quarter of the memory."""
-    return array("q", [-1]) * count
-
-
-def _at_start(workload: Workload, soft_walltimes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where((workload.started < 0) | (soft_walltimes == workload.walltime), -1, soft_walltimes)
+        return ReplayResult(self._waits, self._runs, self.seconds)
 
 
 def clamp_all(

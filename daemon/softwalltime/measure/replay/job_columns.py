@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice, repeat, starmap
+from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -28,8 +29,8 @@ TEXTS = frozenset(
         "script", "server",
     }
 )  # fmt: skip
-_RUN = ("server", "job_id", "start")
-"""The key of a run of a job."""
+_RUN = ("server", "job_id", "submitted", "start")
+_run_of = itemgetter(*map(NAMES.index, _RUN))
 NONE = -(2**63)
 """The number that represents ``None``."""
 _NONE_VALUES = {"i": -(2**31), "q": NONE}
@@ -198,14 +199,21 @@ class JobColumns(Sequence[CompletedJob]):
 
     @classmethod
     def filled(cls, columns: Mapping[str, ValueColumn], count: int) -> "JobColumns":
-        """Return ``count`` jobs of columns to which no more is added; :data:`NAMES` are the columns' names."""
+        """Return ``count`` jobs of columns to which no more is added: :data:`NAMES`, or those that will be used."""
         which = np.arange(count, dtype=np.int32)
         for column in columns.values():
             column.finish()
-        return cls({name: (columns[name], which) for name in NAMES})
+        return cls({name: (column, which) for name, column in columns.items()})
+
+    @classmethod
+    def groups_of(cls, rows: Iterable[Values | CompletedJob], size: int) -> "Iterator[JobColumns]":
+        """Yield the columns of consecutive jobs, ``size`` at a time."""
+        iterator = iter(rows)
+        while jobs := cls.of(islice(iterator, size)):
+            yield jobs
 
     def __len__(self) -> int:
-        return len(self._columns["job_id"][1])
+        return len(next(iter(self._columns.values()))[1])
 
     @overload
     def __getitem__(self, index: int) -> CompletedJob: ...
@@ -213,7 +221,7 @@ class JobColumns(Sequence[CompletedJob]):
     def __getitem__(self, index: slice) -> "JobColumns": ...
     def __getitem__(self, index: int | slice) -> "CompletedJob | JobColumns":
         if isinstance(index, slice):
-            return self.select(np.arange(len(self))[index])
+            return self.select(np.arange(*index.indices(len(self))))
         if index < 0:
             index += len(self)
         number, place = divmod(index, BLOCK)
@@ -244,10 +252,19 @@ class JobColumns(Sequence[CompletedJob]):
         chosen = {id(indexes): indexes[which] for _, indexes in self._columns.values()}
         return JobColumns({name: (column, chosen[id(indexes)]) for name, (column, indexes) in self._columns.items()})
 
+    def in_groups(self, size: int) -> "Iterator[JobColumns]":
+        """Yield consecutive jobs, ``size`` at a time."""
+        for first in range(0, len(self), size):
+            yield self[first : first + size]
+
+    def by_submission(self) -> "JobColumns":
+        """Return the jobs in order of submission; those submitted at once keep their order."""
+        return self.select(np.argsort(self.numbers("submitted"), kind="stable"))
+
     def each_run_once(self) -> "tuple[JobColumns, int]":
         """Return the jobs without further records of the same runs, and the number of those records.
 
-        Server, job id and start identify a run; for a trace, whose job ids other traces have too, all values do.
+        :func:`run_key` identifies a run.
         """
         # Hashes of 8 bytes instead of millions of keys.
         hashes = np.fromiter(map(hash, self.rows(*_RUN)), np.int64, len(self))
@@ -257,9 +274,7 @@ class JobColumns(Sequence[CompletedJob]):
             return self, 0
         seen: set[object] = set()
         for index in np.flatnonzero(several).tolist():
-            job = self[index]
-            run = job.server, job.submission.job_id, job.start
-            key = run if job.server else (run, values_of(job))
+            key = run_key(values_of(self[index]))
             several[index] = key in seen
             seen.add(key)
         return self.select(np.flatnonzero(~several)), int(several.sum())
@@ -291,6 +306,15 @@ class JobColumns(Sequence[CompletedJob]):
     def values(self, name: str) -> Iterator[Any]:
         for first in range(0, len(self), CHUNK):
             yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
+
+
+def run_key(values: Values) -> Values:
+    """Return what identifies a run of a job: server, job id, submission and start.
+
+    For a trace, which names no server and whose job ids other traces have too, all values do.
+    """
+    run: Values = _run_of(values)
+    return run if run[0] else values
 
 
 def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, int]) -> JobColumns:

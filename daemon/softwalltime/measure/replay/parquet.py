@@ -1,12 +1,13 @@
 """Completed jobs in Parquet: read in a fraction of the time of a log, also by pandas, polars and DuckDB.
 
-A file has a column for each field of a completed job, with its unit.  The jobs are in the order of their source.  Names
-that many jobs share are stored once for each row group.
+A file has a column for each field of a completed job, with its unit.  Names that many jobs share are stored once for
+each row group.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -43,18 +44,21 @@ _UNITS: Final = {
 _UNIT_OF: Final = {field.name: _UNITS.get(field.kind, "") for field in FIELDS}
 
 
-def write_parquet(jobs: JobColumns, file: IO[bytes], metadata: dict[str, Any]) -> None:
-    """Write the jobs in their order; equal jobs give equal files.
+def write_parquet(groups: Iterable[JobColumns], file: IO[bytes], metadata: dict[str, Any]) -> int:
+    """Write the jobs of each row group in their order, and return their number; equal jobs give equal files.
 
     :param metadata: for the reader, as JSON.
     """
-    own = json.dumps({"version": _VERSION, **metadata})
-    schema = pa.schema([_field(jobs, name) for name in NAMES], {_KEY: own})
+    iterator = iter(groups)
+    first = next(iterator, JobColumns.of(()))
+    own, count = json.dumps({"version": _VERSION, **metadata}), 0
+    schema = pa.schema([_field(first, name) for name in NAMES], {_KEY: own})
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for first in range(0, len(jobs), GROUP):
-            some = jobs[first : first + GROUP]
-            arrays = [_array(some, name, schema.field(name).type) for name in NAMES]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), GROUP)
+        for jobs in chain([first], iterator):
+            arrays = [_array(jobs, name, schema.field(name).type) for name in NAMES]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), max(len(jobs), 1))
+            count += len(jobs)
+    return count
 
 
 def read_parquet(paths: Iterable[Path]) -> tuple[JobColumns, list[dict[str, Any]]]:
@@ -66,25 +70,51 @@ def read_parquet(paths: Iterable[Path]) -> tuple[JobColumns, list[dict[str, Any]
     found: list[dict[str, Any]] = []
     count = 0
     for path in paths:
-        try:
-            with path.open("rb") as stream, pq.ParquetFile(stream) as file:
-                found.append(_metadata(path, file.schema_arrow))
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, NAMES)
-                    for name in NAMES:
-                        array = table.column(name).combine_chunks()
-                        if array.null_count and name not in _OPTIONAL:
-                            raise ValueError(f"column {name} lacks values")
-                        _extend(columns.setdefault(name, _column(array.type)), array)
-                    count += len(table)
-        except OSError as error:
-            raise SourceError(f"{path}: {error.strerror or error}") from error
-        except (pa.ArrowException, ValueError, TypeError) as error:
-            reason = str(error).partition("\n")[0][:200]
-            raise SourceError(f"{path}: not a file of softwalltime export: {reason}") from error
+        with _opened(path) as (file, metadata):
+            found.append(metadata)
+            for group in range(file.num_row_groups):
+                count += _read_group(file, group, NAMES, columns)
     if not columns:
         return JobColumns.of(()), found
     return JobColumns.filled(columns, count), found
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Return the metadata of a file; otherwise as :func:`read_parquet`."""
+    with _opened(path) as (_, metadata):
+        return metadata
+
+
+def read_groups(path: Path, names: Collection[str] = NAMES) -> Iterator[JobColumns]:
+    """Yield the jobs of each row group with these columns; otherwise as :func:`read_parquet`."""
+    with _opened(path) as (file, _):
+        for group in range(file.num_row_groups):
+            columns: dict[str, ValueColumn] = {}
+            if count := _read_group(file, group, names, columns):
+                yield JobColumns.filled(columns, count)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[pq.ParquetFile, dict[str, Any]]]:
+    try:
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:
+            yield file, _metadata(path, file.schema_arrow)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}") from error
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise SourceError(f"{path}: not a file of softwalltime export: {reason}") from error
+
+
+def _read_group(file: pq.ParquetFile, group: int, names: Collection[str], columns: dict[str, ValueColumn]) -> int:
+    """Add the jobs of a row group to the columns; return their number."""
+    table = file.read_row_group(group, list(names))
+    for name in names:
+        array = table.column(name).combine_chunks()
+        if array.null_count and name not in _OPTIONAL:
+            raise ValueError(f"column {name} lacks values")
+        _extend(columns.setdefault(name, _column(array.type)), array)
+    return len(table)
 
 
 def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:

@@ -15,6 +15,20 @@ SUFFIX = ".parquet"
 """End of the name of a file in Parquet."""
 PROCESSORS = "processors"
 """Name in the metadata of such a file of the size of the machine; 0: unknown."""
+SORTED = "sorted"
+"""Name in the metadata of whether the jobs are in order of submission, each run once."""
+
+
+def is_sorted(path: Path) -> bool:
+    """Return whether it is a file in Parquet with the jobs in order of submission, each run once.
+
+    :raises SourceError: if such a file cannot be read.
+    """
+    if path.suffix != SUFFIX:
+        return False
+    from softwalltime.measure.replay.parquet import read_metadata
+
+    return read_metadata(path).get(SORTED) is True
 
 
 class RecordedFiles:
@@ -38,18 +52,43 @@ class RecordedFiles:
         :param tally: counts what cannot be read of logs.
         :raises SourceError: if a file in Parquet cannot be read.
         """
-        logs = self._logs
-        tally.left_out_files, tally.broken = logs.left_out, logs.broken
-        rows: Iterable[Values | CompletedJob] = chain(read_values(logs.files, tally, progress), more or ())
+        rows = self._logged(tally, progress, more)
         if self._tables:
             from softwalltime.measure.replay.parquet import read_parquet
 
-            stored, metadata = read_parquet(self._tables)
+            stored, _ = read_parquet(self._tables)
             # The columns of Parquet alone need not become rows.
-            rows = stored if more is None and not logs.files else chain(stored.rows(*NAMES), rows)
-            processors = metadata[0].get(PROCESSORS)
-            tally.machine = processors if isinstance(processors, int) else 0
+            rows = stored if more is None and not self._logs.files else chain(stored.rows(*NAMES), rows)
         jobs, tally.repeated = JobColumns.of(rows).each_run_once()
-        if len(logs.files) + len(self._tables) > 1 or more is not None:
-            tally.machine = 0
+        self._note_machine(tally, more)
         return jobs
+
+    def sorted_runs(
+        self, tally: Tally, progress: Callable[[int], None], more: Iterable[Values | CompletedJob] | None,
+        folder: Path, chosen: Callable[[JobColumns], JobColumns],
+    ) -> list[Iterable[JobColumns]]:  # fmt: skip
+        """Return the chosen jobs as runs, all but the last in files in ``folder``; otherwise as :meth:`read`."""
+        from softwalltime.measure.replay.parquet import read_groups
+        from softwalltime.measure.replay.sorted_runs import sorted_runs
+
+        tables = (group.rows(*NAMES) for path in self._tables for group in read_groups(path))
+        rows = chain(chain.from_iterable(tables), self._logged(tally, progress, more))
+        runs = sorted_runs(rows, folder, chosen)
+        self._note_machine(tally, more)
+        return runs
+
+    def _logged(
+        self, tally: Tally, progress: Callable[[int], None], more: Iterable[Values | CompletedJob] | None
+    ) -> Iterable[Values | CompletedJob]:
+        tally.left_out_files, tally.broken = self._logs.left_out, self._logs.broken
+        return chain(read_values(self._logs.files, tally, progress), more or ())
+
+    def _note_machine(self, tally: Tally, more: object) -> None:
+        """Correct the size of the machine: known if there is one source, which says it."""
+        if len(self._logs.files) + len(self._tables) > 1 or more is not None:
+            tally.machine = 0
+        elif self._tables:
+            from softwalltime.measure.replay.parquet import read_metadata
+
+            processors = read_metadata(self._tables[0]).get(PROCESSORS)
+            tally.machine = processors if isinstance(processors, int) else 0

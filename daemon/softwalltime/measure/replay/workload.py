@@ -1,29 +1,33 @@
-"""Recorded jobs with the stream of their events."""
+"""Recorded jobs in order of submission, with the stream of their events."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from math import inf
-from typing import NamedTuple
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.events import Deleted, Ended, Event, Kind, Started, Submitted
+from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.event_stream import EVENT, EventStream, Stride
+from softwalltime.measure.replay.job_columns import NAMES, JobColumns
 
 NEVER_RAN = "never ran (no runtime)"
 NO_WALLTIME = "no walltime"
 OTHER_DAYS = "submitted on other days"
-STRIDE = 4_000
-"""Events per batch, whose jobs fit into the processor's cache, and between two reports of progress."""
+REASONS = (OTHER_DAYS, NEVER_RAN, NO_WALLTIME)
+PART = 1 << 16
+"""Jobs of a part of a workload, whose events are sorted together."""
+SCORED = ("submitted", "walltime", "runtime")
+"""Columns that scores need."""
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-_EVENTS: dict[int, type[Submitted | Started | Deleted]] = {
-    Kind.SUBMITTED: Submitted, Kind.STARTED: Started, Kind.DELETED: Deleted
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +42,25 @@ class Scoring:
     never_ran: bool = False
 
 
-class Stride(NamedTuple):
-    """Some events: their kinds (:class:`Kind`), the indexes of their jobs, and the jobs; one entry an event."""
+class Recorded(Protocol):
+    """Recorded jobs in consecutive parts: a workload in memory, or in a file that is read part by part."""
 
-    kinds: list[int]
-    numbers: list[int]
-    jobs: list[CompletedJob]
+    def __len__(self) -> int: ...
+
+    def parts(self, names: Collection[str] = NAMES) -> "Iterator[Workload]":
+        """Yield the parts in order of submission; none is empty.  ``names``: columns that are needed, at least."""
+
+    def array(self) -> Integers:
+        """Return an array for a result of each job, whose values are not yet set."""
+
+    def skipped(self) -> dict[str, int]:
+        """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
 
 
 class Workload:
     """Jobs in order of submission, and their events in order of time.
 
-    ``started`` (-1: never) and ``ended`` in epoch seconds.  Wrong times are corrected: a job ends at least one second
-    after its submission and starts before its end, because its runtime must not be known at its own prediction.
-    ``teaches``: predictors learn from the job.  ``walltime`` is 0 for jobs without one.
+    ``source_order`` decides between jobs that end at once.
     """
 
     def __init__(
@@ -61,98 +70,123 @@ class Workload:
         """:param limit: only the first so many jobs, in order of submission."""
         source = JobColumns.of(jobs)
         submitted = source.numbers("submitted")
-        first = np.argsort(submitted, kind="stable")[:limit]
-        # Jobs with equal ends are in file order, so the sort by submission must keep it.
-        self._in_file_order: NDArray[np.int32] = np.argsort(first, kind="stable").astype(np.int32)
-        chosen = source.select(first)
-        self.jobs = chosen
-        self.submitted: Integers = submitted[first]
-        starts = chosen.numbers("start")
-        self.ended: Integers = np.maximum(chosen.numbers("end"), self.submitted + 1)
-        self.started: Integers = np.where(
-            starts == -1, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1)
-        )
-        self.teaches: Flags = chosen.teaching(teaching)
-        self.walltime: Integers = chosen.numbers("walltime", 0)
-        self.runtime: Integers = chosen.numbers("runtime")
-        self.shrink_to_fit: Flags = chosen.numbers("min_walltime") != -1
-        self._in_period = in_period(self.submitted, scoring.since, scoring.until)
-        ran = (self.runtime > 0) | scoring.never_ran
-        self.scored: Flags = ran & (self.walltime > 0) & self._in_period
-        # Nearly every replay needs these events; others are sorted on demand.
-        self._submissions_and_ends = self._events(starts=False, everything=False)
+        order = np.argsort(submitted, kind="stable")[:limit]
+        self.jobs = source.select(order)
+        self.submitted: Integers = submitted[order]
+        self.source_order: Integers = order
+        self._teaching, self._scoring = teaching, scoring
+
+    def __len__(self) -> int:
+        return len(self.submitted)
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Indexes of the jobs; of a part, in all jobs."""
+        return np.arange(len(self))
+
+    # Wrong times are corrected, because a runtime must not be known at its own prediction.
+    @cached_property
+    def ended(self) -> Integers:
+        """Epoch seconds, at least one second after the submission."""
+        return np.maximum(self.jobs.numbers("end"), self.submitted + 1)
+
+    @cached_property
+    def started(self) -> Integers:
+        """Epoch seconds, from the submission to before the end; -1: never."""
+        starts = self.jobs.numbers("start")
+        return np.where(starts == -1, -1, np.minimum(np.maximum(starts, self.submitted), self.ended - 1))
+
+    @cached_property
+    def teaches(self) -> Flags:
+        """Whether predictors learn from the job."""
+        return self.jobs.teaching(self._teaching)
+
+    @cached_property
+    def walltime(self) -> Integers:
+        """Seconds, 0 for jobs without one."""
+        return self.jobs.numbers("walltime", 0)
+
+    @cached_property
+    def runtime(self) -> Integers:
+        """Seconds."""
+        return self.jobs.numbers("runtime")
+
+    @cached_property
+    def shrink_to_fit(self) -> Flags:
+        least = self.jobs.numbers("min_walltime")
+        return np.not_equal(least, -1)
+
+    @cached_property
+    def scored(self) -> Flags:
+        ran: Flags = (self.runtime > 0) | self._scoring.never_ran
+        return ran & (self.walltime > 0) & self._in_period
+
+    @property
+    def _in_period(self) -> Flags:
+        return in_period(self.submitted, self._scoring.since, self._scoring.until)
+
+    def parts(self, names: Collection[str] = NAMES) -> "Iterator[Workload]":
+        """Yield consecutive parts, whose arrays are views; see :meth:`Recorded.parts`."""
+        for begin in range(0, len(self), PART):
+            which = slice(begin, begin + PART)
+            part = copy(self)
+            part.jobs = self.jobs[which]
+            for name in _ARRAYS:
+                setattr(part, name, getattr(self, name)[which])
+            part.numbers = np.arange(begin, begin + len(part))
+            yield part
+
+    def array(self) -> Integers:
+        return np.empty(len(self), np.int64)
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None
     ) -> Iterator[Stride]:
-        """Yield the submissions and the ends of the jobs that teach in order of time, many at once.
+        """Yield the events of the jobs in order of time, many at once, as :class:`EventStream` says.
 
-        At one instant the order is that of the kinds, ties stay in file order.  Only jobs between their first and their
-        last event are objects.
-
-        :param starts: the starts too.
-        :param everything: the starts, and the ends and deletions of all jobs too.
-        :param progress: called with the number of jobs done since the last call.
+        :param progress: called with the number of further jobs that were submitted.
         """
-        if starts or everything:
-            kinds, numbers = self._events(starts=True, everything=everything)
-        else:
-            kinds, numbers = self._submissions_and_ends
-        last = np.zeros(len(self.jobs), np.int32)
-        last[numbers] = np.arange(len(numbers), dtype=np.int32)
-        there: dict[int, CompletedJob] = {}
-        done = 0
-        for begin in range(0, len(kinds), STRIDE):
-            some, which = kinds[begin : begin + STRIDE], numbers[begin : begin + STRIDE]
-            new = which[some == Kind.SUBMITTED]
-            there.update(zip(new.tolist(), self.jobs.take(new), strict=True))
-            indexes = which.tolist()
-            yield Stride(some.tolist(), indexes, [there[index] for index in indexes])
-            for index in which[last[which] == np.arange(begin, begin + len(which))].tolist():
-                del there[index]
-            reached = len(self.jobs) * (begin + len(which)) // len(kinds)
-            progress(reached - done)
-            done = reached
+        events = EventStream(starts=starts, everything=everything)
+        for part in chain(self.parts(), [None]):
+            for stride in events.strides(part):
+                yield stride
+                progress(stride.kinds.count(Kind.SUBMITTED))
+
+    def events(self, *, starts: bool, everything: bool) -> NDArray[np.void]:
+        """Return the events of the jobs in any order, as :class:`EventStream` takes them."""
+        numbers, every = self.numbers, np.full(len(self), True)
+        ran = (self.started >= 0) | (self.runtime > 0) | self.teaches
+        ends, deletions = (ran, ~ran) if everything else (self.teaches, ~every)
+        start = (self.started >= 0) & (starts or everything)
+        kinds = (
+            (Kind.SUBMITTED, every, self.submitted, numbers, ~(start | ends | deletions)),
+            (Kind.STARTED, start, self.started, numbers, ~(ends | deletions)),
+            (Kind.ENDED, ends, self.ended, self.source_order, every),
+            (Kind.DELETED, deletions, self.ended, self.source_order, every),
+        )
+        result = []
+        for kind, which, times, order, last in kinds:
+            events = np.empty(np.count_nonzero(which), EVENT)
+            events["kind"] = kind
+            columns = {"time": times, "order": order, "number": numbers, "teaches": self.teaches, "last": last}
+            for name, values in columns.items():
+                events[name] = values[which]
+            result.append(events)
+        return np.concatenate(result)
 
     def ends(self) -> Integers:
         """Return the indexes of all jobs in the order of their ends."""
-        return self._in_file_order[np.argsort(self.ended[self._in_file_order], kind="stable")].astype(np.int64)
-
-    def time(self, kind: int, number: int) -> int:
-        """Return the time of the event of this kind of the job with this index, epoch seconds."""
-        times = self.submitted if kind == Kind.SUBMITTED else self.started if kind == Kind.STARTED else self.ended
-        return int(times[number])
-
-    def times(self, stride: Stride) -> list[int]:
-        kinds, numbers = np.array(stride.kinds), np.array(stride.numbers)
-        times = np.where(kinds == Kind.STARTED, self.started[numbers], self.ended[numbers])
-        result: list[int] = np.where(kinds == Kind.SUBMITTED, self.submitted[numbers], times).tolist()
-        return result
-
-    def event(self, kind: int, number: int, job: CompletedJob) -> Event:
-        time = self.time(kind, number)
-        return Ended(time, job) if kind == Kind.ENDED else _EVENTS[kind](time, job.submission)
+        return np.lexsort((self.source_order, self.ended))
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
         others = self._in_period & ~self.scored
         never_ran = others & (self.runtime <= 0)
-        reasons = {OTHER_DAYS: ~self._in_period, NEVER_RAN: never_ran, NO_WALLTIME: others & ~never_ran}
-        return {reason: int(jobs.sum()) for reason, jobs in reasons.items() if jobs.any()}
+        reasons = zip(REASONS, (~self._in_period, never_ran, others & ~never_ran), strict=True)
+        return {reason: int(jobs.sum()) for reason, jobs in reasons if jobs.any()}
 
-    def _events(self, *, starts: bool, everything: bool) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        in_file_order, all_jobs = self._in_file_order, np.arange(len(self.jobs), dtype=np.int32)
-        ran = (self.started >= 0) | (self.runtime > 0) | self.teaches
-        ends = in_file_order[ran[in_file_order] if everything else self.teaches[in_file_order]]
-        parts = [(Kind.ENDED, ends, self.ended), (Kind.SUBMITTED, all_jobs, self.submitted)]
-        if everything:
-            parts.append((Kind.DELETED, in_file_order[~ran[in_file_order]], self.ended))
-        if starts:
-            parts.append((Kind.STARTED, np.flatnonzero(self.started >= 0).astype(np.int32), self.started))
-        numbers = np.concatenate([indexes for _, indexes, _ in parts])
-        kinds = np.concatenate([np.full(len(indexes), kind, np.int8) for kind, indexes, _ in parts])
-        order = np.argsort(np.concatenate([times[indexes] for _, indexes, times in parts]), kind="stable")
-        return kinds[order], numbers[order]
+
+_ARRAYS = ("submitted", "source_order", "ended", "started", "teaches", "walltime", "runtime", "shrink_to_fit", "scored")
 
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:

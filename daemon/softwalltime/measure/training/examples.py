@@ -101,7 +101,7 @@ def examples_of(
 
     driver = PredictorDriver({"calibrated": model})
     for stride in workload.stream(everything=True, progress=progress):
-        pass_events(workload, stride, driver, ask)
+        pass_events(stride, driver, ask)
     if not gathered:
         return None
     lengths = np.array([0, *(len(example.base) for example in gathered)])

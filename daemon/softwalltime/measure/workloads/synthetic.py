@@ -8,6 +8,7 @@ Lublin and Feitelson (:mod:`.lublin`), requests that of Tsafrir (:mod:`.estimate
   users and applications decide which session gets which of the model's draws; they do not change the draws.
 - Some jobs fail early, are deleted, or are killed at their walltime; some applications always are.
 - All times between submissions are scaled by one factor, so that the offered load is :data:`LOAD`, not about 0.36.
+- After each :data:`BLOCK` jobs no job is submitted until all have ended, as before a maintenance of the machine.
 - An array job is one arrival.  Weekends are like weekdays, hours are in UTC, and nodes are ignored for job starts.
 
 Parameters outside the model were set by hand.  The statistics of the result lie within or near the range of five logs
@@ -15,6 +16,7 @@ of the Parallel Workloads Archive: KTH-SP2, SDSC-SP2, HPC2N, LLNL-Atlas and CEA-
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +36,10 @@ LOAD = 0.7
 START = 1_704_067_200
 """2024-01-01T00:00Z, a Monday."""
 SERVER = "pbs1"
+BLOCK = 100_000
+"""Jobs that are generated together, at most: they need 1.2 kB of memory each."""
+LATEST = 253_370_764_800
+"""9999-01-01T00:00Z: submissions begin earlier, because calendars have no year 10,000."""
 CORES = 8
 """Processors of one node, the size of the chunks in a select statement."""
 
@@ -125,23 +131,48 @@ class _Jobs:
 def generate(
     jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START, scripts: bool = False
 ) -> list[CompletedJob]:
-    """Generate ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
+    """Generate ``jobs`` completed jobs as :func:`generate_blocks`.
 
-    The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
-    at ``start`` (epoch seconds).  Subjobs count as jobs.  With ``scripts`` each application is a script of its user.
+    >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
+    [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
+    """
+    blocks = generate_blocks(jobs, seed=seed, users=users, processors=processors, start=start, scripts=scripts)
+    return [job for block in blocks for job in block]
 
-        >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
-        [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
+
+def generate_blocks(
+    jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START, scripts: bool = False
+) -> Iterator[list[CompletedJob]]:
+    """Yield ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
+
+    All jobs of a block end before those of the next one are submitted.  The same arguments always give the same jobs; a
+    smaller workload is not a prefix of a larger one.  Submissions begin at ``start`` (epoch seconds).  Subjobs count as
+    jobs.  With ``scripts`` each application is a script of its user.
+
+    :raises UsageError: if an argument is out of range, also later: if the jobs take longer than calendars go.
     """
     if jobs < 0 or users < 1 or processors < 1 or not 0 <= seed < 2**32:
         raise UsageError(
             "a workload needs jobs >= 0, users >= 1, processors >= 1 and 0 <= seed < 2^32, "
             f"not {jobs}, {users}, {processors} and {seed}"
         )
-    if not jobs:
-        return []
     random = np.random.RandomState(seed)
     applications = _applications(random, users)
+    submissions = 0
+    for first in range(0, jobs, BLOCK):
+        if start >= LATEST:
+            raise UsageError(f"{first:,} jobs on {processors:,} processors last until 9999: use more processors")
+        count = min(BLOCK, jobs - first)
+        block, submissions = _block(random, applications, count, submissions, processors, start, scripts)
+        yield block
+        start = max(job.end for job in block)
+
+
+def _block(
+    random: np.random.RandomState, applications: _Applications, jobs: int, before: int, processors: int, start: int,
+    scripts: bool,
+) -> tuple[list[CompletedJob], int]:  # fmt: skip
+    """Return the next jobs, and the number of the last submission; ``before``: of the last one of earlier blocks."""
     sessions = _sessions(random, applications, jobs, processors)
     drawn = _draw_jobs(random, applications, sessions)
     submitted = _submission_times(random, sessions, drawn, processors, start)
@@ -149,7 +180,8 @@ def generate(
     starts = start_times(
         submitted, sessions.size[drawn.session].tolist(), drawn.runtime.tolist(), requests.tolist(), processors
     )
-    return _records(random, applications, sessions, drawn, submitted, starts, scripts)
+    numbered = replace(drawn, number=drawn.number + before)
+    return _records(random, applications, sessions, numbered, submitted, starts, scripts), int(numbered.number[-1])
 
 
 def _applications(random: np.random.RandomState, users: int) -> _Applications:

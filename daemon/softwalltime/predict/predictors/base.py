@@ -88,6 +88,9 @@ class Predictor(ABC):
     censoring: ClassVar[bool] = False
     """Whether it treats the runtime of a job killed at its walltime as a lower bound."""
 
+    by_user: bool = False
+    """Whether the predictions of a user's jobs depend on no other user's: then users can be replayed apart."""
+
     fit_seconds: ClassVar[int] = 3600
     """Seconds between two calls of :meth:`fit`."""
 

@@ -10,6 +10,8 @@ from softwalltime.predict.predictors.base import History, Options, Predictor
 
 
 class UntrainedPredictor(Predictor):
+    by_user = True
+
     @property
     def history(self) -> History:
         return History()

@@ -30,6 +30,7 @@ class Last2(Predictor):
     summary: ClassVar[str] = "mean of the user's last 2 runtimes"
     source: ClassVar[str] = "Tsafrir, Etsion & Feitelson 2007; Chlumský & Klusáček 2022, Algorithm 1"
     options: Last2Options
+    by_user = True
     basis: ClassVar[str] = "mean of the last {} runtimes of user {}"
 
     def __init__(self, options: Last2Options) -> None:

@@ -49,6 +49,7 @@ class Percentile(LikeJobsPredictor):
 
     def __init__(self, options: PercentileOptions) -> None:
         super().__init__(options, options.keys, options.window, options.least)
+        self.by_user = "user" in options.keys
         self._p = options.p / 100
         self._of_user = RecentJobs(options.window)
 

@@ -30,6 +30,7 @@ class Usage(Predictor):
     summary: ClassVar[str] = "max R of the user's last 15 jobs x walltime + 900 s"
     source: ClassVar[str] = "Chlumský & Klusáček 2022, Algorithm 2"
     options: UsageOptions
+    by_user = True
 
     def __init__(self, options: UsageOptions) -> None:
         super().__init__(options)

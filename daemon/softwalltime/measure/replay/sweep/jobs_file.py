@@ -31,11 +31,11 @@ def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) 
 
     :raises SourceError: if the file cannot be written.
     """
-    from softwalltime.measure.replay.parquet import write_parquet
+    from softwalltime.measure.replay.parquet import GROUP, write_parquet
 
     try:
         with path.open("xb") as stream:
-            write_parquet(JobColumns.of(jobs), stream, {"teaching": sorted(teaching)})
+            write_parquet(JobColumns.of(jobs).in_groups(GROUP), stream, {"teaching": sorted(teaching)})
         with path.open("rb") as stream:
             digest = file_digest(stream, "sha256").hexdigest()
     except OSError as error:
