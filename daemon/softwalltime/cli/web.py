@@ -10,7 +10,6 @@ from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.service.users.own_jobs import SOCKET
-from softwalltime.service.users.process import listening_socket
 
 THREADS = 4
 MAX_CONNECTIONS = 64
@@ -65,6 +64,8 @@ def _listening(path: Path | None) -> dict[str, Any]:
     :raises UsageError: if systemd passes no such socket, or it cannot be made at the path.
     """
     if path is None:
+        from softwalltime.service.users.process import listening_socket
+
         listener = listening_socket("softwalltime-web.socket")
         if listener.family is not socket.AF_UNIX:
             raise UsageError("softwalltime-web.socket: ListenStream must be the path of a Unix socket")
