@@ -48,6 +48,8 @@ def web(options: WebOptions) -> None:
 
         settings = load_settings(options.config)
         app = make_app(settings, options.jobs_socket)
+        # Others must not connect before waitress has set the mode of the socket.
+        before = os.umask(0o117)
         try:
             server = waitress.create_server(
                 app, **_listening(options.socket), threads=THREADS, connection_limit=MAX_CONNECTIONS,
@@ -55,6 +57,8 @@ def web(options: WebOptions) -> None:
             )  # fmt: skip
         except OSError as error:
             raise SourceError(f"{options.socket}: cannot listen: {error.strerror or error}") from error
+        finally:
+            os.umask(before)
         server.run()
 
 
@@ -70,5 +74,4 @@ def _listening(path: Path | None) -> dict[str, Any]:
         if listener.family is not socket.AF_UNIX:
             raise UsageError("softwalltime-web.socket: ListenStream must be the path of a Unix socket")
         return {"sockets": [listener]}
-    os.umask(0o117)
     return {"unix_socket": str(path), "unix_socket_perms": "660"}
