@@ -102,6 +102,12 @@ def test_a_command_that_needs_an_extra_says_in_one_line_what_to_install(command:
     )
 
 
+def test_the_pages_say_which_extra_to_install(tmp_path: Path) -> None:
+    done = softwalltime("web", "--socket", str(tmp_path / "web.sock"))
+    said = "softwalltime: waitress is missing: run pip install 'pbs-softwalltime[web]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 def test_every_package_is_in_the_extra_that_the_message_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for package, extra in EXTRAS.items():

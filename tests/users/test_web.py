@@ -319,30 +319,33 @@ def test_it_listens_at_a_unix_socket_and_nowhere_else(web: Web, tmp_path: Path) 
         )
     assert (done.returncode, "must be the path of a Unix socket" in done.stderr) == (2, True)
     done = subprocess.run([*COMMAND, "--socket", tmp_path / "no" / "x"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n"), "cannot listen" in done.stderr) == (2, 1, True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"softwalltime: {tmp_path}/no/x: cannot listen: No such file or directory\n",
+    )
 
 
 def test_in_a_browser_400_pixels_wide_nothing_overflows_and_no_script_runs(web: Web, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("there is no chromium")
-    for name, page in {"jobs": web.get(user="mallory"), "queue": web.get("/queue?processors=3")}.items():
-        path = tmp_path / f"{name}.html"
-        # A window is not narrower than 500 pixels, a frame can be.
-        measure = "document.body.dataset.wide = this.contentDocument.documentElement.scrollWidth"
-        title = "document.body.dataset.title = this.contentDocument.title"
-        frame = f'<iframe width="400" height="900" style="border: 0" onload="{measure}; {title}" srcdoc="'
-        path.write_text(f'{frame}{escape(page.text)}"></iframe>')
-        done = subprocess.run(
-            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=400,900", "--dump-dom",
-             f"--user-data-dir={tmp_path}/profile", path.as_uri()],
-            capture_output=True, text=True, check=True, timeout=PATIENT,
-        )  # fmt: skip
-        shown = re.search(r'<body data-wide="(\d+)" data-title="([^"]*)"', done.stdout)
-        assert shown is not None
-        # Without the scroll bar it is 385.
-        assert 380 < int(shown[1]) <= 400
-        assert shown[2] == {"jobs": "My jobs", "queue": "The queue"}[name]
+    pages = {"My jobs": web.get(user="mallory"), "The queue": web.get("/queue?processors=3")}
+    # A window is not narrower than 500 pixels, a frame can be.
+    measure = (
+        "document.body.append(`[${this.contentDocument.title}: ${this.contentDocument.documentElement.scrollWidth}]`)"
+    )
+    frame = f'<iframe width="400" height="900" style="border: 0" onload="{measure}" srcdoc="%s"></iframe>'
+    path = tmp_path / "pages.html"
+    path.write_text("".join(frame % escape(page.text) for page in pages.values()))
+    done = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--user-data-dir={tmp_path}/profile",
+         path.as_uri()],
+        capture_output=True, text=True, check=True, timeout=PATIENT,
+    )  # fmt: skip
+    widths = dict(re.findall(r"\[([\w ]+): (\d+)\]", done.stdout))
+    assert widths.keys() == pages.keys()
+    # Without the scroll bar it is 385.
+    assert all(380 < int(width) <= 400 for width in widths.values()), widths
 
 
 def luminance(color: str) -> float:

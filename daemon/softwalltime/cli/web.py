@@ -10,7 +10,6 @@ from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.service.users.own_jobs import SOCKET
-from softwalltime.service.users.process import listening_socket
 
 THREADS = 4
 MAX_CONNECTIONS = 64
@@ -49,6 +48,8 @@ def web(options: WebOptions) -> None:
 
         settings = load_settings(options.config)
         app = make_app(settings, options.jobs_socket)
+        # Others must not connect before waitress has set the mode of the socket.
+        before = os.umask(0o117)
         try:
             server = waitress.create_server(
                 app, **_listening(options.socket), threads=THREADS, connection_limit=MAX_CONNECTIONS,
@@ -56,6 +57,8 @@ def web(options: WebOptions) -> None:
             )  # fmt: skip
         except OSError as error:
             raise SourceError(f"{options.socket}: cannot listen: {error.strerror or error}") from error
+        finally:
+            os.umask(before)
         server.run()
 
 
@@ -65,9 +68,10 @@ def _listening(path: Path | None) -> dict[str, Any]:
     :raises UsageError: if systemd passes no such socket, or it cannot be made at the path.
     """
     if path is None:
+        from softwalltime.service.users.process import listening_socket
+
         listener = listening_socket("softwalltime-web.socket")
         if listener.family is not socket.AF_UNIX:
             raise UsageError("softwalltime-web.socket: ListenStream must be the path of a Unix socket")
         return {"sockets": [listener]}
-    os.umask(0o117)
     return {"unix_socket": str(path), "unix_socket_perms": "660"}
