@@ -116,8 +116,8 @@ def me(
     if (asked or options.waits) and not any(probe.submit_to for probe in own_jobs.probes):
         raise NoOwnJobsError("no forecast of jobs that are not submitted: this site makes none, or has not begun")
     if asked:
-        shown = print_brief_plan if options.brief else partial(print_plan, asked=asked)
-        return Result(plan(own_jobs.probes, asked, now), shown, remarks=remarks)
+        text = print_brief_plan if options.brief else partial(print_plan, asked=asked)
+        return Result(plan(own_jobs.probes, asked, now), text, remarks=remarks)
     if options.waits:
         submittable = [probe for probe in own_jobs.probes if probe.submit_to]
         return Result(submittable, print_waits, remarks=remarks)
