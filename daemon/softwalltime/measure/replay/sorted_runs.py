@@ -36,7 +36,7 @@ def sorted_runs(
         if not run:
             continue
         if len(jobs) < RUN:
-            runs.append([run])
+            runs.append(run.in_groups(GROUP))
             break
         path = folder / f"{len(runs)}.parquet"
         try:
