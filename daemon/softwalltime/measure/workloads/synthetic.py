@@ -131,10 +131,13 @@ class _Jobs:
 def generate(
     jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START, scripts: bool = False
 ) -> list[CompletedJob]:
-    """Generate ``jobs`` completed jobs as :func:`generate_blocks`.
+    """Generate ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
 
-    >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
-    [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
+    The same arguments always give the same jobs; a smaller workload is not a prefix of a larger one.  Submissions begin
+    at ``start`` (epoch seconds).  Subjobs count as jobs.  With ``scripts`` each application is a script of its user.
+
+        >>> [(job.submission.job_id, job.submission.user, job.submission.walltime, job.runtime) for job in generate(2)]
+        [('1.pbs1', 'user069', 600, 17), ('2.pbs1', 'user014', 300, 244)]
     """
     blocks = generate_blocks(jobs, seed=seed, users=users, processors=processors, start=start, scripts=scripts)
     return [job for block in blocks for job in block]
@@ -143,11 +146,7 @@ def generate(
 def generate_blocks(
     jobs: int, *, seed: int = 1, users: int = 100, processors: int = 128, start: int = START, scripts: bool = False
 ) -> Iterator[list[CompletedJob]]:
-    """Yield ``jobs`` completed jobs in order of submission: by ``ctime``, job number and array index.
-
-    All jobs of a block end before those of the next one are submitted.  The same arguments always give the same jobs; a
-    smaller workload is not a prefix of a larger one.  Submissions begin at ``start`` (epoch seconds).  Subjobs count as
-    jobs.  With ``scripts`` each application is a script of its user.
+    """Yield the jobs of :func:`generate` in blocks; all jobs of a block end before those of the next are submitted.
 
     :raises UsageError: if an argument is out of range, also later: if the jobs take longer than calendars go.
     """
