@@ -21,6 +21,9 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
+from softwalltime.measure.benchmark.entry import LEVELS
+from softwalltime.measure.benchmark.figures import MONTH_JOBS, USER_JOBS
+from softwalltime.measure.benchmark.protocol import LEFT_OUT_S
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.learned.distribution import Floats
@@ -31,18 +34,11 @@ from tests.traces import TRACES
 
 NAMES = ("KTH", "SDSC", "LLNL", "HPC2N", "CEA")
 TARGETS = (0.05, 0.02, 0.1)
-QUANTILES = tuple(number / 20 for number in range(1, 20))
-LEFT_OUT = 30 * 86400
-"""First seconds that are not scored."""
 WINDOW = (calendar.timegm((2012, 7, 25, 0, 0, 0)), calendar.timegm((2012, 8, 24, 0, 0, 0)))
 """Submissions of CEA-Curie for which others have published errors."""
-MONTH_JOBS = 1000
-"""Jobs of a month, by submission, from which on its share underestimated counts."""
-USER_JOBS = 50
-"""Jobs of a user from which on the user's share underestimated counts."""
 BY_TARGET = tuple(f"{target:.0%}" for target in sorted(TARGETS))
 RANGES = {"50%": (4, 14), "90%": (0, 18)}
-"""Places of the bounds of the middle ranges among ``QUANTILES``."""
+"""Places of the bounds of the middle ranges among ``LEVELS``."""
 HEADERS = {
     "accuracy": ("trace", *(f"{when} {at}" for when in ("submission", "start") for at in BY_TARGET)),
     "worst month": ("trace", *BY_TARGET),
@@ -87,7 +83,7 @@ def held_out(trace: str, folder: Path) -> Iterator[str]:
 def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
     walltime = workload.walltime.astype(float)
     at_submission, at_start = np.tile(walltime, (len(TARGETS), 1)), np.tile(walltime, (len(TARGETS), 1))
-    quantiles, means = np.tile(walltime[:, None], len(QUANTILES)), walltime.copy()
+    quantiles, means = np.tile(walltime[:, None], len(LEVELS)), walltime.copy()
     models = SharedEstimates([f"calibrated:weights={weights},target={target}" for target in TARGETS])
     for stride in workload.stream(everything=True):
         for kind, number, job, now, _ in zip(*stride, strict=True):
@@ -97,11 +93,11 @@ def _figures(workload: Workload, weights: str) -> dict[str, list[str]]:
                 chosen[:, number] = [_seconds(answer, walltime[number]) for answer in answers]
                 first = answers[0]
                 if kind == Kind.SUBMITTED and isinstance(first, Prediction):
-                    quantiles[number], means[number] = first.quantiles(QUANTILES), first.mean
+                    quantiles[number], means[number] = first.quantiles(LEVELS), first.mean
             models.models[0].observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 models.learn(job)
-    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
+    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT_S)
     runtime, submitted = np.minimum(workload.runtime, workload.walltime)[scored].astype(float), workload.submitted
     order = np.argsort(TARGETS).tolist()
     at_submission, at_start = at_submission[order][:, scored], at_start[order][:, scored]
@@ -152,6 +148,6 @@ def _errors(quantiles: Floats, means: Floats, runtime: Floats) -> list[str]:
         held, rounded = (low <= runtime) & (runtime <= high), (low - 0.5 <= runtime) & (runtime <= high + 0.5)
         cells += [f"{share.mean():.1%}" for share in (held, rounded)]
     cells += [f"{np.abs(quantiles[9] - runtime).mean():,.0f}", f"{np.abs(means - runtime).mean():,.0f}"]
-    q, found = np.array(QUANTILES)[1:, None], quantiles[1:]
+    q, found = np.array(LEVELS)[1:, None], quantiles[1:]
     cells.append(f"{np.maximum(q * (runtime - found), (q - 1) * (runtime - found)).mean():,.0f}")
     return cells

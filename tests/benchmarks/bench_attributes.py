@@ -21,16 +21,18 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
+from softwalltime.measure.benchmark.entry import LEVELS
+from softwalltime.measure.benchmark.protocol import LEFT_OUT_S
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
-from tests.benchmarks.bench_attention import LEFT_OUT, QUANTILES, held_out
+from tests.benchmarks.bench_attention import held_out
 from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
 HEADER = ("attribute", "values", "gain, nats per job", "random")
-RANGES = len(QUANTILES) + 1
+RANGES = len(LEVELS) + 1
 PRIOR = 50.0
 """Jobs that the counts of all jobs count for in each value's."""
 
@@ -63,7 +65,7 @@ def main() -> None:
 
 def _table(workload: Workload, weights: str) -> str:
     places, lasts = _places(workload, weights)
-    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
+    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT_S)
     chosen = np.flatnonzero(scored)
     random = np.random.default_rng(1)
     rows = []
@@ -90,7 +92,7 @@ def _places(workload: Workload, weights: str) -> tuple[NDArray[np.int64], Sequen
                 lasts[number] = newest.get(user)
                 answer = model.predict(job.submission, job.submission.submitted)
                 if isinstance(answer, Prediction):
-                    ranges = np.array(answer.quantiles(QUANTILES))
+                    ranges = np.array(answer.quantiles(LEVELS))
                     runtime = min(job.runtime, job.submission.walltime or job.runtime)
                     # Several quantiles may be equal, for example the walltime.
                     first, last = (int(np.searchsorted(ranges, runtime, side)) for side in ("left", "right"))

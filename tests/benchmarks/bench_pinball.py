@@ -25,11 +25,12 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
+from softwalltime.measure.benchmark.protocol import LEFT_OUT_S
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import contents_of, make
-from tests.benchmarks.bench_attention import LEFT_OUT, NAMES, held_out, weights_folder
+from tests.benchmarks.bench_attention import NAMES, held_out, weights_folder
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
 from tests.benchmarks.markdown import table
 from tests.samples import ROOT
@@ -71,7 +72,7 @@ def _print(path: Path) -> dict[str, list[str]]:
     learned = [(OURS, f"calibrated:weights={weights}") for weights in held_out(path.name, weights_folder())]
     specs = dict(learned) | {spec: spec for spec in (*OTHERS, *([LIGHTGBM] if INSTALLED else []))}
     found = {label: _quantiles(workload, path, spec) for label, spec in specs.items()}
-    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT)
+    scored = workload.scored & (workload.submitted >= workload.submitted[0] + LEFT_OUT_S)
     part = scored & predicted_part(workload)
     comparisons: dict[str, Sequence[str]] = {"the best of percentile and memorizer": OTHERS}
     if LIGHTGBM not in found or part.sum() == scored.sum():

@@ -99,7 +99,7 @@ def jobs(module_engine: Engine, folder: Path) -> Iterator[Path]:
     waiting = [waits("1.srv", at, "ann"), *(waits(name, at, user) for name, user in others.items())]
     waiting += [waits(f"{index}.srv", at, "mallory", job_name=name) for index, name in enumerate(HOSTILE, 50)]
     waiting += [waits(f"{number}.srv", at, "many") for number in range(1000, 3000)]
-    starts = [forecast(job.submission.job_id, at, HOUR + 60 * index, job.submission.user)
+    starts = [forecast(job.submission.job_id, at, HOUR + 150 + 60 * index, job.submission.user)
               for index, job in enumerate(waiting)]  # fmt: skip
     with module_engine.begin() as connection:
         set_current(connection, waiting)

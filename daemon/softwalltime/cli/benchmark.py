@@ -10,7 +10,7 @@ from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LIMIT, PROCESSES, named_specs, predictors
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.core.formatting import number, percent, printable
+from softwalltime.core.formatting import number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.core.written import require_folder, write_text
 
@@ -132,7 +132,7 @@ def _months(row: "BenchmarkRow") -> str:
 
 
 _NAMES: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = {
-    TextColumn("log", left=True): lambda row: Cell(printable(row.log), "strong"),
+    TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
     sentence_column("predictor", least=12): lambda row: f"{row.predictor}{'*' if row.trained else ''}",
 }
 _COLUMNS: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = _NAMES | {

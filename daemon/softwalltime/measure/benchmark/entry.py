@@ -1,7 +1,7 @@
 """The process of one predictor in a benchmark.
 
-It is sent each event when it has happened in the order of time, and asked in between, so its predictor cannot know the
-end of a job early.
+It receives the events in the order of time, and the questions between them.  So its predictor cannot know the end of a
+job early.
 """
 
 import json
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 
 
 class EntryProcess:
-    """A predictor in its process."""
+    """A predictor that runs in a process of its own."""
 
     def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
         self._questions, self._answers = questions, answers
@@ -108,7 +108,10 @@ def _serve(spec: str, questions: BinaryIO, answers: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve on standard input and output; what the predictor prints goes to standard error."""
+    """Read questions from standard input and write answers to standard output.
+
+    What the predictor itself prints goes to standard error.
+    """
     # Ctrl-C ends the benchmark, whose end closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "wb") as answers:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,13 +29,13 @@ from softwalltime.measure.simulation.simulated_jobs import Floats
 
 WEEK_S = 7 * 86400
 MONTH_JOBS = 1000
-"""Jobs of a month, by submission, from which on its figures count."""
+"""Minimum number of jobs submitted in a month for its figures."""
 USER_JOBS = 50
-"""Jobs of a user from which on the user's figures count."""
+"""Minimum number of jobs of a user for the user's figures."""
 HEAVY_USER_JOBS = 5000
-"""Ended jobs of a user from which on the user's jobs are a class of the ranges."""
+"""Number of ended jobs of a user above which the user's jobs are a class of the ranges."""
 CLASS_JOBS = 100
-"""Answers from which on a class of the ranges has figures."""
+"""Minimum number of answers for the figures of a class of the ranges."""
 _RANGES = [LEVELS.index(level) for level in (0.25, 0.75, 0.05, 0.95)]
 _MEDIAN = LEVELS.index(0.5)
 _ROUNDING_S = 0.5
@@ -123,9 +124,11 @@ class BenchmarkDocument:
 
 def distributions(rows: Iterable[BenchmarkRow]) -> list[BenchmarkRow]:
     """Return the rows of predictors with distributions; of several with the same distribution on a log the first."""
-    return list({(row.log, row.reliability, row.ranges): row for row in reversed(list(rows)) if row.ranges}.values())[
-        ::-1
-    ]
+    first: dict[tuple[Any, ...], BenchmarkRow] = {}
+    for row in rows:
+        if row.ranges:
+            first.setdefault((row.log, row.reliability, row.ranges), row)
+    return list(first.values())
 
 
 class BenchmarkTask(NamedTuple):
@@ -145,7 +148,7 @@ def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow]:
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the log.
     """
     require_version(task.version)
-    workload = Workload(RecordedFiles([task.path]).read(Tally()), task.limit)
+    workload = _workload(task.path, task.limit)
     jobs = int(scored_jobs(workload).sum())
     head = (task.log, task.spec, task.trained, jobs)
     try:
@@ -156,6 +159,12 @@ def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow]:
     if not jobs:
         return task, BenchmarkRow(*head, failure="no job with a walltime to score")
     return task, _row(head, workload, judged)
+
+
+@lru_cache(1)
+def _workload(path: Path, limit: int | None) -> Workload:
+    """Read a log; a process gets several tasks on the same one."""
+    return Workload(RecordedFiles([path]).read(Tally()), limit)
 
 
 def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswers) -> BenchmarkRow:

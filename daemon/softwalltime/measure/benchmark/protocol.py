@@ -29,7 +29,10 @@ WHEN = (SUBMISSION, START, *AFTER_S)
 
 @dataclass(frozen=True, slots=True)
 class MomentAnswers:
-    """Answers at one moment of the jobs: their numbers, seconds (NaN: no prediction), and quantiles, if there are."""
+    """Answers at one moment: numbers of the jobs, predicted seconds, and quantiles.
+
+    NaN stands for no prediction, and for no distribution.
+    """
 
     jobs: Integers
     seconds: Floats
@@ -38,7 +41,10 @@ class MomentAnswers:
 
 @dataclass(frozen=True, slots=True)
 class AllAnswers:
-    """All answers of a predictor by moment, how many jobs of its user had ended at submission, processor seconds."""
+    """All answers of a predictor by moment; ``seconds``: its processor time.
+
+    ``of_user``: how many jobs of a job's user had ended at its submission.
+    """
 
     answers: dict[str, MomentAnswers]
     of_user: Integers

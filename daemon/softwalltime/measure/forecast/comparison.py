@@ -193,7 +193,7 @@ def compare(
     :param basis: source of the runtimes, for people.
     :param runs: number of draws; one is made where nothing is known of runtimes but walltimes.
     :param submitted: of the jobs that only ``after`` has, what they were described as, by job id.
-    :param processes: for a great queue; ``None`` for one a core.
+    :param processes: for a long queue; ``None`` for one a core.
     """
     known = dict(zip(before.ids, distributions_of(before.queue, runtimes), strict=True))
     now, live = before.snapshot.taken, (*before.queue.live, *after.queue.live)
@@ -235,7 +235,10 @@ def compare(
 
 
 class _Part(NamedTuple):
-    """Some draws of a state: number of the part, model, processors that each job uses, runtimes."""
+    """Draws to simulate together; ``number`` is the place of the part.
+
+    ``sizes``: processors that each job uses.  ``drawn``: runtimes in seconds, a row for each draw.
+    """
 
     number: int
     model: QueueModel

@@ -1,9 +1,9 @@
 """The own-jobs server: send each connecting user the jobs of his account, then close the connection.
 
-The connection itself is the request: the server reads from no client but one, so clients can neither select other
+The connection itself is the request: the server reads nothing from a client, so clients can neither select other
 users' jobs nor send harmful input.  The kernel identifies the user (``SO_PEERCRED``) at the time of the connection.
-The exception is the account of ``softwalltime web``, if the settings name it: it sends the name of the user who logged
-in, one line.  One thread serves all clients and never blocks on one of them.
+There is one exception: the account of ``softwalltime web``, if the settings name it, sends one line with the name of
+the user who logged in.  One thread serves all clients and never blocks on one of them.
 """
 
 import json
@@ -112,7 +112,7 @@ class _Client:
     left: list[memoryview]
     deadline: float
     waits: bool = False
-    """Whether it is registered: until it sends a name if ``left`` is empty, else until it takes the rest of that."""
+    """Whether the selector watches it.  If ``left`` is empty, the server waits for a name, else for room to send."""
 
 
 class OwnJobsServer:
