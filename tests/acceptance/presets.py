@@ -15,13 +15,13 @@ from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import load_snapshot
 from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.machine import FOREVER
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns
 from softwalltime.measure.simulation.simulated_jobs import Integers, jobs_of
 from softwalltime.predict.policy.presets import HOUR, PRESETS, PresetName
 from softwalltime.reports.candidates import Baseline
 from tests.acceptance.lab import STRICT, Lab
-from tests.acceptance.sleeping import holding
 from tests.service.running import Daemon
 
 UNIT = 120
@@ -34,6 +34,8 @@ FORMULAS: dict[str, str] = {
     if (order := preset.order) is not None
 }
 """The formulas of the presets that have one, for jobs of seconds."""
+EARLIER = 30 * 86400
+"""Seconds of the simulation by which the predictor's past jobs were submitted earlier."""
 SAMPLES = 100
 """Simulations of a workload, whose records have whole seconds."""
 PATIENT = {"deadline_ms": 2000}
@@ -124,14 +126,36 @@ def recorded_waits(completed: Sequence[CompletedJob]) -> Waits:
 
 
 def simulated_waits(completed: Sequence[CompletedJob], processors: int, policy: SchedulerPolicy) -> list[Waits]:
-    """The waits of the same jobs in SAMPLES simulations, each with times between the seconds of the accounting log."""
+    """The waits of the same jobs in SAMPLES simulations, each with times between the seconds of the accounting log.
+
+    The predictor has learnt these jobs before, as the daemon has from that log.
+    """
     found = []
     for seed in range(SAMPLES):
-        jobs = jobs_of(_between_seconds([holding(completed, processors), *completed], np.random.default_rng(seed)))
+        again = list(_between_seconds(completed, np.random.default_rng(seed)))
+        jobs = jobs_of([*map(_earlier, again), _holding(again, processors), *again])
         waits = simulate(jobs, processors, policy).start - np.array(jobs.submitted, np.int64)
-        # The first job only holds the machine.
-        found.append(_waits(waits[1:], np.array(jobs.runtime, np.int64)[1:], UNIT))
+        count = len(again)
+        found.append(_waits(waits[-count:], np.array(jobs.runtime, np.int64)[-count:], UNIT))
     return found
+
+
+def _earlier(job: CompletedJob) -> CompletedJob:
+    submitted = job.submission.submitted - EARLIER
+    submission = replace(job.submission, job_id=f"earlier-{job.submission.job_id}", submitted=submitted)
+    return replace(job, submission=submission, start=submitted, end=submitted + job.runtime)
+
+
+def _holding(completed: Sequence[CompletedJob], processors: int) -> CompletedJob:
+    """A job that has the whole machine from before the first submission until the first start.
+
+    It stands for a scheduler that is off (:func:`.sleeping.run`): the jobs age meanwhile, and none starts.  Nor is one
+    promised a start: the job could run for ever.
+    """
+    begin = min(job.submission.submitted for job in completed) - 1
+    runtime = min(job.start or 0 for job in completed) - begin
+    submission = replace(completed[0].submission, job_id="hold", submitted=begin, ncpus=processors, walltime=FOREVER)
+    return replace(completed[0], submission=submission, start=begin, end=begin + runtime, runtime=runtime)
 
 
 def _between_seconds(completed: Sequence[CompletedJob], random: np.random.Generator) -> Iterator[CompletedJob]:

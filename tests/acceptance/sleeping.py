@@ -158,14 +158,3 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
             replace(jobs[job], submission=submission, start=start, end=end, etime=None, runtime=end - start)
         )
     return completed, records
-
-
-def holding(completed: Sequence[CompletedJob], processors: int) -> CompletedJob:
-    """A job that has the whole machine from before the first submission until the first start.
-
-    It stands for a scheduler that is off (:func:`run`): the jobs age meanwhile, and none starts.
-    """
-    begin = min(job.submission.submitted for job in completed) - 1
-    runtime = min(job.start or 0 for job in completed) - begin
-    submission = replace(completed[0].submission, job_id="hold", submitted=begin, ncpus=processors, walltime=runtime)
-    return replace(completed[0], submission=submission, start=begin, end=begin + runtime, runtime=runtime)
