@@ -75,7 +75,8 @@ def test_the_page_on_pypi_has_links_that_lead_somewhere(wheel: Path) -> None:
 
 def test_the_wheel_holds_units_settings_and_dashboards(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for pattern in ("*.toml", "grafana/*", "profile.d/*", "prometheus/*", "sql/*", "systemd/*"):
+    folders = ("grafana", "ondemand/softwalltime/bin", "profile.d", "prometheus", "sql", "systemd")
+    for pattern in ("*.toml", "ondemand/*.erb", *(f"{folder}/*" for folder in folders)):
         for file in (ROOT / "deploy").glob(pattern):
             assert f"softwalltime/_resources/deploy/{file.relative_to(ROOT / 'deploy')}" in names
 

@@ -17,6 +17,7 @@ from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report_figures import Report, ReportOptions, make_report
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
+from tests.browser import browser
 from tests.reports.fixtures import SPECS, Elements, made, page, steady_jobs
 from tests.samples import job
 
@@ -91,6 +92,11 @@ def test_colors_are_css_variables_of_the_page(html: str) -> None:
     assert len(themes) == 3
     for theme in themes:
         assert used - {"tone"} <= set(re.findall(r"--([\w-]+):", theme))
+
+
+def test_in_a_browser_nothing_overflows_and_axe_finds_no_fault(html: str) -> None:
+    with browser() as chromium:
+        assert chromium.faults(html) == []
 
 
 def test_tables_have_captions_and_scoped_headers(html: str) -> None:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import Connection, Engine, text
 
 from softwalltime.core.jobs import CurrentJob
 from softwalltime.store.current import set_current
@@ -93,6 +94,12 @@ def fill(engine: Engine, now: int) -> None:
         ])  # fmt: skip
         publish(connection, now, [forecast("1.srv", now, HOUR), forecast("3.srv", now, 2 * HOUR, OTHER)], ["1.srv"])
         publish_probes(connection, "srv", [StoredProbe("long", 4, HOUR, ("",), now, now + HOUR, now, now + 2 * HOUR)])
+
+
+def dsn_of(engine: Engine, postgres: str) -> str:
+    """DSN of the engine's database."""
+    with engine.connect() as connection:
+        return make_conninfo(postgres, dbname=connection.execute(text("SELECT current_database()")).scalar_one())
 
 
 def listening(path: Path) -> socket.socket:

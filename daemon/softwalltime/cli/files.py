@@ -10,7 +10,10 @@ from softwalltime.core import resources
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import plural
 
-_LISTED = ("*.toml", "grafana/*.json", "profile.d/*", "prometheus/*.yml", "sql/*.sql", "systemd/*")
+_LISTED = (
+    "*.toml", "grafana/*.json", "ondemand/*.erb", "ondemand/softwalltime/*.*", "ondemand/softwalltime/bin/*",
+    "profile.d/*", "prometheus/*.yml", "sql/*.sql", "systemd/*",
+)  # fmt: skip
 
 
 @options

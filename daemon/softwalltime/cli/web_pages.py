@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+import os
+import pwd
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +29,7 @@ from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import duration, local_time, moment, printable, time_range
 from softwalltime.core.settings import Settings
 from softwalltime.core.text_table import TextTable
-from softwalltime.service.users.own_jobs import OwnJobs, ask_own_jobs
+from softwalltime.service.users.own_jobs import SOCKET, OwnJobs, ask_own_jobs
 from softwalltime.service.users.rate_limit import RateLimit
 
 MAX_PAGE_ROWS = 100
@@ -39,12 +41,15 @@ USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\$+-]{0,127}", re.ASCII)
 T = TypeVar("T")
 
 
-def make_app(settings: Settings, jobs_socket: Path) -> Flask:
+def make_app(settings: Settings | None, jobs_socket: Path = SOCKET) -> Flask:
     """Return the application.
 
+    :param settings: those of ``softwalltime web``, for the users whom the reverse proxy names; ``None``: for this
+        process's user alone, as a portal starts it for each user.
     :param jobs_socket: socket of the process that shows users their jobs.
     """
-    header, members = settings.web_header, Staff(settings.web_staff)
+    own = "" if settings else pwd.getpwuid(os.getuid()).pw_name
+    members = Staff(settings.web_staff if settings else "")
     app = Flask("softwalltime.cli", static_folder=None, template_folder="pages")
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.jinja_options = {
@@ -67,9 +72,10 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
     @app.before_request
     def log_in() -> None:
         g.now, g.user = int(time.time()), ""
-        name = request.headers.get(header, "")
-        if not USER.fullmatch(name):
-            abort(403, f"The reverse proxy named no user in the header {header}: tell your administrators.")
+        name = own
+        if settings and not USER.fullmatch(name := request.headers.get(settings.web_header, "")):
+            missing = f"The reverse proxy named no user in the header {settings.web_header}"
+            abort(403, f"{missing}: tell your administrators.")
         g.user, instant = name, monotonic()
         limit.forget(instant)
         if not limit.take(name, instant):
@@ -83,21 +89,28 @@ def make_app(settings: Settings, jobs_socket: Path) -> Flask:
     @app.context_processor
     def common() -> dict[str, Any]:
         here = datetime.fromtimestamp(g.now).astimezone()
-        pages = {"./": "My jobs", "queue": "The queue"} | ({"staff": "Staff"} if g.user in members else {})
+        # A reverse proxy adds its path unseen; a portal names it, and asks without a slash at its end.
+        root = f"{request.script_root}/" if request.script_root else "./"
+        pages = {root: "My jobs", f"{root}queue": "The queue"}
+        pages |= {f"{root}staff": "Staff"} if g.user in members else {}
         zone = f"{here:%Z} (UTC{here.isoformat()[-6:]})"
         return {"style": style, "now": g.now, "user": g.user, "zone": zone, "addresses": pages}
 
+    def asked() -> OwnJobs:
+        # The kernel names this process's user.
+        return ask_own_jobs(jobs_socket, "" if own else g.user)
+
     @app.get("/")
     def jobs() -> str:
-        return _jobs_page(me.completed(ask_own_jobs(jobs_socket, g.user), g.now))
+        return _jobs_page(me.completed(asked(), g.now))
 
     @app.get("/queue")
     def queue() -> str:
-        return _queue_page(ask_own_jobs(jobs_socket, g.user))
+        return _queue_page(asked())
 
     @app.get("/staff")
     def staff() -> str:
-        if g.user not in members:
+        if settings is None or g.user not in members:
             abort(403, "This page is for the staff: the setting web_staff names it.")
         return _staff_page(settings)
 
