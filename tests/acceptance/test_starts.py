@@ -73,6 +73,22 @@ def test_expected_starts_by_walltimes_are_those_that_pbs_promises(lab: Lab, dept
         assert row["expected"] == pytest.approx(row["pbs_estimate"], abs=5), name
 
 
+def test_a_job_that_waits_for_a_resource_that_is_not_modelled_has_no_forecast(lab: Lab, tmp_path: Path) -> None:
+    lab.create_resource("test_lic", flag="q")
+    lab.qmgr("set server resources_available.test_lic = 1")
+    try:
+        with lab.sched_config() as replaced:
+            replaced(r'resources: "', 'resources: "test_lic, ')
+            first, second = (lab.qsub("-q", "workq", "-l", "test_lic=1") for _ in range(2))
+            until(lambda: "test_lic" in lab.job(second).get("comment", ""), 60, "comment")
+            jobs = {job.submission.job_id: job for job in taken(lab, tmp_path).jobs}
+            assert not jobs[first].lacks
+            assert jobs[second].lacks.startswith("Insufficient amount of server resource: test_lic (")
+    finally:
+        lab.delete_jobs()
+        lab.qmgr("unset server resources_available.test_lic")
+
+
 def test_what_an_ordinary_user_sees_is_enough(lab: Lab, tmp_path: Path) -> None:
     lab.qsub("-q", "workq")
     # Others may not read the folder in which this Python is.

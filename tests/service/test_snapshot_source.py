@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from softwalltime.measure.forecast.queue_model import model_of
 from softwalltime.service.snapshot_source import SnapshotSource
 from tests.forecast.states import DATA
 from tests.live.emulated import SUBMITTED, EmulatedServer
@@ -47,6 +48,22 @@ def test_a_second_look_reads_details_of_modified_jobs_only(tmp_path: Path) -> No
     everything, changed = "jobs 1.pbs1,2.pbs1", "jobs 2.pbs1"
     assert server.requests() == [everything, everything, everything, changed, changed]
     assert again.remarks == ("sched_config: not read, strict_ordering is assumed",)
+
+
+def test_what_pbs_says_a_job_lacks_is_read_at_each_look(tmp_path: Path) -> None:
+    server = EmulatedServer(tmp_path)
+    lacks = "Insufficient amount of server resource: lic (R: 2 A: 0 T: 4)"
+    for name, comment in (("1.pbs1", f"Not Running: {lacks}"), ("2.pbs1", "Not Running: Not enough free nodes")):
+        server.add(name, comment=comment, etime=str(NOW))
+    connection = server.connect()
+    state = SnapshotSource(connection)
+    found = state.take(NOW)
+    assert [job.lacks for job in found.jobs] == [lacks, ""]
+    (impossible,) = model_of(found).impossible
+    assert impossible.reason == f"PBS says: {lacks}; when that ends is not predicted"
+    server.add("1.pbs1", comment="Not Running: Job would conflict with reservation or top job", etime=str(NOW))
+    assert [job.lacks for job in state.take(NOW + 60).jobs] == ["", ""]
+    connection.close()
 
 
 def test_priorities_are_read_only_for_a_formula_that_uses_them(tmp_path: Path) -> None:

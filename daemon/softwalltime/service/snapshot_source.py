@@ -7,7 +7,7 @@ from pathlib import Path
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.conversions import duration, epoch
-from softwalltime.measure.forecast.pbs_state import SnapshotReader, sched_config
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking, sched_config
 from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
@@ -37,7 +37,7 @@ def attributes_for(server: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[st
     """
     eligible = ("eligible_time",) if server.get("eligible_time_enable", "").lower() == "true" else ()
     priority = ("Priority",) if PRIORITY in server.get("job_sort_formula", "") else ()
-    return (*STATE, *eligible), (*DETAILS, "etime", *priority)
+    return (*STATE, "comment", *eligible), (*DETAILS, "etime", *priority)
 
 
 class SnapshotSource:
@@ -107,4 +107,5 @@ def _with_state(job: LiveJob | None, state: Attributes) -> LiveJob | None:
         state=state.get("job_state", "")[:1],
         estimated_start=converted(state.get("estimated.start_time"), epoch),
         eligible_time=converted(state.get("eligible_time"), duration),
+        lacks=lacking(state),
     )

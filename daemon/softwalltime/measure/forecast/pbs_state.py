@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from softwalltime.accounting.attributes import NAMES, submission_of
 from softwalltime.accounting.conversions import duration, epoch, walltime, whole
+from softwalltime.core.formatting import printable
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
     LiveJob,
@@ -37,6 +38,24 @@ def sched_config(text: str) -> dict[str, str]:
         if (match := re.match(r'^\s*(\w+):\s*("[^"]*"|\S+)', line)) is not None:
             settings.setdefault(match[1], match[2].strip('"'))
     return settings
+
+
+_LACKS = re.compile(
+    r"Not Running: ((?:Insufficient amount of (?:queue |server )?resource: (?!(?:ncpus|ngpus|nodect|mem)\b)\w"
+    r"|Job would cross|Job would not finish).{,100})"
+)
+
+
+def lacking(job: Attributes) -> str:
+    """What a job lacks that the model does not have, by the scheduler's comment, which no user can set; else empty.
+
+    >>> lacking({"comment": "Not Running: Insufficient amount of resource: lic (R: 2 A: 0 T: 4)"})
+    'Insufficient amount of resource: lic (R: 2 A: 0 T: 4)'
+    >>> lacking({"comment": "Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 64)"})
+    ''
+    """
+    found = _LACKS.match(job.get("comment", ""))
+    return printable(found[1]) if found else ""
 
 
 class SnapshotReader:
@@ -81,6 +100,7 @@ class SnapshotReader:
             depends=values.get("depend", ""),
             priority=self._get(values, "Priority", int, name) or 0,
             predicted=self._get(values, "Resource_List.predicted", float, name),
+            lacks=lacking(values),
         )
 
     def vnode(self, name: str, values: Attributes) -> VnodeState:

@@ -195,6 +195,8 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
         return "it is delayed, and until when cannot be read"
     if job.state not in (QUEUED, DELAYED):
         return f"its state is {job.state or 'unknown'}"
+    if job.lacks:
+        return f"PBS says: {job.lacks}; when that ends is not predicted"
     needed = pooling.held(job)
     if needed > size:
         return f"it needs {needed:,} processors, the vnodes that are up have {size:,}"

@@ -34,7 +34,8 @@ class LiveJob:
     ``rank`` orders jobs as PBS received them.  ``start`` is ``None`` while the job waits.  ``used`` is its
     ``resources_used.walltime``.  ``estimated_start`` is PBS's promise.  ``holds`` are the letters of Hold_Types
     without n; ``depends`` is the attribute ``depend``.  ``predicted`` is the custom resource of that name, by which the
-    preset ``order`` sorts.  Times are in epoch seconds, durations in seconds.
+    preset ``order`` sorts.  ``lacks`` is why PBS did not start it in the last cycle, if forecasts do not know of that.
+    Times are in epoch seconds, durations in seconds.
     """
 
     submission: Annotated[Submission, AfterValidator(_possible)]
@@ -53,6 +54,7 @@ class LiveJob:
     depends: str = ""
     priority: int = 0
     predicted: float | None = None
+    lacks: str = ""
 
     @property
     def occupies(self) -> bool:
