@@ -149,6 +149,11 @@ def test_replay_starts_compares_forecasts_with_baselines(accounting: str, capsys
     for name in ("walltimes", "like jobs", "predicted runtimes", "drawn runtimes", "combined"):
         assert f"| {name} " in text
     assert "at submission: " in text
+    at_once = re.search(
+        r"minute: of (\d+) jobs that started at once, ([\d.]+)%; of (\d+) jobs that waited, [\d.]+%", text
+    )
+    assert at_once is not None
+    assert float(at_once[2]) > 80
     assert run([*arguments, "--recorded", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schedule"] == "recorded"

@@ -18,11 +18,13 @@ from softwalltime.measure.forecast.judgement import (
     LIKE,
     METHODS,
     WALLTIMES,
+    AtOnceScores,
     GivenSchedule,
     Judged,
     judge,
     sampled,
     scores,
+    started_at_once,
 )  # fmt: skip
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.runtimes import RuntimeModel
@@ -203,6 +205,24 @@ def test_a_forecast_knows_nothing_of_what_comes_later(jobs: Jobs) -> None:
                 assert np.array_equal(one.predicted[method], two.predicted[method]), method
 
 
+def test_jobs_that_start_at_once_are_judged_and_change_nothing_else(jobs: Jobs) -> None:
+    made = schedule(jobs)
+    waiting, at_once = sampled(made, 15), started_at_once(made, 20)
+    assert at_once
+
+    def found(sample: list[int]) -> list[Judged]:
+        return list(judge(made, RuntimeModel(make("last2")), sample, runs=3, every=HOURS))
+
+    both = found(sorted(waiting + at_once))
+    assert [each.job for each in both if not each.actual] == at_once
+    for one, two in zip(found(waiting), (each for each in both if each.actual), strict=True):
+        assert np.array_equal(one.predicted[COMBINED], two.predicted[COMBINED])
+    figures = AtOnceScores.of(both)
+    assert (figures.started, figures.waited) == (len(at_once), len(waiting))
+    # The schedule is simulated by the same rules: a job that starts at once was foreseen.
+    assert figures.foreseen == 1.0
+
+
 def test_with_known_runtimes_a_start_is_missed_only_where_a_later_job_overtakes(jobs: Jobs) -> None:
     made = schedule(jobs)
     plain = replace(made.policy, backfill="none")
@@ -247,3 +267,14 @@ def test_the_wait_of_like_jobs_is_half_the_users_own_at_the_submission_and_that_
     assert waits.expected(completed("eve", submitted=100, ncpus=4).submission, 0) == 1000
     assert waits.expected(asked, 3600) == 5000 - 3600
     assert waits.expected(asked, 6000) is None
+
+
+def test_the_users_last_five_waits_are_a_forecast_until_the_job_has_waited_long() -> None:
+    waits = LikeWaits()
+    for wait in (90_000, 90_000, 90_000, 1000, 2000, 3000, 4000, 5000):
+        waits.started(completed("ann", submitted=0, ncpus=1).submission, wait)
+    asked = completed("ann", submitted=100, ncpus=64).submission
+    assert waits.last(asked, 0) == 3000
+    assert waits.last(asked, 1000) == 2000
+    assert waits.last(asked, 1800) is None
+    assert waits.last(completed("eve", submitted=100).submission, 0) is None

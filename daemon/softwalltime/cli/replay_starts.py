@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 CALIBRATION_SHARE = 0.1
 """Share of the sampled jobs, the first ones, that are only used for calibration."""
 LEGEND = """\
-error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
-share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users' walltimes;
-like jobs: mean of what like jobs waited lately; predicted runtimes: the simulation with medians; drawn runtimes: median
-and ranges of simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past
-errors; known runtimes: a bound, the simulation with the runtimes that jobs will have.  gain of combined: by how much
-its error is smaller than the row's, in percentage points of the mean wait, with the 95% interval over weeks.  A job
-that waits while enough processors are free waits for its turn, a limit, memory, or for jobs that the log lacks."""
+error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90%
+range: share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users'
+walltimes; like jobs: mean of what like jobs waited lately; the user's last waits: the median of five, of a job that
+has waited long as like jobs; predicted runtimes: the simulation with medians; drawn runtimes: median and ranges of
+simulations with drawn ones; combined: these, walltimes and like jobs, weighted and corrected by past errors; known
+runtimes: a bound, the simulation with the runtimes that jobs will have.  gain of combined: by how much its error is
+smaller than the row's, in percentage points of the mean wait, with the 95% interval over weeks.  A job that waits
+while enough processors are free waits for its turn, a limit, memory, or for jobs that the log lacks."""
 
 
 @options
@@ -55,7 +56,7 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
     """
-    from softwalltime.measure.forecast.judgement import GivenSchedule, ReplayStartsDocument
+    from softwalltime.measure.forecast.judgement import AtOnceScores, GivenSchedule, ReplayStartsDocument
     from softwalltime.predict.predictors.registry import make
 
     make(options.spec)
@@ -63,6 +64,7 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
     size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     schedule = GivenSchedule.recorded(jobs, size) if options.as_recorded else GivenSchedule.simulated(jobs, size)
+    judged = _judged(schedule, options)
     document = ReplayStartsDocument(
         source=options.recorded.label,
         jobs=len(jobs),
@@ -70,14 +72,15 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
         processors=size,
         schedule="recorded" if options.as_recorded else "simulated",
         predictor=options.spec,
-        forecasts=_scores(_judged(schedule, options), options),
+        at_once=AtOnceScores.of(judged),
+        forecasts=_scores([forecast for forecast in judged if forecast.actual], options),
     )
     return Result(document, partial(_text, runs=options.runs), 1 if tally.broken else 0, problems(tally))
 
 
 def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Judged]":
     """Forecast a sample of the starts, and return the forecasts that do not only calibrate."""
-    from softwalltime.measure.forecast.judgement import judge, sampled
+    from softwalltime.measure.forecast.judgement import judge, sampled, started_at_once
     from softwalltime.measure.forecast.runtimes import RuntimeModel
     from softwalltime.predict.predictors.registry import make
 
@@ -86,9 +89,10 @@ def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Ju
         raise SourceError(f"no job waits on {plural(schedule.processors, 'processor')}: nothing to forecast")
     with progress_bar("forecasting", len(schedule.jobs)) as progress:
         model = RuntimeModel(make(options.spec))
-        judged = list(judge(schedule, model, chosen, options.runs, options.every, progress=progress))
-    first = set(chosen[int(len(chosen) * CALIBRATION_SHARE) :])
-    return [forecast for forecast in judged if forecast.job in first]
+        sample = sorted(chosen + started_at_once(schedule, options.sample))
+        judged = list(judge(schedule, model, sample, options.runs, options.every, progress=progress))
+    begin = schedule.jobs.submitted[chosen[int(len(chosen) * CALIBRATION_SHARE)]]
+    return [forecast for forecast in judged if schedule.jobs.submitted[forecast.job] >= begin]
 
 
 def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
@@ -107,6 +111,10 @@ def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:
         f"{document.source}: {plural(document.jobs, 'job')} on {plural(document.processors, 'processor')}, {kind}; "
         f"runtimes by {document.predictor}, {plural(runs, 'run')}"
     )
+    at_once = document.at_once
+    shares = ((at_once.started, "started at once", at_once.foreseen), (at_once.waited, "waited", at_once.missed))
+    parts = (f"of {plural(jobs, 'job')} that {did}, {percent(share)}" for jobs, did, share in shares if jobs)
+    output.paragraph(f"expected to start within a minute: {'; '.join(parts)}")
     for name, by_method in document.forecasts.items():
         some = next(iter(by_method.values()))
         output.line()

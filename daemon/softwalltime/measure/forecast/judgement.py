@@ -3,11 +3,13 @@
 A forecast uses only information available at its time: jobs that had ended, starts that had happened.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.measure.forecast.calibration import POINT, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
@@ -19,11 +21,13 @@ from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, starts_of
 
-WALLTIMES, LIKE, SIMULATED = "walltimes", "like jobs", "predicted runtimes"
+WALLTIMES, LIKE, LAST, SIMULATED = "walltimes", "like jobs", "the user's last waits", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
-METHODS = (WALLTIMES, LIKE, SIMULATED, DRAWN, COMBINED, BOUND)
+METHODS = (WALLTIMES, LIKE, LAST, SIMULATED, DRAWN, COMBINED, BOUND)
 """Forecast methods; the last one uses actual runtimes, as a bound."""
 WEEK = 7 * 86400
+AT_ONCE_S = 60
+"""Seconds until which an expected start is at once: a scheduling cycle, and what starting a job takes."""
 BOOTSTRAP_SAMPLES = 1000
 """Number of bootstrap samples of weeks for an interval."""
 
@@ -74,7 +78,7 @@ def judge(
     """Yield each method's forecasts for the jobs of a sample, in order of time.
 
     Forecasts are calibrated as in the daemon: by their errors when the job has started, and when a range end has passed
-    before that.
+    before that.  Of jobs that start at once nothing is learnt: the daemon forecasts none.
 
     :param runtimes: an untrained model.
     :param every: seconds between two forecasts of a waiting job.
@@ -82,7 +86,8 @@ def judge(
     calibration, like = SelfCalibration(), LikeWaits()
     waiting: dict[str, list[JudgedForecast]] = {}
     moments = _moments(schedule, runtimes, like, sample, every, progress)
-    for number, (now, job, members, running) in enumerate(moments):
+    seeds = count()
+    for now, job, members, running in moments:
         started = [name for name, (first, *_) in waiting.items() if first.started <= now]
         calibration.learn(judged for name in started for judged in waiting.pop(name))
         calibration.still_waiting(waiting.keys(), now)
@@ -101,18 +106,21 @@ def judge(
         by_walltimes, bound = (
             float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
         )
-        start_forecast = forecast(model, distributions, runs, number, [position])
+        start_forecast = forecast(model, distributions, runs, next(seeds) if actual else 0, [position])
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
+        own = like.last(submission, waited)
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
-        calibration.watch(name, now, raw)
-        waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, raw))
+        if actual:
+            calibration.watch(name, now, raw)
+            waiting.setdefault(name, []).append(JudgedForecast(name, now, now + actual, raw))
         alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
         alike[POINT] = beyond.mean() if len(beyond) else 0.0
         yield Judged(job, waited, actual, {
             WALLTIMES: np.full(5, by_walltimes),
             LIKE: alike,
+            LAST: np.full(5, raw.like_jobs if own is None else own),
             SIMULATED: np.full(5, float(start_forecast.point[position - running]) - now),
             DRAWN: np.array((low, lower, median, upper, high)),
             COMBINED: corrections.corrected(raw),
@@ -120,14 +128,22 @@ def judge(
         }, now, jobs.processors[position] <= model.processors - sum(jobs.processors[:running]))  # fmt: skip
 
 
-def sampled(schedule: GivenSchedule, count: int) -> list[int]:
+def sampled(schedule: GivenSchedule, most: int) -> list[int]:
     """Positions of jobs that waited, spread evenly over the schedule without its first 1%."""
-    jobs = schedule.jobs
-    waited = np.flatnonzero(schedule.start > np.array(jobs.submitted, np.int64))
-    waited = waited[waited >= len(jobs) // 100]
-    if not len(waited):
+    return _some(schedule.start > np.array(schedule.jobs.submitted, np.int64), most)
+
+
+def started_at_once(schedule: GivenSchedule, most: int) -> list[int]:
+    """Positions of jobs that started when they were submitted, as :func:`sampled`."""
+    return _some(schedule.start == np.array(schedule.jobs.submitted, np.int64), most)
+
+
+def _some(wanted: NDArray[np.bool_], most: int) -> list[int]:
+    jobs = np.flatnonzero(wanted)
+    jobs = jobs[jobs >= len(wanted) // 100]
+    if not len(jobs):
         return []
-    return sorted(set(waited[np.linspace(0, len(waited) - 1, min(count, len(waited))).astype(np.int64)].tolist()))
+    return sorted(set(jobs[np.linspace(0, len(jobs) - 1, min(most, len(jobs))).astype(np.int64)].tolist()))
 
 
 def _moments(
@@ -138,11 +154,12 @@ def _moments(
     jobs, completed = schedule.jobs, schedule.jobs.completed
     start, duration = schedule.start.tolist(), schedule.duration.tolist()
     submitted = jobs.submitted
-    # At one instant: ends, submissions, starts, then forecasts of jobs that still wait.
+    # At one instant: ends, submissions, forecasts of jobs that start at once, starts, forecasts of jobs that wait.
     events = [(start[job] + duration[job], 0, job) for job in range(len(jobs))]
     events += [(submitted[job], 1, job) for job in range(len(jobs))]
-    events += [(start[job], 2, job) for job in range(len(jobs))]
-    events += [(time, 3, job) for job in sample for time in range(submitted[job], start[job], every)]
+    events += [(start[job], 3, job) for job in range(len(jobs))]
+    events += [(start[job], 2, job) for job in sample if start[job] == submitted[job]]
+    events += [(time, 4, job) for job in sample for time in range(submitted[job], start[job], every)]
     events.sort()
     running: dict[int, None] = {}
     waiting: dict[int, None] = {}
@@ -156,7 +173,7 @@ def _moments(
             waiting[job] = None
             runtimes.submitted(completed[job].submission, now)
             progress(1)
-        elif kind == 2:
+        elif kind == 3:
             waiting.pop(job, None)
             if duration[job] > 0:
                 running[job] = None
@@ -197,6 +214,32 @@ class StartScores:
 
 
 @dataclass(frozen=True, slots=True)
+class AtOnceScores:
+    """Whether jobs were expected to start within a minute of their submission."""
+
+    started: int
+    """Number of jobs that started at once."""
+    foreseen: float | None
+    """Share of them that were expected to; null: there are none."""
+    waited: int
+    """Number of jobs that waited."""
+    missed: float | None
+    """Share of them that were expected to start at once."""
+
+    @classmethod
+    def of(cls, judged: Iterable[Judged]) -> "AtOnceScores":
+        shares: dict[bool, list[bool]] = {True: [], False: []}
+        for one in judged:
+            if not one.waited:
+                shares[one.actual == 0].append(bool(one.predicted[COMBINED][POINT] <= AT_ONCE_S))
+        started, waited = shares[True], shares[False]
+        return cls(
+            len(started), float(np.mean(started)) if started else None,
+            len(waited), float(np.mean(waited)) if waited else None,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayStartsDocument:
     """Forecasts of start times on recorded jobs, compared with the starts."""
 
@@ -214,6 +257,8 @@ class ReplayStartsDocument:
     """simulated, or recorded."""
     predictor: str
     """Predictor of runtimes."""
+    at_once: AtOnceScores
+    """Forecasts at submission that a job starts at once, by the combined forecast."""
     forecasts: dict[str, dict[str, StartScores]]
     """Figures without the first 10% of the sampled jobs, which only calibrate: by time of the forecast and method."""
 
@@ -230,7 +275,7 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
     difference = values[:, POINT] - actual
     mean, errors = float(actual.mean()), np.abs(difference)
     covered: tuple[float | None, float | None, float | None] = (None, None, None)
-    if method not in (WALLTIMES, SIMULATED, BOUND):
+    if method not in (WALLTIMES, LAST, SIMULATED, BOUND):
         # Starts are whole seconds.
         low, lower, _, upper, high = np.round(values).T
         covered = (

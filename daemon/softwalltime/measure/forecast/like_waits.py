@@ -1,4 +1,4 @@
-"""Statistical baseline: median wait of recently started like jobs, without simulation."""
+"""Statistical baselines: median wait of recently started like jobs, and of the user's last ones, without simulation."""
 
 import math
 from collections import defaultdict, deque
@@ -12,6 +12,8 @@ from softwalltime.measure.simulation.simulated_jobs import Floats
 
 MAX_CLASS_WAITS, MAX_USER_CLASS_WAITS = 100, 30
 """Maximum waits kept of each class of jobs, and of each class of a user's jobs."""
+LAST_WAITS = 5
+"""Number of a user's last started jobs whose waits are kept."""
 MIN_CLASS_WAITS = 5
 """Minimum number of waits for a class to be used."""
 
@@ -22,6 +24,7 @@ class LikeWaits:
     def __init__(self) -> None:
         self._waits: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_CLASS_WAITS))
         self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
+        self._last: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=LAST_WAITS))
 
     def started(self, submission: Submission, wait: int) -> None:
         keys, own_keys = _keys(submission)
@@ -29,6 +32,15 @@ class LikeWaits:
             self._waits[key].append(wait)
         for key in own_keys:
             self._own[key].append(wait)
+        self._last[submission.user].append(wait)
+
+    def last(self, submission: Submission, waited: int) -> float | None:
+        """The remaining wait in seconds, if it were the median of the user's last waits.
+
+        ``None``: none is known, or the job has waited long.
+        """
+        waits = self._last.get(submission.user)
+        return max(float(np.median(waits)) - waited, 0.0) if waits and waited < LATER else None
 
     def remaining(self, submission: Submission, waited: int) -> Floats:
         """Return the remaining waits after ``waited`` of like jobs that waited longer, in seconds; may be empty."""
