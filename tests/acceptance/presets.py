@@ -21,11 +21,11 @@ from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns
 from softwalltime.measure.simulation.simulated_jobs import Integers, jobs_of
 from softwalltime.predict.policy.presets import HOUR, PRESETS, PresetName
 from softwalltime.reports.candidates import Baseline
+from tests.acceptance import fast_daemon
+from tests.acceptance.fast_daemon import UNIT
 from tests.acceptance.lab import STRICT, Lab
 from tests.service.running import Daemon
 
-UNIT = 120
-"""Seconds of the simulation for a second of the server: minutes stand for hours, and a preset is simulated as it is."""
 AGE, GUARD = HOUR // UNIT, HOUR // UNIT
 """On the server, seconds: age in the formula, and lateness of the top job from which the guard acts."""
 FORMULAS: dict[str, str] = {
@@ -87,6 +87,7 @@ def preset(lab: Lab, name: str, folder: Path, dsn: str, policy: str = HALF) -> I
     daemon = Daemon(folder, dsn, policy)
     # Where PBS is, whose log it reads.
     daemon.prefix = tuple(lab.runner)
+    daemon.program = (str(Path(fast_daemon.__file__)),)
     accounting = lab.home / "server_priv" / "accounting"
     daemon.config.write_text(daemon.config.read_text().replace(str(daemon.accounting), str(accounting)))
     daemon.start()

@@ -42,6 +42,8 @@ class Daemon:
         self.environment: dict[str, str] = {}
         self.prefix: tuple[str, ...] = ()
         """A command that runs the daemon's in its place."""
+        self.program: tuple[str, ...] = ("-m", "softwalltime")
+        """What Python runs."""
 
     def configure(self, policy: str) -> None:
         """Write the configuration file."""
@@ -53,7 +55,7 @@ class Daemon:
         """Start it and wait until it answers."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", "softwalltime", "serve", "--config", self.config],
+                [*self.prefix, sys.executable, *self.program, "serve", "--config", self.config],
                 stderr=output,
                 stdout=output,
                 env={**os.environ, **self.environment},
