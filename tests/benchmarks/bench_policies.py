@@ -4,7 +4,8 @@ For each thing that a site may run (PBS as delivered, strict ordering, WFP) and 
 under it, then under safe, then under balanced.  Predicted is what ``policy compare --site`` simulates: the jobs as the
 accounting log of the first run has them, the scheduler as in the server's snapshot.  A second stands for two minutes:
 300 jobs of 4 to 105 s with walltimes of 60 to 150 s on one vnode with 80 virtual processors; 30 s stand for the hour in
-formula and guard.  Live values are on, and the predictor learns from the server's accounting log.  A run takes seven
+formula and guard, and the daemon's own times are as much shorter (tests/acceptance/fast_daemon.py).  Live values are
+on, and the predictor learns from the server's accounting log, in the simulations from the same jobs.  A run takes seven
 minutes.
 
 It needs a server for tests, which SOFTWALLTIME_TEST_PBS names (see tests/acceptance/lab.py), with nobody else on it.
@@ -41,8 +42,8 @@ TIMEOUT = 1500.0
 SWITCHED_ON: tuple[PresetName, ...] = ("safe", "balanced")
 LEGEND = """\
 predicted: simulated on the jobs of the run without the policy, the median and 90% of simulations that differ in where
-within its second of the log a job is submitted and ends; late: promised starts that came more than a minute late, of
-all that the daemon saw"""
+within its second of the log a job is submitted and ends; late: promised starts that came more than five seconds late,
+of all that the daemon saw"""
 
 
 def main() -> None:
