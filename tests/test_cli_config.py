@@ -142,6 +142,14 @@ def test_what_is_shipped_has_no_error(capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_a_list_in_the_environment_that_is_not_json_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOFTWALLTIME_TEACHING", "finished")
+    assert run(["config", "show"]) == 2
+    assert "environment: SOFTWALLTIME_TEACHING: not JSON" in capsys.readouterr().err
+
+
 def test_the_environment_is_checked_with_the_files_that_commands_read(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

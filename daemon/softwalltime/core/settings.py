@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.states import TEACHING, State
@@ -162,6 +168,12 @@ def load_settings(config: Path | None = None, **overrides: object) -> Settings:
         return settings_from(files.values(), given)
     except ValidationError as error:
         raise UsageError(_explain(error, given, files)) from error
+    except SettingsError as error:
+        named = re.search(r'field "(\w+)"', str(error))
+        name = named[1].upper() if named else "..."
+        raise UsageError(
+            f'environment: {_PREFIX}{name}: not JSON, such as ["finished"] or {{"mode": "off"}}'
+        ) from error
 
 
 def settings_files(config: Path | None = None) -> list[Path]:
