@@ -162,7 +162,7 @@ def test_a_public_log_is_known_by_its_contents(tmp_path: Path, capsys: pytest.Ca
     [
         (("nowhere",), "nowhere"),
         (("{empty}",), "empty"),
-        (("{text}", "--predictors", "v3"), "v3 on text.swf: no job with a walltime to score"),
+        (("{text}",), "text.swf: no job with a walltime to score"),
         (("{broken}",), "broken.swf.gz: Not a gzipped file"),
         (("{empty}", "--predictors", "nobody"), "no predictor is called 'nobody'"),
     ],
@@ -178,6 +178,16 @@ def test_bad_input_is_named_in_one_line(
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[-1]
     assert len(lines) == 1
+
+
+def test_malformed_lines_are_counted_and_shown(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = Path(shutil.copytree(log, tmp_path / "damaged"))
+    first = min(damaged.iterdir())
+    first.write_text("no record\n" * 12 + first.read_text())
+    assert run(["benchmark", str(damaged), "--predictors", "v1,v3", "--limit", "300"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0].startswith(f"{first}:1: "), len(lines)) == (True, 11)
+    assert lines[-1] == "... and 2 more malformed lines"
 
 
 def test_a_week_is_one_sample_of_an_interval() -> None:

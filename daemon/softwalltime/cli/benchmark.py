@@ -10,11 +10,13 @@ from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LIMIT, PROCESSES, named_specs, predictors
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.sources import problems
 from softwalltime.core.formatting import number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:
+    from softwalltime.accounting.tally import Tally
     from softwalltime.measure.benchmark.figures import BenchmarkDocument, BenchmarkRow, HeldRange
 
 ENTRIES = (
@@ -66,12 +68,14 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
         for log in logs for spec in specs
     ]  # fmt: skip
     done: dict[BenchmarkTask, BenchmarkRow] = {}
+    tallies: dict[Path, Tally] = {}
     with (
         closing(local_workers(options.processes).do(run_task, tasks)) as results,
         progress_bar("measuring", len(tasks)) as progress,
     ):
-        for task, row in results:
+        for task, row, tally in results:
             done[task] = row
+            tallies[task.path] = tally
             progress(1)
     known = [log.card for log in logs if log.card]
     document = BenchmarkDocument(
@@ -81,8 +85,14 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
         from softwalltime.reports.benchmark_page import render_benchmark
 
         write_text(options.page, render_benchmark(document))
-    failures = [f"{row.predictor} on {row.log}: {row.failure}" for row in document.figures if row.failure]
-    return Result(document, _text, 1 if failures else 0, failures)
+    unread = [line for log in logs for line in problems(tallies[log.path])]
+    failures = dict.fromkeys(
+        f"{f'{row.predictor} on ' if row.jobs else ''}{row.log}: {row.failure}"
+        for row in document.figures
+        if row.failure
+    )
+    failed = bool(failures) or any(tally.broken for tally in tallies.values())
+    return Result(document, _text, 1 if failed else 0, (*unread, *failures))
 
 
 def _is_trained(spec: str, file: str, trained: set[str]) -> bool:

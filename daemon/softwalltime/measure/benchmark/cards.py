@@ -1,16 +1,19 @@
-"""Data cards of public logs, and which of them a folder has."""
+"""Data cards of public logs, which of them a folder has, and their jobs."""
 
 import gzip
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import file_digest
 from importlib.resources import files
 from pathlib import Path
 
+from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import printable
 from softwalltime.measure.replay.recorded_files import RecordedFiles
+from softwalltime.measure.replay.workload import Workload
 
 TRACES = ("*.swf", "*.swf.gz")
 
@@ -72,6 +75,13 @@ def named_logs(sources: Sequence[Path]) -> list[NamedLog]:
     order = {digest: number for number, digest in enumerate(known)}
     logs = [NamedLog(path, card) for path, card in found.items()]
     return sorted(logs, key=lambda log: order[log.card.sha256] if log.card else len(order))
+
+
+@lru_cache(1)
+def read_log(path: Path, limit: int | None) -> tuple[Workload, Tally]:
+    """Return the first jobs of a log, and what could not be read; a process gets several tasks on the same log."""
+    tally = Tally()
+    return Workload(RecordedFiles([path]).read(tally), limit), tally
 
 
 def _paths(sources: Sequence[Path]) -> Iterator[Path]:

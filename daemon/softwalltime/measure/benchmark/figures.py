@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.measure.benchmark.cards import DataCard
+from softwalltime.measure.benchmark.cards import DataCard, read_log
 from softwalltime.measure.benchmark.entry import LEVELS, EntryError, entered
 from softwalltime.measure.benchmark.protocol import (
     START,
@@ -22,7 +21,6 @@ from softwalltime.measure.benchmark.protocol import (
     scored_jobs,
 )
 from softwalltime.measure.replay.accuracy_metrics import accuracies
-from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.sweep.workers import require_version
 from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats
@@ -85,6 +83,8 @@ class BenchmarkRow:
     """Share of the users with 50 jobs of whom more than twice the share of all jobs is underestimated."""
     accuracy_at_start: float | None = None
     """Accuracy if predicted again when the job starts."""
+    underestimated_at_start: float | None = None
+    """Share of the jobs with p < t if predicted again when the job starts."""
     mean_absolute_error: float | None = None
     """Mean of |p - t|, seconds."""
     median_absolute_error: float | None = None
@@ -142,29 +142,23 @@ class BenchmarkTask(NamedTuple):
     version: str
 
 
-def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow]:
-    """Measure; a predictor that fails has a row with the reason.
+def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow, Tally]:
+    """Measure; a predictor that fails has a row with the reason.  The tally is the log's.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the log.
     """
     require_version(task.version)
-    workload = _workload(task.path, task.limit)
+    workload, tally = read_log(task.path, task.limit)
     jobs = int(scored_jobs(workload).sum())
     head = (task.log, task.spec, task.trained, jobs)
+    if not jobs:
+        return task, BenchmarkRow(*head, failure="no job with a walltime to score"), tally
     try:
         with entered(task.spec) as entry:
             judged = ask_all(workload, entry)
     except EntryError as error:
-        return task, BenchmarkRow(*head, failure=str(error))
-    if not jobs:
-        return task, BenchmarkRow(*head, failure="no job with a walltime to score")
-    return task, _row(head, workload, judged)
-
-
-@lru_cache(1)
-def _workload(path: Path, limit: int | None) -> Workload:
-    """Read a log; a process gets several tasks on the same one."""
-    return Workload(RecordedFiles([path]).read(Tally()), limit)
+        return task, BenchmarkRow(*head, failure=str(error)), tally
+    return task, _row(head, workload, judged), tally
 
 
 def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswers) -> BenchmarkRow:
@@ -174,9 +168,10 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
     week = workload.submitted[first.jobs] // WEEK_S
     month, user = _months(workload, first), _users(workload, first)
     share, shares_of_users = float(short.mean()), _shares(short, user, USER_JOBS)
-    later = None
+    later = later_short = None
     if len(start.jobs):
-        later = float(accuracies(_predicted(workload, start), _runtimes(workload, start)).mean())
+        again, runtimes = _predicted(workload, start), _runtimes(workload, start)
+        later, later_short = float(accuracies(again, runtimes).mean()), float((again < runtimes).mean())
     foreseen = np.logical_not(np.isnan(first.quantiles).any(axis=1))
     median = loss = log_loss = None
     reliability: tuple[float, ...] = ()
@@ -190,8 +185,8 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
         *head, "", float(accuracy.mean()), _interval(accuracy, week), share, _interval(short.astype(np.float64), week),
         float(shares.max()) if len(shares := _shares(short, month, MONTH_JOBS)) else None,
         float((shares_of_users > 2 * share).mean()) if len(shares_of_users) else None,
-        later, float(np.abs(p - t).mean()), median, loss, log_loss, 1e6 * judged.seconds / len(workload.jobs),
-        reliability,
+        later, later_short, float(np.abs(p - t).mean()), median, loss, log_loss,
+        1e6 * judged.seconds / len(workload.jobs), reliability,
         tuple(_ranges(workload, judged, month)) if foreseen.any() else (),
     )  # fmt: skip
 
