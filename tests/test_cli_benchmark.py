@@ -23,6 +23,8 @@ from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.schedule_metrics import classes
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.predict.predictors.registry import make
 from tests.documented import documented, documented_rows
 from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
@@ -196,3 +198,72 @@ def test_a_week_is_one_sample_of_an_interval() -> None:
     low, high = _interval(values, np.repeat(np.arange(10), 10))
     once = 1.96 * np.std(np.arange(10.0), ddof=1) / np.sqrt(10)
     assert (low, high) == pytest.approx((4.5 - once, 4.5 + once))
+
+
+POLICIES = """
+[today]
+backfill = "pbs"
+[shortest]
+backfill = "pbs"
+order = "formula"
+formula = "1e6 / walltime"
+"""
+
+
+def test_schedules_are_those_of_simulate(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.toml").write_text(POLICIES)
+    common = ["--policies", str(tmp_path / "p.toml"), "--seeds", "31", "--processes", "1"]
+    document = measured(capsys, str(log), "--schedules", *common, "--page", str(tmp_path / "b.html"))
+    assert (
+        run(["simulate", str(log), *common, "--shake", "week", "--by", "runtime", "--by", "size", "--format", "json"])
+        == 0
+    )
+    expected = json.loads(capsys.readouterr().out)
+    today, shortest, chance = document["schedules"]
+    assert (today["policy"], shortest["policy"], document["figures"]) == ("today", "shortest", [])
+    assert chance["change_wait_mean"]["mean"] != 0
+    for row in (today, shortest):
+        for name in ("wait_mean", "bsld10_mean", "broken"):
+            assert row[name] == pytest.approx(expected["policies"][row["policy"]][name])
+    assert shortest["change_wait_mean"]["mean"] == pytest.approx(
+        expected["relative_changes"]["shortest"]["wait_mean"]["mean"]
+    )
+    # The policy makes long jobs pay: no class of at least 50 jobs waits relatively longer than the one that is named.
+    jobs = jobs_of(workload_of(log).jobs)
+    growth = {
+        f"{kind} {name}": after["wait_mean"] / before["wait_mean"] - 1
+        for kind, by_policy in expected["classes"].items()
+        for name, before in by_policy["today"].items()
+        if len(classes(jobs, kind, expected["processors"])[name]) >= 50
+        and abs((after := by_policy["shortest"][name])["wait_mean"] - before["wait_mean"]) >= 60
+    }
+    assert shortest["change_worst_class"]["mean"] >= max(growth.values()) > 0.1
+    if not shortest["worst_class"].startswith("user "):
+        assert shortest["change_worst_class"]["mean"] == pytest.approx(growth[shortest["worst_class"]])
+    page = (tmp_path / "b.html").read_text()
+    assert shortest["worst_class"] in page
+    users = set(workload_of(log).jobs.values("user"))
+    assert not [user for user in users if user and (user in page or user in json.dumps(document))]
+
+
+def test_a_log_without_a_job_to_schedule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.swf").write_text("; nothing\n")
+    assert run(["benchmark", str(tmp_path / "text.swf"), "--schedules"]) == 1
+    assert capsys.readouterr().err == "text.swf: no job with a walltime to score\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seeds", "31"), "add --schedules"),
+        (("--schedules", "--predictors", "v3"), "add --runtimes"),
+        (("--schedules", "--policies", "{wrong}"), "[mine]: unknown key ordr; is order meant?"),
+    ],
+)
+def test_options_that_nothing_uses_are_refused(
+    arguments: tuple[str, ...], message: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.toml").write_text('[mine]\nordr = "f1"\n')
+    given = (argument.format(wrong=tmp_path / "wrong.toml") for argument in arguments)
+    assert run(["benchmark", str(log), *given]) == 2
+    assert message in capsys.readouterr().err

@@ -1,11 +1,13 @@
-"""Render a benchmark as one self-contained HTML page: a table and a plot of reliability for each log."""
+"""Render a benchmark as one self-contained HTML page: for each log tables, and a plot of reliability."""
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from softwalltime import __version__
 from softwalltime.measure.benchmark.entry import LEVELS
-from softwalltime.measure.benchmark.figures import BenchmarkDocument, BenchmarkRow, HeldRange, distributions
+from softwalltime.measure.benchmark.figures import BenchmarkRow, HeldRange, distributions
+from softwalltime.reports.benchmark_document import BenchmarkDocument
 from softwalltime.reports.page import pages
 
 SIZE = 200
@@ -14,11 +16,20 @@ SIZE = 200
 
 def render_benchmark(document: BenchmarkDocument) -> str:
     cards = {card.name: card for card in document.logs}
-    logs = [(name, cards.get(name), list(rows)) for name, rows in groupby(document.figures, key=lambda row: row.log)]
+    parts = [_by_log(document.figures), _by_log(document.schedules)]
+    names = list(dict.fromkeys(name for by_log in parts for name in by_log))
+    logs = [(name, cards.get(name), *(by_log[name] for by_log in parts)) for name in names]
     return pages().get_template("benchmark.html.j2").render(
-        document=document, logs=logs, version=__version__, points=_points, size=SIZE,
-        distributions=distributions, by_class=_by_class,
+        document=document, logs=logs, version=__version__, points=_points, size=SIZE, distributions=distributions,
+        by_class=_by_class,
     )  # fmt: skip
+
+
+def _by_log(rows: Iterable[Any]) -> defaultdict[str, list[Any]]:
+    by_log = defaultdict[str, list[Any]](list)
+    for row in rows:
+        by_log[row.log].append(row)
+    return by_log
 
 
 def _by_class(ranged: Sequence[BenchmarkRow]) -> dict[tuple[str, str], list[HeldRange | None]]:

@@ -14,6 +14,7 @@ from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import printable
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 
 TRACES = ("*.swf", "*.swf.gz")
 
@@ -82,6 +83,18 @@ def read_log(path: Path, limit: int | None) -> tuple[Workload, Tally]:
     """Return the first jobs of a log, and what could not be read; a process gets several tasks on the same log."""
     tally = Tally()
     return Workload(RecordedFiles([path]).read(tally), limit), tally
+
+
+def jobs_on_machine(path: Path, limit: int | None, processors: int | None) -> tuple[Jobs, int, Tally]:
+    """Return the first jobs of a log that its machine can run, its size, and what could not be read.
+
+    :param processors: size of the machine; ``None``: that in the header of a trace, else the most in use.
+    """
+    workload, tally = read_log(path, limit)
+    jobs = jobs_of(workload.jobs)
+    size = processors or tally.machine or jobs.peak()
+    jobs, _ = jobs.that_fit(size)
+    return jobs, size, tally
 
 
 def _paths(sources: Sequence[Path]) -> Iterator[Path]:

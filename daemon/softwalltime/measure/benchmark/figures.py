@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.measure.benchmark.cards import DataCard, read_log
+from softwalltime.measure.benchmark.cards import read_log
 from softwalltime.measure.benchmark.entry import LEVELS, EntryError, entered
 from softwalltime.measure.benchmark.protocol import (
     START,
@@ -26,6 +26,8 @@ from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 WEEK_S = 7 * 86400
+NOTHING = "no job with a walltime to score"
+"""Why a log has no figures."""
 MONTH_JOBS = 1000
 """Minimum number of jobs submitted in a month for its figures."""
 USER_JOBS = 50
@@ -102,26 +104,6 @@ class BenchmarkRow:
     """What the ranges of a distribution hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkDocument:
-    """Predictors on logs, by one protocol."""
-
-    COLUMNS: ClassVar = tuple(
-        field.name for field in fields(BenchmarkRow) if field.name not in ("reliability", "ranges")
-    )
-
-    logs: tuple[DataCard, ...]
-    """Data cards of the public logs that were measured."""
-    missing: tuple[DataCard, ...]
-    """Public logs that were not in the sources."""
-    figures: tuple[BenchmarkRow, ...]
-    """Figures of each predictor on each log."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        for row in self.figures:
-            yield {name: getattr(row, name) for name in self.COLUMNS}
-
-
 def distributions(rows: Iterable[BenchmarkRow]) -> list[BenchmarkRow]:
     """Return the rows of predictors with distributions; of several with the same distribution on a log the first."""
     first: dict[tuple[Any, ...], BenchmarkRow] = {}
@@ -142,7 +124,7 @@ class BenchmarkTask(NamedTuple):
     version: str
 
 
-def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow, Tally]:
+def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, tuple[BenchmarkRow, Tally]]:
     """Measure; a predictor that fails has a row with the reason.  The tally is the log's.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the log.
@@ -152,13 +134,13 @@ def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow, Tally]:
     jobs = int(scored_jobs(workload).sum())
     head = (task.log, task.spec, task.trained, jobs)
     if not jobs:
-        return task, BenchmarkRow(*head, failure="no job with a walltime to score"), tally
+        return task, (BenchmarkRow(*head, failure=NOTHING), tally)
     try:
         with entered(task.spec) as entry:
             judged = ask_all(workload, entry)
     except EntryError as error:
-        return task, BenchmarkRow(*head, failure=str(error)), tally
-    return task, _row(head, workload, judged), tally
+        return task, (BenchmarkRow(*head, failure=str(error)), tally)
+    return task, (_row(head, workload, judged), tally)
 
 
 def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswers) -> BenchmarkRow:
