@@ -256,7 +256,7 @@ def test_a_log_without_a_job_to_schedule_is_named(tmp_path: Path, capsys: pytest
     ("arguments", "message"),
     [
         (("--seeds", "31"), "add --schedules"),
-        (("--schedules", "--predictors", "v3"), "add --runtimes"),
+        (("--schedules", "--predictors", "v3"), "add --runtimes or --starts"),
         (("--schedules", "--policies", "{wrong}"), "[mine]: unknown key ordr; is order meant?"),
     ],
 )
@@ -267,3 +267,64 @@ def test_options_that_nothing_uses_are_refused(
     given = (argument.format(wrong=tmp_path / "wrong.toml") for argument in arguments)
     assert run(["benchmark", str(log), *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_start_times_are_those_of_replay_starts(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["--predictor", "last2", "--sample", "15", "--runs", "3", "--every", "40000"]
+    documents = measured(capsys, str(log), "--starts", *common, "--processes", "1")["starts"]
+    assert [document["schedule"] for document in documents] == ["simulated", "recorded"]
+    for document, how in zip(documents, ([], ["--recorded"]), strict=True):
+        assert run(["replay-starts", str(log), *common, *how, "--format", "json"]) == 0
+        assert document == json.loads(capsys.readouterr().out) | {"source": "log"}
+        for by_method in document["forecasts"].values():
+            # A job without walltime, of which nothing is known, would make it 70 times the wait.
+            assert 0 < by_method["combined"]["relative"] < 3
+            assert 0 < by_method["combined"]["covered90"] <= 1
+
+
+def test_a_log_in_which_no_job_waits_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "idle.swf").write_text(
+        "".join(f"{n} {900 * n} 0 10 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n" for n in (1, 2))
+    )
+    arguments = [str(tmp_path / "idle.swf"), "--starts", "--processes", "1", "--format", "csv"]
+    assert run(["benchmark", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert documented_rows("benchmark", captured.out) == []
+    assert captured.err.splitlines() == [
+        f"{how} starts of idle.swf: no job waits on 1 processor: nothing to forecast"
+        for how in ("simulated", "recorded")
+    ]
+
+
+def test_a_predictor_that_fails_has_no_start_times(log: Path, tmp_path: Path) -> None:
+    environment = {**file_spy_environment(tmp_path), "SPY_FAILS": "learn"}
+    command = [
+        sys.executable,
+        "-m",
+        "softwalltime",
+        "benchmark",
+        str(log),
+        "--starts",
+        "--processes",
+        "1",
+        "--limit",
+        "900",
+    ]
+    command += [
+        "--sample",
+        "5",
+        "--runs",
+        "2",
+        "--every",
+        "90000",
+        "--predictors",
+        "failing-spy,last2",
+        "--format",
+        "csv",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1, done.stderr
+    assert {row["predictor"] for row in documented_rows("benchmark", done.stdout)} == {"last2"}
+    assert done.stderr.splitlines() == [
+        f"{how} starts of log: ArithmeticError: no learn" for how in ("simulated", "recorded")
+    ]

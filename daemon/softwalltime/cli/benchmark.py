@@ -1,4 +1,4 @@
-"""``softwalltime benchmark``: compare predictors and schedules on public logs by one protocol."""
+"""``softwalltime benchmark``: compare predictors, schedules and start times on public logs by one protocol."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -11,17 +11,20 @@ from softwalltime.cli.completing import complete_source
 from softwalltime.cli.options import LIMIT, PROCESSES, PROCESSORS, named_specs, numbers, predictors
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
+from softwalltime.cli.replay_starts import SampleOptions
 from softwalltime.cli.simulate import SEEDS, checked_policies
 from softwalltime.cli.sources import problems
-from softwalltime.core.errors import SoftwalltimeError, UsageError
+from softwalltime.core.errors import SoftwalltimeError, SourceError, UsageError
 from softwalltime.core.formatting import duration, number, percent, printable
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 from softwalltime.core.written import require_folder, write_text
+from softwalltime.measure.forecast.defaults import PREDICTOR
 
 if TYPE_CHECKING:
     from softwalltime.accounting.tally import Tally
     from softwalltime.measure.benchmark.cards import NamedLog
     from softwalltime.measure.benchmark.figures import BenchmarkRow, HeldRange
+    from softwalltime.measure.forecast.judgement import ReplayStartsDocument, StartScores
     from softwalltime.measure.simulation.policies import SchedulerPolicy
     from softwalltime.reports.benchmark_document import BenchmarkDocument
     from softwalltime.reports.benchmark_schedules import ScheduleRow
@@ -36,6 +39,10 @@ SCHEDULES_LEGEND = """\
 wait, slowdown: means of all jobs over shaken workloads; changes against today, workload by workload, with their 95%
 intervals; worst class: by runtime, size, queue or user, that whose mean wait grows most; broken: of the starts promised
 to top jobs, how many came later; chance: a placebo."""
+STARTS_LEGEND = """\
+error: mean absolute error of the expected start that the daemon would publish; by walltimes, known runtimes: that of
+simulations with the users' walltimes and, as a bound, with the runtimes that jobs will have; bias: mean of expected -
+actual; 50%, 90% range: share of the starts within it; recorded: a log says neither priorities nor limits."""
 _INTERVAL = 14
 """Width of an interval such as [-40.6, -38.2]."""
 
@@ -43,11 +50,13 @@ _INTERVAL = 14
 @options
 class BenchmarkOptions:
     sources: tuple[str, ...] = argument("SOURCE...", required=True, shell_complete=complete_source)
-    runtimes: bool = option("Measure predictors of runtimes; the default without --schedules.")
+    runtimes: bool = option("Measure predictors of runtimes; the default without --schedules and --starts.")
     schedules: bool = option("Measure waits and slowdowns under policies, on shaken workloads.")
+    starts: bool = option("Measure forecasts of start times, on simulated and on recorded waits.")
     listed: tuple[str, ...] = predictors("Predictors or grids")
     file: Path | None = option("TOML file with a table for each policy, in place of the published ones.", "--policies")
     seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
+    forecasts: SampleOptions
     processors: int | None = PROCESSORS
     page: Path | None = option("Write an HTML page too, with tables and plots of each log.", metavar="FILE")
     limit: int | None = LIMIT
@@ -56,29 +65,33 @@ class BenchmarkOptions:
 
     @property
     def of_runtimes(self) -> bool:
-        return self.runtimes or not self.schedules
+        return self.runtimes or not (self.schedules or self.starts)
+
+    def size(self, log: "NamedLog") -> int | None:
+        return log.card.processors if log.card else self.processors
 
     def check(self) -> None:
         """Refuse options that nothing uses, and a page that cannot be written."""
         if not self.schedules and (self.file is not None or self.seeds is not None):
             raise UsageError("--policies and --seeds are for schedules: add --schedules")
-        if not self.of_runtimes and self.listed:
-            raise UsageError("--predictors is not for --schedules: add --runtimes")
+        if self.listed and not (self.of_runtimes or self.starts):
+            raise UsageError("--predictors is not for --schedules: add --runtimes or --starts")
         if self.page is not None:
             require_folder(self.page)
 
 
 @dataclass(slots=True)
 class _Remarks:
-    """What could not be read of each log, and what failed."""
+    """What could not be read of each log, what failed, and what a log does not have."""
 
     tallies: dict[Path, "Tally"] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
 
 
-@command("a predictor or a policy on a log")
+@command("a predictor, a policy, or a forecast of start times on a log")
 def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
-    """Compare predictors and schedules on public logs.
+    """Compare predictors, schedules and start times on logs.
 
     A SOURCE is a trace, or a folder of traces.  Public logs are known by their contents; those that are missing are
     listed with where to get them.
@@ -90,12 +103,16 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
     With --schedules, policies schedule the same shaken workloads.  Waits and slowdowns are compared with those of
     today: first come, first served, PBS's cycle, walltimes.  An order of your own enters as a policy in a file.
 
+    With --starts, the starts of a sample of the jobs that waited are forecast as replay-starts does, on a simulated
+    schedule and on the recorded one, with calibrated or each of the predictors for the runtimes.
+
     \b
     Example:
       softwalltime benchmark accounting --predictors v3,percentile
       softwalltime benchmark traces --format json > benchmark.json
       softwalltime benchmark traces --predictors mine:depth=3,calibrated
       softwalltime benchmark LOGS --schedules --policies policies.toml --seeds 31-32
+      softwalltime benchmark accounting --starts --sample 20 --runs 5
     """
     from softwalltime.measure.benchmark.cards import cards, named_logs
     from softwalltime.measure.replay.sweep.grid import expand_all
@@ -103,14 +120,15 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
     from softwalltime.reports.benchmark_schedules import published_policies
 
     options.check()
-    specs = expand_all(named_specs(options.listed) or list(ENTRIES))
+    listed = expand_all(named_specs(options.listed))
     policies = published_policies() if options.file is None else checked_policies(options.file, {})
     logs = named_logs([Path(source).absolute() for source in options.sources])
     known, remarks = [log.card for log in logs if log.card], _Remarks()
     document = BenchmarkDocument(
         tuple(known), tuple(card for card in cards() if card not in known),
-        tuple(_predicted(options, logs, specs, remarks) if options.of_runtimes else ()),
+        tuple(_predicted(options, logs, listed or expand_all(list(ENTRIES)), remarks) if options.of_runtimes else ()),
         tuple(_scheduled(options, logs, policies, remarks) if options.schedules else ()),
+        tuple(_forecast(options, logs, listed or [PREDICTOR], remarks) if options.starts else ()),
     )  # fmt: skip
     if options.page is not None:
         from softwalltime.reports.benchmark_page import render_benchmark
@@ -118,7 +136,7 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
         write_text(options.page, render_benchmark(document))
     unread = [line for log in logs for line in problems(remarks.tallies[log.path])]
     failed = bool(remarks.failures) or any(tally.broken for tally in remarks.tallies.values())
-    return Result(document, _text, 1 if failed else 0, (*unread, *dict.fromkeys(remarks.failures)))
+    return Result(document, _text, 1 if failed else 0, (*unread, *dict.fromkeys((*remarks.failures, *remarks.lacking))))
 
 
 def _predicted(
@@ -169,8 +187,7 @@ def _scheduled(
 
     rows: list[ScheduleRow] = []
     for log in logs:
-        size = log.card.processors if log.card else options.processors
-        jobs, size, remarks.tallies[log.path] = jobs_on_machine(log.path, options.limit, size)
+        jobs, size, remarks.tallies[log.path] = jobs_on_machine(log.path, options.limit, options.size(log))
         if not jobs.scored.any():
             remarks.failures.append(f"{log.name}: {NOTHING}")
             continue
@@ -182,8 +199,45 @@ def _scheduled(
     return rows
 
 
+def _forecast(
+    options: BenchmarkOptions, logs: "Sequence[NamedLog]", specs: Sequence[str], remarks: _Remarks
+) -> "list[ReplayStartsDocument]":
+    """Forecast start times on each log with each predictor of runtimes."""
+    from softwalltime import __version__
+    from softwalltime.measure.benchmark.starts import StartsTask, run_starts
+
+    plans = [options.forecasts.plan(spec, recorded=recorded) for spec in specs for recorded in (False, True)]
+    tasks = [
+        StartsTask(log.name, log.path, options.size(log), options.limit, plan, __version__)
+        for log in logs
+        for plan in plans
+    ]
+    documents = []
+    for task, (found, tally) in _done("forecasting", run_starts, tasks, options.processes):
+        remarks.tallies[task.path] = tally
+        if not isinstance(found, SoftwalltimeError):
+            documents.append(found)
+            continue
+        what = f"{'recorded' if task.plan.recorded else 'simulated'} starts of {task.log}"
+        (remarks.lacking if isinstance(found, SourceError) else remarks.failures).append(f"{what}: {found}")
+    return documents
+
+
 def _is_trained(spec: str, file: str, trained: set[str]) -> bool:
     return spec.partition(":")[0] == "calibrated" and "weights=" not in spec and file in trained
+
+
+@dataclass(frozen=True, slots=True)
+class _StartsLine:
+    """A line of the table of start times: forecasts at one time, by method."""
+
+    of: "ReplayStartsDocument"
+    time: str
+    scores: "dict[str, StartScores]"
+
+    @property
+    def ours(self) -> "StartScores":
+        return self.scores["combined"]
 
 
 def _text(output: Output, document: "BenchmarkDocument") -> None:
@@ -214,6 +268,13 @@ def _text(output: Output, document: "BenchmarkDocument") -> None:
         output.section(TextTable.by_column(document.schedules, _WAITS | changes), SCHEDULES_LEGEND)
         if any(row.shake != "week" for row in document.schedules):
             output.paragraph(FEW_USERS, "warning")
+    if document.starts:
+        rows_of = [
+            _StartsLine(starts, time, by_method)
+            for starts in document.starts
+            for time, by_method in starts.forecasts.items()
+        ]
+        output.section(TextTable.by_column(rows_of, _STARTS), STARTS_LEGEND)
     output.line()
     if any(row.trained for row in rows):
         output.paragraph("*: the weights in the package were trained on this log too", "faint")
@@ -251,6 +312,19 @@ _WAITS: "dict[TextColumn, Callable[[ScheduleRow], Cell | str]]" = {
     TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
     sentence_column("policy", least=12): lambda row: printable(row.policy),
     TextColumn("wait"): lambda row: duration(row.wait_mean),
+}
+_STARTS: "dict[TextColumn, Callable[[_StartsLine], Cell | str]]" = {
+    TextColumn("log", left=True): lambda line: Cell(line.of.source, "strong"),
+    sentence_column("waits", least=10): lambda line: f"{line.of.schedule}, {line.time}",
+    sentence_column("runtimes", 5, 12): lambda line: line.of.predictor,
+    TextColumn("mean wait", 3): lambda line: duration(line.ours.mean_wait),
+    TextColumn("error / mean wait"): lambda line: percent(line.ours.relative),
+    TextColumn("by walltimes", 1): lambda line: percent(line.scores["walltimes"].relative),
+    TextColumn("known runtimes", 4): lambda line: percent(line.scores["known runtimes"].relative),
+    TextColumn("bias", 2): lambda line: duration(line.ours.bias),
+    TextColumn("50% range"): lambda line: percent(line.ours.covered50),
+    TextColumn("90% range"): lambda line: percent(line.ours.covered90),
+    TextColumn("its width", 6): lambda line: duration(line.ours.width90),
 }
 _COLUMNS: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = _NAMES | {
     TextColumn("accuracy"): lambda row: number(row.accuracy, 3),

@@ -1,4 +1,4 @@
-"""A benchmark as a document: predictors and schedules on logs."""
+"""A benchmark as a document: predictors, schedules and start times on logs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from softwalltime.measure.benchmark.cards import DataCard
 from softwalltime.measure.benchmark.figures import BenchmarkRow
+from softwalltime.measure.forecast.judgement import ReplayStartsDocument
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.benchmark_schedules import ScheduleRow
 
@@ -19,9 +20,9 @@ _SCHEDULE = tuple(
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkDocument:
-    """Predictors and schedules on logs, by one protocol."""
+    """Predictors, schedules and start times on logs, by one protocol."""
 
-    COLUMNS: ClassVar = tuple(dict.fromkeys((*_PREDICTOR, *_SCHEDULE)))
+    COLUMNS: ClassVar = tuple(dict.fromkeys((*_PREDICTOR, *_SCHEDULE, "schedule", *ReplayStartsDocument.COLUMNS)))
 
     logs: tuple[DataCard, ...]
     """Data cards of the public logs that were measured."""
@@ -31,6 +32,8 @@ class BenchmarkDocument:
     """Figures of each predictor on each log."""
     schedules: tuple[ScheduleRow, ...]
     """With --schedules: waits under each policy on each log."""
+    starts: tuple[ReplayStartsDocument, ...]
+    """With --starts: forecasts of the simulated and of the recorded starts of each log, their source."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         for row in self.figures:
@@ -41,3 +44,6 @@ class BenchmarkDocument:
                 value = getattr(schedule, field.name)
                 columns |= value.columns(field.name) if isinstance(value, Interval) else {field.name: value}
             yield columns
+        for starts in self.starts:
+            head = {name: getattr(starts, name) for name in ("predictor", "jobs", "processors", "schedule")}
+            yield from ({"log": starts.source, **head, **row} for row in starts.rows())

@@ -7,6 +7,7 @@ from typing import Any
 from softwalltime import __version__
 from softwalltime.measure.benchmark.entry import LEVELS
 from softwalltime.measure.benchmark.figures import BenchmarkRow, HeldRange, distributions
+from softwalltime.measure.forecast.judgement import BOUND, COMBINED, WALLTIMES
 from softwalltime.reports.benchmark_document import BenchmarkDocument
 from softwalltime.reports.page import pages
 
@@ -16,19 +17,19 @@ SIZE = 200
 
 def render_benchmark(document: BenchmarkDocument) -> str:
     cards = {card.name: card for card in document.logs}
-    parts = [_by_log(document.figures), _by_log(document.schedules)]
+    parts = [_by_log(document.figures), _by_log(document.schedules), _by_log(document.starts, "source")]
     names = list(dict.fromkeys(name for by_log in parts for name in by_log))
     logs = [(name, cards.get(name), *(by_log[name] for by_log in parts)) for name in names]
     return pages().get_template("benchmark.html.j2").render(
         document=document, logs=logs, version=__version__, points=_points, size=SIZE, distributions=distributions,
-        by_class=_by_class,
+        by_class=_by_class, methods=(COMBINED, WALLTIMES, BOUND),
     )  # fmt: skip
 
 
-def _by_log(rows: Iterable[Any]) -> defaultdict[str, list[Any]]:
+def _by_log(rows: Iterable[Any], name: str = "log") -> defaultdict[str, list[Any]]:
     by_log = defaultdict[str, list[Any]](list)
     for row in rows:
-        by_log[row.log].append(row)
+        by_log[getattr(row, name)].append(row)
     return by_log
 
 
