@@ -1,10 +1,10 @@
 """``softwalltime benchmark``: compare predictors, schedules and start times on public logs by one protocol."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.completing import complete_source
@@ -36,15 +36,11 @@ ENTRIES = (
 )  # fmt: skip
 """The published predictors, and calibrated at three targets."""
 SCHEDULES_LEGEND = """\
-wait, slowdown: means of all jobs over shaken workloads; changes against today, workload by workload, with their 95%
-intervals; worst class: by runtime, size, queue or user, that whose mean wait grows most; broken: of the starts promised
-to top jobs, how many came later; chance: a placebo."""
+means over shaken workloads, changes against today with their 95% intervals; worst class: by runtime, size, queue or
+user, that whose mean wait grows most; broken: late starts of those promised to top jobs; chance: a placebo."""
 STARTS_LEGEND = """\
-error: mean absolute error of the expected start that the daemon would publish; by walltimes, known runtimes: that of
-simulations with the users' walltimes and, as a bound, with the runtimes that jobs will have; bias: mean of expected -
-actual; 50%, 90% range: share of the starts within it; recorded: a log says neither priorities nor limits."""
-_INTERVAL = 14
-"""Width of an interval such as [-40.6, -38.2]."""
+error: mean absolute error of the combined forecast, which the daemon publishes; by walltimes, known runtimes (a bound):
+that of simulations with these; bias: mean of expected - actual start; 50%, 90% range: share of the starts within it."""
 
 
 @options
@@ -67,9 +63,6 @@ class BenchmarkOptions:
     def of_runtimes(self) -> bool:
         return self.runtimes or not (self.schedules or self.starts)
 
-    def size(self, log: "NamedLog") -> int | None:
-        return log.card.processors if log.card else self.processors
-
     def check(self) -> None:
         """Refuse options that nothing uses, and a page that cannot be written."""
         if not self.schedules and (self.file is not None or self.seeds is not None):
@@ -78,15 +71,6 @@ class BenchmarkOptions:
             raise UsageError("--predictors is not for --schedules: add --runtimes or --starts")
         if self.page is not None:
             require_folder(self.page)
-
-
-@dataclass(slots=True)
-class _Remarks:
-    """What could not be read of each log, what failed, and what a log does not have."""
-
-    tallies: dict[Path, "Tally"] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)
 
 
 @command("a predictor, a policy, or a forecast of start times on a log")
@@ -123,127 +107,114 @@ def benchmark(options: BenchmarkOptions) -> Result["BenchmarkDocument"]:
     listed = expand_all(named_specs(options.listed))
     policies = published_policies() if options.file is None else checked_policies(options.file, {})
     logs = named_logs([Path(source).absolute() for source in options.sources])
-    known, remarks = [log.card for log in logs if log.card], _Remarks()
+    known, measured = [log.card for log in logs if log.card], _Measurement(options, logs)
     document = BenchmarkDocument(
         tuple(known), tuple(card for card in cards() if card not in known),
-        tuple(_predicted(options, logs, listed or expand_all(list(ENTRIES)), remarks) if options.of_runtimes else ()),
-        tuple(_scheduled(options, logs, policies, remarks) if options.schedules else ()),
-        tuple(_forecast(options, logs, listed or [PREDICTOR], remarks) if options.starts else ()),
+        tuple(measured.predictors(listed or expand_all(list(ENTRIES))) if options.of_runtimes else ()),
+        tuple(measured.schedules(policies) if options.schedules else ()),
+        tuple(measured.starts(listed or [PREDICTOR]) if options.starts else ()),
     )  # fmt: skip
     if options.page is not None:
         from softwalltime.reports.benchmark_page import render_benchmark
 
         write_text(options.page, render_benchmark(document))
-    unread = [line for log in logs for line in problems(remarks.tallies[log.path])]
-    failed = bool(remarks.failures) or any(tally.broken for tally in remarks.tallies.values())
-    return Result(document, _text, 1 if failed else 0, (*unread, *dict.fromkeys((*remarks.failures, *remarks.lacking))))
+    unread = [line for log in logs for line in problems(measured.tallies[log.path])]
+    failed = bool(measured.failures) or any(tally.broken for tally in measured.tallies.values())
+    return Result(document, _text, 1 if failed else 0, (*unread, *dict.fromkeys(measured.failures + measured.lacking)))
 
 
-def _predicted(
-    options: BenchmarkOptions, logs: "Sequence[NamedLog]", specs: Sequence[str], remarks: _Remarks
-) -> "list[BenchmarkRow]":
-    """Measure each predictor on each log."""
-    from softwalltime import __version__
-    from softwalltime.measure.benchmark.figures import BenchmarkTask, run_task
-    from softwalltime.predict.predictors.learned.network import SHIPPED, load
+@dataclass(slots=True)
+class _Measurement:
+    """Measures logs, and notes what could not be read of them, what failed, and what a log does not have."""
 
-    trained = {Path(name).name.removesuffix(".gz") for name in load(SHIPPED).about["logs"]}
-    tasks = [
-        BenchmarkTask(log.name, log.path, spec, _is_trained(spec, log.card.file if log.card else "", trained),
-                      options.limit, __version__)
-        for log in logs for spec in specs
-    ]  # fmt: skip
-    rows = []
-    for task, (row, tally) in _done("measuring", run_task, tasks, options.processes):
-        rows.append(row)
-        remarks.tallies[task.path] = tally
-        if row.failure:
-            remarks.failures.append(f"{f'{row.predictor} on ' if row.jobs else ''}{row.log}: {row.failure}")
-    return rows
+    options: BenchmarkOptions
+    logs: "Sequence[NamedLog]"
+    tallies: dict[Path, "Tally"] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
 
+    def predictors(self, specs: Sequence[str]) -> "Iterator[BenchmarkRow]":
+        from softwalltime import __version__
+        from softwalltime.measure.benchmark.figures import BenchmarkTask, run_task
+        from softwalltime.predict.predictors.learned.network import SHIPPED, load
 
-def _done(
-    title: str, function: Callable[[T], tuple[T, R]], tasks: Sequence[T], processes: int | None
-) -> list[tuple[T, R]]:
-    """Return the results of the tasks, in the order of the tasks."""
-    from softwalltime.measure.replay.sweep.workers import local_workers
+        trained = {Path(name).name.removesuffix(".gz") for name in load(SHIPPED).about["logs"]}
+        tasks = [
+            BenchmarkTask(log.name, log.path, spec, _is_trained(spec, log.card.file if log.card else "", trained),
+                          self.options.limit, __version__)
+            for log in self.logs for spec in specs
+        ]  # fmt: skip
+        for task, (row, tally) in self._done("measuring", run_task, tasks):
+            self.tallies[task.path] = tally
+            if row.failure:
+                self.failures.append(f"{f'{row.predictor} on ' if row.jobs else ''}{row.log}: {row.failure}")
+            yield row
 
-    with closing(local_workers(processes).do(function, tasks)) as results, progress_bar(title, len(tasks)) as progress:
-        done = {}
-        for task, result in results:
-            done[task] = result
-            progress(1)
-    return [(task, done[task]) for task in tasks]
+    def schedules(self, policies: "dict[str, SchedulerPolicy]") -> "Iterator[ScheduleRow]":
+        from softwalltime.measure.benchmark.cards import jobs_on_machine
+        from softwalltime.measure.benchmark.figures import NOTHING
+        from softwalltime.reports.benchmark_schedules import schedule_rows
+        from softwalltime.reports.simulation import SimulationOptions
 
+        for log in self.logs:
+            jobs, size, self.tallies[log.path] = jobs_on_machine(log, self.options.limit, self.options.processors)
+            settings = SimulationOptions(
+                processors=size, seeds=self.options.seeds or SEEDS, processes=self.options.processes
+            )
+            try:
+                if not jobs.scored.any():
+                    raise SoftwalltimeError(NOTHING)
+                yield from schedule_rows(log.name, jobs, policies, settings, progress_bar)
+            except SoftwalltimeError as error:
+                self.failures.append(f"{log.name}: {error}")
 
-def _scheduled(
-    options: BenchmarkOptions, logs: "Sequence[NamedLog]", policies: "dict[str, SchedulerPolicy]", remarks: _Remarks
-) -> "list[ScheduleRow]":
-    """Simulate each policy on each log."""
-    from softwalltime.measure.benchmark.cards import jobs_on_machine
-    from softwalltime.measure.benchmark.figures import NOTHING
-    from softwalltime.reports.benchmark_schedules import schedule_rows
-    from softwalltime.reports.simulation import SimulationOptions
+    def starts(self, specs: Sequence[str]) -> "Iterator[ReplayStartsDocument]":
+        from softwalltime import __version__
+        from softwalltime.measure.benchmark.starts import StartsTask, run_starts
+        from softwalltime.measure.forecast.judgement import StartsPlan
 
-    rows: list[ScheduleRow] = []
-    for log in logs:
-        jobs, size, remarks.tallies[log.path] = jobs_on_machine(log.path, options.limit, options.size(log))
-        if not jobs.scored.any():
-            remarks.failures.append(f"{log.name}: {NOTHING}")
-            continue
-        settings = SimulationOptions(processors=size, seeds=options.seeds or SEEDS, processes=options.processes)
-        try:
-            rows += schedule_rows(log.name, jobs, policies, settings, progress_bar)
-        except SoftwalltimeError as error:
-            remarks.failures.append(f"schedules of {log.name}: {error}")
-    return rows
+        sample = vars(self.options.forecasts)
+        tasks = [
+            StartsTask(log, self.options.limit, self.options.processors, StartsPlan(spec, how, **sample), __version__)
+            for log in self.logs for spec in specs for how in (False, True)
+        ]  # fmt: skip
+        for task, (found, tally) in self._done("forecasting", run_starts, tasks):
+            self.tallies[task.log.path] = tally
+            if not isinstance(found, SoftwalltimeError):
+                yield found
+                continue
+            line = f"{'recorded' if task.plan.recorded else 'simulated'} starts of {task.log.name}: {found}"
+            (self.lacking if isinstance(found, SourceError) else self.failures).append(line)
 
+    def _done(self, title: str, function: Callable[[T], tuple[T, R]], tasks: Sequence[T]) -> list[tuple[T, R]]:
+        """Return the results of the tasks, in the order of the tasks."""
+        from softwalltime.measure.replay.sweep.workers import local_workers
 
-def _forecast(
-    options: BenchmarkOptions, logs: "Sequence[NamedLog]", specs: Sequence[str], remarks: _Remarks
-) -> "list[ReplayStartsDocument]":
-    """Forecast start times on each log with each predictor of runtimes."""
-    from softwalltime import __version__
-    from softwalltime.measure.benchmark.starts import StartsTask, run_starts
-
-    plans = [options.forecasts.plan(spec, recorded=recorded) for spec in specs for recorded in (False, True)]
-    tasks = [
-        StartsTask(log.name, log.path, options.size(log), options.limit, plan, __version__)
-        for log in logs
-        for plan in plans
-    ]
-    documents = []
-    for task, (found, tally) in _done("forecasting", run_starts, tasks, options.processes):
-        remarks.tallies[task.path] = tally
-        if not isinstance(found, SoftwalltimeError):
-            documents.append(found)
-            continue
-        what = f"{'recorded' if task.plan.recorded else 'simulated'} starts of {task.log}"
-        (remarks.lacking if isinstance(found, SourceError) else remarks.failures).append(f"{what}: {found}")
-    return documents
+        workers, done = local_workers(self.options.processes), {}
+        with closing(workers.do(function, tasks)) as results, progress_bar(title, len(tasks)) as progress:
+            for task, result in results:
+                done[task] = result
+                progress(1)
+        return [(task, done[task]) for task in tasks]
 
 
 def _is_trained(spec: str, file: str, trained: set[str]) -> bool:
     return spec.partition(":")[0] == "calibrated" and "weights=" not in spec and file in trained
 
 
-@dataclass(frozen=True, slots=True)
-class _StartsLine:
-    """A line of the table of start times: forecasts at one time, by method."""
+class _StartsLine(NamedTuple):
+    """Forecasts at one time, by method."""
 
     of: "ReplayStartsDocument"
     time: str
     scores: "dict[str, StartScores]"
-
-    @property
-    def ours(self) -> "StartScores":
-        return self.scores["combined"]
+    ours: "StartScores"
 
 
 def _text(output: Output, document: "BenchmarkDocument") -> None:
     from softwalltime.measure.benchmark.figures import distributions
     from softwalltime.measure.simulation.shaking import FEW_USERS
-    from softwalltime.reports.simulation_document import change_cell
+    from softwalltime.reports.simulation_document import INTERVAL_WIDTH, change_cell
 
     rows = [row for row in document.figures if not row.failure]
     if rows:
@@ -256,25 +227,25 @@ def _text(output: Output, document: "BenchmarkDocument") -> None:
         columns = _NAMES | {TextColumn(name): _class(name) for name in classes} | {TextColumn("months"): _months}
         output.section(TextTable.by_column(ranged, columns))
     if document.schedules:
-        changes: dict[TextColumn, Callable[[ScheduleRow], Cell | str]] = {
-            TextColumn("change", 0, least=_INTERVAL): lambda row: change_cell(row.change_wait_mean),
+        waits: dict[TextColumn, Callable[[ScheduleRow], Cell | str]] = {
+            TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
+            sentence_column("policy", least=12): lambda row: printable(row.policy),
+            TextColumn("wait"): lambda row: duration(row.wait_mean),
+            TextColumn("change", 0, least=INTERVAL_WIDTH): lambda row: change_cell(row.change_wait_mean),
             TextColumn("slowdown", 2): lambda row: number(row.bsld10_mean, 1),
-            TextColumn("its change", 3, least=_INTERVAL): lambda row: change_cell(row.change_bsld10_mean),
+            TextColumn("its change", 3, least=INTERVAL_WIDTH): lambda row: change_cell(row.change_bsld10_mean),
             sentence_column("worst class", 0, 14): lambda row: row.worst_class,
             TextColumn("its wait", 4): lambda row: duration(row.worst_wait_mean) if row.worst_class else "",
-            TextColumn("its wait's change", 0, least=_INTERVAL): lambda row: change_cell(row.change_worst_class),
+            TextColumn("its wait's change", 0, least=INTERVAL_WIDTH): lambda row: change_cell(row.change_worst_class),
             TextColumn("broken", 1): lambda row: percent(row.broken, 1),
         }
-        output.section(TextTable.by_column(document.schedules, _WAITS | changes), SCHEDULES_LEGEND)
+        output.section(TextTable.by_column(document.schedules, waits), SCHEDULES_LEGEND)
         if any(row.shake != "week" for row in document.schedules):
             output.paragraph(FEW_USERS, "warning")
     if document.starts:
-        rows_of = [
-            _StartsLine(starts, time, by_method)
-            for starts in document.starts
-            for time, by_method in starts.forecasts.items()
-        ]
-        output.section(TextTable.by_column(rows_of, _STARTS), STARTS_LEGEND)
+        forecasts = ((starts, *times) for starts in document.starts for times in starts.forecasts.items())
+        lines = (_StartsLine(starts, time, scores, scores["combined"]) for starts, time, scores in forecasts)
+        output.section(TextTable.by_column(lines, _STARTS), STARTS_LEGEND)
     output.line()
     if any(row.trained for row in rows):
         output.paragraph("*: the weights in the package were trained on this log too", "faint")
@@ -307,11 +278,6 @@ def _months(row: "BenchmarkRow") -> str:
 _NAMES: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = {
     TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
     sentence_column("predictor", least=12): lambda row: f"{row.predictor}{'*' if row.trained else ''}",
-}
-_WAITS: "dict[TextColumn, Callable[[ScheduleRow], Cell | str]]" = {
-    TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
-    sentence_column("policy", least=12): lambda row: printable(row.policy),
-    TextColumn("wait"): lambda row: duration(row.wait_mean),
 }
 _STARTS: "dict[TextColumn, Callable[[_StartsLine], Cell | str]]" = {
     TextColumn("log", left=True): lambda line: Cell(line.of.source, "strong"),

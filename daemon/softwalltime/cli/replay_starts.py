@@ -13,7 +13,7 @@ from softwalltime.core.formatting import duration, percent, plural
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.measure.forecast.judgement import ReplayStartsDocument, StartScores, StartsPlan
+    from softwalltime.measure.forecast.judgement import ReplayStartsDocument, StartScores
 
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90% range:
@@ -32,11 +32,6 @@ class SampleOptions:
     sample: int = option("Jobs to forecast, of those that waited.", least=1, default=400, metavar="N")
     every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
     runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
-
-    def plan(self, predictor: str, *, recorded: bool) -> "StartsPlan":
-        from softwalltime.measure.forecast.judgement import StartsPlan
-
-        return StartsPlan(predictor, recorded, self.sample, self.every, self.runs)
 
 
 @options
@@ -64,13 +59,13 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
     """
-    from softwalltime.measure.forecast.judgement import replay_forecasts
+    from softwalltime.measure.forecast.judgement import StartsPlan, replay_forecasts
     from softwalltime.predict.predictors.registry import make
 
     make(options.spec)
     jobs, tally = options.recorded.simulable(options.walltimes)
     size = options.processors or tally.machine or jobs.peak()
-    plan = options.forecasts.plan(options.spec, recorded=options.as_recorded)
+    plan = StartsPlan(options.spec, options.as_recorded, **vars(options.forecasts))
     document = replay_forecasts(options.recorded.label, jobs, size, plan, progress_bar)
     return Result(document, partial(_text, runs=options.forecasts.runs), 1 if tally.broken else 0, problems(tally))
 

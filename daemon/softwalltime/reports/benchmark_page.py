@@ -1,8 +1,6 @@
 """Render a benchmark as one self-contained HTML page: for each log tables, and a plot of reliability."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from softwalltime import __version__
 from softwalltime.measure.benchmark.entry import LEVELS
@@ -16,21 +14,13 @@ SIZE = 200
 
 
 def render_benchmark(document: BenchmarkDocument) -> str:
-    cards = {card.name: card for card in document.logs}
-    parts = [_by_log(document.figures), _by_log(document.schedules), _by_log(document.starts, "source")]
-    names = list(dict.fromkeys(name for by_log in parts for name in by_log))
-    logs = [(name, cards.get(name), *(by_log[name] for by_log in parts)) for name in names]
+    names = [row.log for row in document.figures] + [row.log for row in document.schedules]
+    names += [starts.source for starts in document.starts]
     return pages().get_template("benchmark.html.j2").render(
-        document=document, logs=logs, version=__version__, points=_points, size=SIZE, distributions=distributions,
-        by_class=_by_class, methods=(COMBINED, WALLTIMES, BOUND),
+        document=document, logs=list(dict.fromkeys(names)), cards={card.name: card for card in document.logs},
+        version=__version__, points=_points, size=SIZE, distributions=distributions, by_class=_by_class,
+        methods=(COMBINED, WALLTIMES, BOUND),
     )  # fmt: skip
-
-
-def _by_log(rows: Iterable[Any], name: str = "log") -> defaultdict[str, list[Any]]:
-    by_log = defaultdict[str, list[Any]](list)
-    for row in rows:
-        by_log[getattr(row, name)].append(row)
-    return by_log
 
 
 def _by_class(ranged: Sequence[BenchmarkRow]) -> dict[tuple[str, str], list[HeldRange | None]]:

@@ -65,24 +65,19 @@ def published_policies() -> dict[str, SchedulerPolicy]:
 
 def schedule_rows(
     log: str, jobs: Jobs, policies: Mapping[str, SchedulerPolicy], options: SimulationOptions, show: ShowProgress
-) -> list[ScheduleRow]:
+) -> Iterator[ScheduleRow]:
     """Simulate today's policy, the others and a placebo.
 
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
-    size = options.processors or jobs.peak()
     candidates = [Candidate(name, policy) for name, policy in policies.items() if policy != options.baseline.policy]
     # Names of users are nobody's business on a page that compares logs.
     users: dict[str, int] = {}
-    recorded = SimulationInput(jobs, len(jobs), 0, size, estimated=options.processors is None)
+    recorded = SimulationInput(jobs, len(jobs), 0, options.processors or jobs.peak(), estimated=False)
     _, figures = simulate_candidates(
         recorded, candidates, options, show,
         lambda kind, name: name if kind == "queue" else f"no. {users.setdefault(name, len(users) + 1)}",
     )  # fmt: skip
-    return list(_rows(log, figures))
-
-
-def _rows(log: str, figures: SimulationFigures) -> Iterator[ScheduleRow]:
     head, today = (figures.processors, figures.jobs, len(figures.seeds), figures.shake), figures.baseline
     yield ScheduleRow(log, figures.order, *head, today.wait_mean, today.bsld10_mean, today.broken)
     for waits in (*figures.settings, figures.chance):

@@ -85,14 +85,14 @@ def read_log(path: Path, limit: int | None) -> tuple[Workload, Tally]:
     return Workload(RecordedFiles([path]).read(tally), limit), tally
 
 
-def jobs_on_machine(path: Path, limit: int | None, processors: int | None) -> tuple[Jobs, int, Tally]:
+def jobs_on_machine(log: NamedLog, limit: int | None, processors: int | None) -> tuple[Jobs, int, Tally]:
     """Return the first jobs of a log that its machine can run, its size, and what could not be read.
 
-    :param processors: size of the machine; ``None``: that in the header of a trace, else the most in use.
+    :param processors: size of the machine of a log without a card; ``None``: that in the header, else the most in use.
     """
-    workload, tally = read_log(path, limit)
+    workload, tally = read_log(log.path, limit)
     jobs = jobs_of(workload.jobs)
-    size = processors or tally.machine or jobs.peak()
+    size = (log.card.processors if log.card else processors) or tally.machine or jobs.peak()
     jobs, _ = jobs.that_fit(size)
     return jobs, size, tally
 

@@ -1,40 +1,36 @@
 """Forecasts of start times in a benchmark: one task forecasts the recorded or the simulated waits of one log."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SoftwalltimeError, SourceError
-from softwalltime.measure.benchmark.cards import jobs_on_machine
+from softwalltime.measure.benchmark.cards import NamedLog, jobs_on_machine
 from softwalltime.measure.benchmark.figures import NOTHING
 from softwalltime.measure.forecast.judgement import ReplayStartsDocument, StartsPlan, replay_forecasts
 from softwalltime.measure.replay.sweep.workers import require_version
 
 
 class StartsTask(NamedTuple):
-    """Forecasts for one log; ``processors`` as in :func:`jobs_on_machine`; ``limit``: only the first so many jobs."""
+    """Forecasts for one log; ``processors`` and ``limit`` as in :func:`jobs_on_machine`."""
 
-    log: str
-    path: Path
-    processors: int | None
+    log: NamedLog
     limit: int | None
+    processors: int | None
     plan: StartsPlan
     version: str
 
 
 def run_starts(task: StartsTask) -> tuple[StartsTask, tuple[ReplayStartsDocument | SoftwalltimeError, Tally]]:
-    """Forecast; return the figures, or why there are none, and what could not be read of the log.
-
-    A :class:`SourceError` says that no job waits.
+    """Forecast; return the figures or why there are none, :class:`SourceError` if no job waits, and the log's tally.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the log.
     """
     require_version(task.version)
-    jobs, size, tally = jobs_on_machine(task.path, task.limit, task.processors)
+    jobs, size, tally = jobs_on_machine(task.log, task.limit, task.processors)
     found: ReplayStartsDocument | SoftwalltimeError = SoftwalltimeError(NOTHING)
     try:
         if jobs.scored.any():
-            found = replay_forecasts(task.log, jobs, size, task.plan)
+            found = replay_forecasts(task.log.name, jobs, size, task.plan)
     except SourceError as error:
         found = error
     # A predictor of another package may raise any exception.

@@ -261,11 +261,7 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
 
 
 class StartsPlan(NamedTuple):
-    """What to forecast: ``recorded`` or simulated waits, of a sample of the jobs that waited.
-
-    ``predictor``: of runtimes.  ``sample``: jobs.  ``every``: seconds between two forecasts of a job.  ``runs``: with
-    drawn runtimes, for the ranges.
-    """
+    """What to forecast: ``predictor`` of runtimes, number of jobs, seconds between two forecasts of a job, runs."""
 
     predictor: str
     recorded: bool
