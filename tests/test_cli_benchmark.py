@@ -269,9 +269,11 @@ def test_options_that_nothing_uses_are_refused(
     assert message in capsys.readouterr().err
 
 
-def test_start_times_are_those_of_replay_starts(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_start_times_are_those_of_replay_starts(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--predictor", "last2", "--sample", "15", "--runs", "3", "--every", "40000"]
-    documents = measured(capsys, str(log), "--starts", *common, "--processes", "1")["starts"]
+    page = tmp_path / "b.html"
+    documents = measured(capsys, str(log), "--starts", *common, "--processes", "1", "--page", str(page))["starts"]
+    assert page.read_text().count("simulated, at submission") == 1
     assert [document["schedule"] for document in documents] == ["simulated", "recorded"]
     for document, how in zip(documents, ([], ["--recorded"]), strict=True):
         assert run(["replay-starts", str(log), *common, *how, "--format", "json"]) == 0

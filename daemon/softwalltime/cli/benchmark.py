@@ -64,7 +64,7 @@ class BenchmarkOptions:
         return self.runtimes or not (self.schedules or self.starts)
 
     def check(self) -> None:
-        """Refuse options that nothing uses, and a page that cannot be written."""
+        """Refuse policies, seeds and predictors that nothing uses, and a page that cannot be written."""
         if not self.schedules and (self.file is not None or self.seeds is not None):
             raise UsageError("--policies and --seeds are for schedules: add --schedules")
         if self.listed and not (self.of_runtimes or self.starts):

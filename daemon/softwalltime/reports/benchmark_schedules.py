@@ -71,7 +71,7 @@ def schedule_rows(
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
     candidates = [Candidate(name, policy) for name, policy in policies.items() if policy != options.baseline.policy]
-    # Names of users are nobody's business on a page that compares logs.
+    # The page is made to be published, so users have numbers instead of names.
     users: dict[str, int] = {}
     recorded = SimulationInput(jobs, len(jobs), 0, options.processors or jobs.peak(), estimated=False)
     _, figures = simulate_candidates(

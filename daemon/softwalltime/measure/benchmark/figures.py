@@ -148,7 +148,8 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
     p, t = _predicted(workload, first), _runtimes(workload, first)
     accuracy, short = accuracies(p, t), p < t
     week = workload.submitted[first.jobs] // WEEK_S
-    month, user = _months(workload, first), _users(workload, first)
+    month: Integers = workload.submitted[first.jobs].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    user: Integers = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][first.jobs]
     share, shares_of_users = float(short.mean()), _shares(short, user, USER_JOBS)
     later = later_short = None
     if len(start.jobs):
@@ -182,16 +183,6 @@ def _predicted(workload: Workload, answers: MomentAnswers) -> Integers:
 
 def _runtimes(workload: Workload, answers: MomentAnswers) -> Integers:
     return np.minimum(workload.runtime, workload.walltime)[answers.jobs]
-
-
-def _months(workload: Workload, answers: MomentAnswers) -> Integers:
-    months: Integers = workload.submitted[answers.jobs].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
-    return months
-
-
-def _users(workload: Workload, answers: MomentAnswers) -> Integers:
-    users: Integers = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][answers.jobs]
-    return users
 
 
 def _shares(marked: Flags, group: Integers, least: int) -> Floats:
