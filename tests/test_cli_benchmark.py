@@ -23,6 +23,8 @@ from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.schedule_metrics import classes
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.predict.predictors.registry import make
 from tests.documented import documented, documented_rows
 from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
@@ -162,7 +164,7 @@ def test_a_public_log_is_known_by_its_contents(tmp_path: Path, capsys: pytest.Ca
     [
         (("nowhere",), "nowhere"),
         (("{empty}",), "empty"),
-        (("{text}", "--predictors", "v3"), "v3 on text.swf: no job with a walltime to score"),
+        (("{text}",), "text.swf: no job with a walltime to score"),
         (("{broken}",), "broken.swf.gz: Not a gzipped file"),
         (("{empty}", "--predictors", "nobody"), "no predictor is called 'nobody'"),
     ],
@@ -180,9 +182,151 @@ def test_bad_input_is_named_in_one_line(
     assert len(lines) == 1
 
 
+def test_malformed_lines_are_counted_and_shown(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = Path(shutil.copytree(log, tmp_path / "damaged"))
+    first = min(damaged.iterdir())
+    first.write_text("no record\n" * 12 + first.read_text())
+    assert run(["benchmark", str(damaged), "--predictors", "v1,v3", "--limit", "300"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0].startswith(f"{first}:1: "), len(lines)) == (True, 11)
+    assert lines[-1] == "... and 2 more malformed lines"
+
+
 def test_a_week_is_one_sample_of_an_interval() -> None:
     # Ten jobs a week with one value are ten weeks, not a hundred jobs.
     values = np.repeat(np.arange(10.0), 10)
     low, high = _interval(values, np.repeat(np.arange(10), 10))
     once = 1.96 * np.std(np.arange(10.0), ddof=1) / np.sqrt(10)
     assert (low, high) == pytest.approx((4.5 - once, 4.5 + once))
+
+
+POLICIES = """
+[today]
+backfill = "pbs"
+[shortest]
+backfill = "pbs"
+order = "formula"
+formula = "1e6 / walltime"
+"""
+
+
+def test_schedules_are_those_of_simulate(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.toml").write_text(POLICIES)
+    common = ["--policies", str(tmp_path / "p.toml"), "--seeds", "31", "--processes", "1"]
+    document = measured(capsys, str(log), "--schedules", *common, "--page", str(tmp_path / "b.html"))
+    assert (
+        run(["simulate", str(log), *common, "--shake", "week", "--by", "runtime", "--by", "size", "--format", "json"])
+        == 0
+    )
+    expected = json.loads(capsys.readouterr().out)
+    today, shortest, chance = document["schedules"]
+    assert (today["policy"], shortest["policy"], document["figures"]) == ("today", "shortest", [])
+    assert chance["change_wait_mean"]["mean"] != 0
+    for row in (today, shortest):
+        for name in ("wait_mean", "bsld10_mean", "broken"):
+            assert row[name] == pytest.approx(expected["policies"][row["policy"]][name])
+    assert shortest["change_wait_mean"]["mean"] == pytest.approx(
+        expected["relative_changes"]["shortest"]["wait_mean"]["mean"]
+    )
+    # The policy makes long jobs pay: no class of at least 50 jobs waits relatively longer than the one that is named.
+    jobs = jobs_of(workload_of(log).jobs)
+    growth = {
+        f"{kind} {name}": after["wait_mean"] / before["wait_mean"] - 1
+        for kind, by_policy in expected["classes"].items()
+        for name, before in by_policy["today"].items()
+        if len(classes(jobs, kind, expected["processors"])[name]) >= 50
+        and abs((after := by_policy["shortest"][name])["wait_mean"] - before["wait_mean"]) >= 60
+    }
+    assert shortest["change_worst_class"]["mean"] >= max(growth.values()) > 0.1
+    if not shortest["worst_class"].startswith("user "):
+        assert shortest["change_worst_class"]["mean"] == pytest.approx(growth[shortest["worst_class"]])
+    page = (tmp_path / "b.html").read_text()
+    assert shortest["worst_class"] in page
+    users = set(workload_of(log).jobs.values("user"))
+    assert not [user for user in users if user and (user in page or user in json.dumps(document))]
+
+
+def test_a_log_without_a_job_to_schedule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.swf").write_text("; nothing\n")
+    assert run(["benchmark", str(tmp_path / "text.swf"), "--schedules"]) == 1
+    assert capsys.readouterr().err == "text.swf: no job with a walltime to score\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seeds", "31"), "add --schedules"),
+        (("--schedules", "--predictors", "v3"), "add --runtimes or --starts"),
+        (("--schedules", "--policies", "{wrong}"), "[mine]: unknown key ordr; is order meant?"),
+    ],
+)
+def test_options_that_nothing_uses_are_refused(
+    arguments: tuple[str, ...], message: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.toml").write_text('[mine]\nordr = "f1"\n')
+    given = (argument.format(wrong=tmp_path / "wrong.toml") for argument in arguments)
+    assert run(["benchmark", str(log), *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_start_times_are_those_of_replay_starts(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["--predictor", "last2", "--sample", "15", "--runs", "3", "--every", "40000"]
+    page = tmp_path / "b.html"
+    documents = measured(capsys, str(log), "--starts", *common, "--processes", "1", "--page", str(page))["starts"]
+    assert page.read_text().count("simulated, at submission") == 1
+    assert [document["schedule"] for document in documents] == ["simulated", "recorded"]
+    for document, how in zip(documents, ([], ["--recorded"]), strict=True):
+        assert run(["replay-starts", str(log), *common, *how, "--format", "json"]) == 0
+        assert document == json.loads(capsys.readouterr().out) | {"source": "log"}
+        for by_method in document["forecasts"].values():
+            # A job without walltime, of which nothing is known, would make it 70 times the wait.
+            assert 0 < by_method["combined"]["relative"] < 3
+            assert 0 < by_method["combined"]["covered90"] <= 1
+
+
+def test_a_log_in_which_no_job_waits_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "idle.swf").write_text(
+        "".join(f"{n} {900 * n} 0 10 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n" for n in (1, 2))
+    )
+    arguments = [str(tmp_path / "idle.swf"), "--starts", "--processes", "1", "--format", "csv"]
+    assert run(["benchmark", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert documented_rows("benchmark", captured.out) == []
+    assert captured.err.splitlines() == [
+        f"{how} starts of idle.swf: no job waits on 1 processor: nothing to forecast"
+        for how in ("simulated", "recorded")
+    ]
+
+
+def test_a_predictor_that_fails_has_no_start_times(log: Path, tmp_path: Path) -> None:
+    environment = {**file_spy_environment(tmp_path), "SPY_FAILS": "learn"}
+    command = [
+        sys.executable,
+        "-m",
+        "softwalltime",
+        "benchmark",
+        str(log),
+        "--starts",
+        "--processes",
+        "1",
+        "--limit",
+        "900",
+    ]
+    command += [
+        "--sample",
+        "5",
+        "--runs",
+        "2",
+        "--every",
+        "90000",
+        "--predictors",
+        "failing-spy,last2",
+        "--format",
+        "csv",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1, done.stderr
+    assert {row["predictor"] for row in documented_rows("benchmark", done.stdout)} == {"last2"}
+    assert done.stderr.splitlines() == [
+        f"{how} starts of log: ArithmeticError: no learn" for how in ("simulated", "recorded")
+    ]

@@ -19,6 +19,7 @@ MEANINGS = {
     "--output": "the file that the command writes",
     "--plan": "the plan file of a policy; of me a job to plan",
     "--preset": "a set of values of the policy",
+    "--policies": "a TOML file with a table for each policy",
     "--predictor": "a predictor",
     "--predictors": "predictors, separated by commas",
     "--processes": "number of processes on this host",

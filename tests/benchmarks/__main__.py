@@ -4,7 +4,6 @@ import sys
 
 from tests.benchmarks import (
     bench_attacks,
-    bench_attention,
     bench_attributes,
     bench_backlog,
     bench_calibrated,
@@ -37,7 +36,6 @@ from tests.benchmarks import (
 
 BENCHMARKS = {
     "attacks": bench_attacks.main,
-    "attention": bench_attention.main,
     "attributes": bench_attributes.main,
     "backlog": bench_backlog.main,
     "busy": bench_store.busy,

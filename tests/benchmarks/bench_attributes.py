@@ -5,8 +5,8 @@ the first half of the log.  The gain is the mean log likelihood of the places in
 against counts of all jobs: 0 if the attribute tells nothing that the distribution does not hold already.  A random
 attribute with the same values shows how far from 0 chance gets.
 
-SOFTWALLTIME_TEST_LOGS names logs in place of the recorded traces, separated by colons; SOFTWALLTIME_TEST_WEIGHTS is
-that of ``attention``.  Before that it prints what scripts add on generated workloads (see :mod:`.bench_scripts`).
+SOFTWALLTIME_TEST_LOGS names logs in place of the recorded traces, separated by colons; SOFTWALLTIME_TEST_WEIGHTS as
+in :mod:`.held_out_weights`.  Before that it prints what scripts add on generated workloads (see :mod:`.bench_scripts`).
 """
 
 import os
@@ -27,7 +27,7 @@ from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
-from tests.benchmarks.bench_attention import held_out
+from tests.benchmarks.held_out_weights import held_out
 from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 

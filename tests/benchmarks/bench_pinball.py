@@ -7,7 +7,7 @@ long jobs count like short ones.  The last tables compare calibrated with the be
 ``~`` marks a difference that may be chance.
 
 Quantiles are saved in build/pinball as they are computed, and the same command continues from there; remove that folder
-after a change of a predictor.  The weights of calibrated are held out (see :mod:`.bench_attention`).  ``lightgbm`` is
+after a change of a predictor.  The weights of calibrated are held out (see :mod:`.held_out_weights`).  ``lightgbm`` is
 measured where it is installed, on large traces on the last weeks (see :mod:`.boosted_quantiles`).
 SOFTWALLTIME_BENCH_TRACES (``KTH,SDSC``) names traces.
 """
@@ -30,8 +30,8 @@ from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import contents_of, make
-from tests.benchmarks.bench_attention import NAMES, held_out, weights_folder
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
+from tests.benchmarks.held_out_weights import NAMES, held_out, weights_folder
 from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 from tests.traces import TRACES

@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks predictors`` prints the tables of TABLE.md beside the predictors.  Figures are
 saved in build/predictors as they are computed; the same command continues from there.  The learned weights of
-calibrated are held out for each trace (see :mod:`.bench_attention`).
+calibrated are held out for each trace (see :mod:`.held_out_weights`).
 
 SOFTWALLTIME_BENCH_PREDICTORS prints only the rows that begin with one of these words, joined by commas.
 """
@@ -26,7 +26,7 @@ from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Scoring, Workload
-from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.benchmarks.held_out_weights import held_out, weights_folder
 from tests.benchmarks.markdown import table
 from tests.benchmarks.shared_estimates import record_together
 from tests.samples import ROOT

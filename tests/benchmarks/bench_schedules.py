@@ -1,7 +1,7 @@
 """Simulate recorded traces with the predictor calibrated: its mean is the waiting value, its mean or median the order.
 
 The order is that of expansion factors.  It is compared with WFP and walltimes, and with the same order and half the
-walltime.  All policies run on the same shaken workloads.  The weights are held out (see :mod:`.bench_attention`).
+walltime.  All policies run on the same shaken workloads.  The weights are held out (see :mod:`.held_out_weights`).
 Figures are saved in build/schedules as they are computed; the same command continues from there.
 
 SOFTWALLTIME_BENCH_TRACES (``SDSC=31-40,HPC2N=31-40,CEA=31-40``) changes traces and seeds, SOFTWALLTIME_BENCH_ORDERING
@@ -24,7 +24,7 @@ from softwalltime.measure.simulation.differences import Interval, relative_chang
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import Experiment, SimulationTask, evaluate, save_result, saved_result
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from tests.benchmarks.bench_attention import held_out, weights_folder
+from tests.benchmarks.held_out_weights import held_out, weights_folder
 from tests.benchmarks.markdown import table
 from tests.samples import ROOT
 from tests.traces import TRACES

@@ -26,7 +26,7 @@ _COMMANDS = {
     "train": ("train", "Train the weights of the predictor calibrated."),
     "report": ("report", "Write a page that says whether to switch soft walltimes on."),
     "advise": ("advise", "Suggest shorter walltimes to a user."),
-    "benchmark": ("benchmark", "Compare predictors on public logs."),
+    "benchmark": ("benchmark", "Compare predictors, schedules and start times on logs."),
     "collect": ("snapshot", "Collect what a report needs in one file."),
     "snapshot": ("snapshot", "Print the state of the PBS server as JSON."),
     "starts": ("starts", "Forecast when waiting jobs will start."),

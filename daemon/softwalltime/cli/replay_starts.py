@@ -9,15 +9,12 @@ from softwalltime.cli.options import PROCESSORS, RUNTIMES, WALLTIMES
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import RecordedJobs, problems
-from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import duration, percent, plural
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
 
 if TYPE_CHECKING:
-    from softwalltime.measure.forecast.judgement import GivenSchedule, Judged, ReplayStartsDocument, StartScores
+    from softwalltime.measure.forecast.judgement import ReplayStartsDocument, StartScores
 
-CALIBRATION_SHARE = 0.1
-"""Share of the sampled jobs, the first ones, that are only used for calibration."""
 LEGEND = """\
 error: mean absolute error of the expected start; bias: mean of expected - actual, below 0 if too early; 50%, 90%
 range: share of the starts within it; width: mean width of the 90% range.  walltimes: the simulation with the users'
@@ -30,13 +27,20 @@ while enough processors are free waits for its turn, a limit, memory, or for job
 
 
 @options
+class SampleOptions:
+    """Which jobs to forecast, and how."""
+
+    sample: int = option("Jobs to forecast, of those that waited.", least=1, default=400, metavar="N")
+    every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
+    runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
+
+
+@options
 class ReplayStartsOptions:
     processors: int | None = PROCESSORS
     as_recorded: bool = option("Judge against the recorded starts instead of a simulated schedule.", "--recorded")
     spec: str = RUNTIMES
-    sample: int = option("Jobs to forecast, of those that waited.", least=1, default=400, metavar="N")
-    every: int = option("Time between two forecasts of a job.", least=60, default=3600, metavar="SECONDS")
-    runs: int = option("Runs for the ranges of a forecast.", least=1, default=100, metavar="N")
+    forecasts: SampleOptions
     walltimes: Mapping[str, int] = WALLTIMES
     output: Output
     recorded: RecordedJobs
@@ -56,53 +60,15 @@ def replay_starts(options: ReplayStartsOptions) -> Result["ReplayStartsDocument"
       softwalltime replay-starts accounting --processors 128 --sample 50 --runs 20
       softwalltime replay-starts LOGS --recorded --predictor memorizer:window=30d
     """
-    from softwalltime.measure.forecast.judgement import AtOnceScores, GivenSchedule, ReplayStartsDocument
+    from softwalltime.measure.forecast.judgement import StartsPlan, replay_forecasts
     from softwalltime.predict.predictors.registry import make
 
     make(options.spec)
     jobs, tally = options.recorded.simulable(options.walltimes)
     size = options.processors or tally.machine or jobs.peak()
-    jobs, refused = jobs.that_fit(size)
-    schedule = GivenSchedule.recorded(jobs, size) if options.as_recorded else GivenSchedule.simulated(jobs, size)
-    judged = _judged(schedule, options)
-    document = ReplayStartsDocument(
-        source=options.recorded.label,
-        jobs=len(jobs),
-        refused=refused,
-        processors=size,
-        schedule="recorded" if options.as_recorded else "simulated",
-        predictor=options.spec,
-        at_once=AtOnceScores.of(judged),
-        forecasts=_scores([forecast for forecast in judged if forecast.actual], options),
-    )
-    return Result(document, partial(_text, runs=options.runs), 1 if tally.broken else 0, problems(tally))
-
-
-def _judged(schedule: "GivenSchedule", options: ReplayStartsOptions) -> "list[Judged]":
-    """Forecast a sample of the starts, and return the forecasts that do not only calibrate."""
-    from softwalltime.measure.forecast.judgement import judge, sampled, started_at_once
-    from softwalltime.measure.forecast.runtimes import RuntimeModel
-    from softwalltime.predict.predictors.registry import make
-
-    chosen = sampled(schedule, options.sample)
-    if not chosen:
-        raise SourceError(f"no job waits on {plural(schedule.processors, 'processor')}: nothing to forecast")
-    with progress_bar("forecasting", len(schedule.jobs)) as progress:
-        model = RuntimeModel(make(options.spec))
-        sample = sorted(chosen + started_at_once(schedule, options.sample))
-        judged = list(judge(schedule, model, sample, options.runs, options.every, progress=progress))
-    begin = schedule.jobs.submitted[chosen[int(len(chosen) * CALIBRATION_SHARE)]]
-    return [forecast for forecast in judged if schedule.jobs.submitted[forecast.job] >= begin]
-
-
-def _scores(judged: "list[Judged]", options: ReplayStartsOptions) -> "dict[str, dict[str, StartScores]]":
-    from softwalltime.measure.forecast.judgement import METHODS, scores
-
-    parts = {
-        "at submission": [forecast for forecast in judged if not forecast.waited],
-        f"every {duration(options.every)} after": [forecast for forecast in judged if forecast.waited],
-    }
-    return {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part}
+    plan = StartsPlan(options.spec, options.as_recorded, **vars(options.forecasts))
+    document = replay_forecasts(options.recorded.label, jobs, size, plan, progress_bar)
+    return Result(document, partial(_text, runs=options.forecasts.runs), 1 if tally.broken else 0, problems(tally))
 
 
 def _text(output: Output, document: "ReplayStartsDocument", runs: int) -> None:

@@ -121,7 +121,7 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
         "kill_at_walltime": not options.run_as_recorded, "kill_at_estimate": options.kill_at_estimate,
         "minimum": options.minimum,
     }  # fmt: skip
-    return simulated(options, _policies(options.file, given))
+    return simulated(options, checked_policies(options.file, given))
 
 
 def simulated(
@@ -161,7 +161,7 @@ def simulated(
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
 
 
-def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerPolicy"]:
+def checked_policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerPolicy"]:
     from softwalltime.measure.simulation.engine import check
     from softwalltime.measure.simulation.policies import policy_of, read_policies
 

@@ -1,11 +1,12 @@
-"""Render a benchmark as one self-contained HTML page: a table and a plot of reliability for each log."""
+"""Render a benchmark as one self-contained HTML page: for each log tables, and a plot of reliability."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from softwalltime import __version__
 from softwalltime.measure.benchmark.entry import LEVELS
-from softwalltime.measure.benchmark.figures import BenchmarkDocument, BenchmarkRow, HeldRange, distributions
+from softwalltime.measure.benchmark.figures import BenchmarkRow, HeldRange, distributions
+from softwalltime.measure.forecast.judgement import BOUND, COMBINED, WALLTIMES
+from softwalltime.reports.benchmark_document import BenchmarkDocument
 from softwalltime.reports.page import pages
 
 SIZE = 200
@@ -13,11 +14,12 @@ SIZE = 200
 
 
 def render_benchmark(document: BenchmarkDocument) -> str:
-    cards = {card.name: card for card in document.logs}
-    logs = [(name, cards.get(name), list(rows)) for name, rows in groupby(document.figures, key=lambda row: row.log)]
+    names = [row.log for row in document.figures] + [row.log for row in document.schedules]
+    names += [starts.source for starts in document.starts]
     return pages().get_template("benchmark.html.j2").render(
-        document=document, logs=logs, version=__version__, points=_points, size=SIZE,
-        distributions=distributions, by_class=_by_class,
+        document=document, logs=list(dict.fromkeys(names)), cards={card.name: card for card in document.logs},
+        version=__version__, points=_points, size=SIZE, distributions=distributions, by_class=_by_class,
+        methods=(COMBINED, WALLTIMES, BOUND),
     )  # fmt: skip
 
 

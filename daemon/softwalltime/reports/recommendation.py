@@ -48,7 +48,7 @@ class WaitLimits:
 def tail_growths(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Interval]:
     """Return the change of the 99th percentile of the wait by class of jobs: "widest tenth", "queue long"."""
     growths = {name: waits.changes[tail] for tail, name in _NAMES.items()}
-    growths |= {name: then.change_p99 for name, then in _watched(simulated, waits).items()}
+    growths |= {name: then.change_p99 for name, then in watched(simulated, waits).items()}
     return {name: growth for name, growth in growths.items() if growth.mean is not None}
 
 
@@ -63,7 +63,7 @@ def exceeded(
     held = {f"99th percentile wait of {name}": (waits.changes[tail], limits.tail) for tail, name in _NAMES.items()}
     held["longest wait"] = (waits.changes["wait_max"], limits.longest)
     held["promised starts that come later"] = (waits.added, limits.broken)
-    for name, then in _watched(simulated, waits).items():
+    for name, then in watched(simulated, waits).items():
         mean, p99 = (then.change, then.difference), (then.change_p99, then.difference_p99)
         for what, (growth, seconds) in (("mean wait", mean), ("99th percentile wait", p99)):
             if (seconds.mean or 0.0) >= NOTABLE_WAIT_S and surely_longer(growth):
@@ -75,7 +75,7 @@ def exceeded(
     }
 
 
-def _watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, ClassWaits]:
+def watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, ClassWaits]:
     """Return the waits of each class with limits by its name; small classes and light users have no limits."""
     return {
         f"{kind} {today.name}": then

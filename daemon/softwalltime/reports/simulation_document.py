@@ -166,7 +166,7 @@ _TAILS = {
 _CHANGES = {
     "wait_mean": ("wait", 0), "wait_p95": ("p95", 1), "bsld10_mean": ("slowdown", 2), "weighted_wait": ("weighted", 4),
 }  # fmt: skip
-_INTERVAL = 14
+INTERVAL_WIDTH = 14
 """Width of an interval such as [-40.6, -38.2]."""
 
 
@@ -213,7 +213,7 @@ def bounds_table(metrics: Mapping[str, Metrics]) -> TextTable:
 
 
 def _changes(columns: Iterable[tuple[str, int]], rows: Iterable[list[Cell | str]]) -> TextTable:
-    changed = (TextColumn(name, rank, least=_INTERVAL) for name, rank in columns)
+    changed = (TextColumn(name, rank, least=INTERVAL_WIDTH) for name, rank in columns)
     return TextTable.of((sentence_column("policy"), *changed), rows)
 
 

@@ -1,16 +1,20 @@
-"""Data cards of public logs, and which of them a folder has."""
+"""Data cards of public logs, which of them a folder has, and their jobs."""
 
 import gzip
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import file_digest
 from importlib.resources import files
 from pathlib import Path
 
+from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import printable
 from softwalltime.measure.replay.recorded_files import RecordedFiles
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 
 TRACES = ("*.swf", "*.swf.gz")
 
@@ -72,6 +76,25 @@ def named_logs(sources: Sequence[Path]) -> list[NamedLog]:
     order = {digest: number for number, digest in enumerate(known)}
     logs = [NamedLog(path, card) for path, card in found.items()]
     return sorted(logs, key=lambda log: order[log.card.sha256] if log.card else len(order))
+
+
+@lru_cache(1)
+def read_log(path: Path, limit: int | None) -> tuple[Workload, Tally]:
+    """Return the first jobs of a log, and what could not be read; a process gets several tasks on the same log."""
+    tally = Tally()
+    return Workload(RecordedFiles([path]).read(tally), limit), tally
+
+
+def jobs_on_machine(log: NamedLog, limit: int | None, processors: int | None) -> tuple[Jobs, int, Tally]:
+    """Return the first jobs of a log that its machine can run, its size, and what could not be read.
+
+    :param processors: size of the machine of a log without a card; ``None``: that in the header, else the most in use.
+    """
+    workload, tally = read_log(log.path, limit)
+    jobs = jobs_of(workload.jobs)
+    size = (log.card.processors if log.card else processors) or tally.machine or jobs.peak()
+    jobs, _ = jobs.that_fit(size)
+    return jobs, size, tally
 
 
 def _paths(sources: Sequence[Path]) -> Iterator[Path]:

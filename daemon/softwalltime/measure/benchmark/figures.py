@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softwalltime.accounting.tally import Tally
-from softwalltime.measure.benchmark.cards import DataCard
+from softwalltime.measure.benchmark.cards import read_log
 from softwalltime.measure.benchmark.entry import LEVELS, EntryError, entered
 from softwalltime.measure.benchmark.protocol import (
     START,
@@ -22,12 +21,13 @@ from softwalltime.measure.benchmark.protocol import (
     scored_jobs,
 )
 from softwalltime.measure.replay.accuracy_metrics import accuracies
-from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.sweep.workers import require_version
 from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 WEEK_S = 7 * 86400
+NOTHING = "no job with a walltime to score"
+"""Why a log has no figures."""
 MONTH_JOBS = 1000
 """Minimum number of jobs submitted in a month for its figures."""
 USER_JOBS = 50
@@ -85,6 +85,8 @@ class BenchmarkRow:
     """Share of the users with 50 jobs of whom more than twice the share of all jobs is underestimated."""
     accuracy_at_start: float | None = None
     """Accuracy if predicted again when the job starts."""
+    underestimated_at_start: float | None = None
+    """Share of the jobs with p < t if predicted again when the job starts."""
     mean_absolute_error: float | None = None
     """Mean of |p - t|, seconds."""
     median_absolute_error: float | None = None
@@ -100,26 +102,6 @@ class BenchmarkRow:
     rounding."""
     ranges: tuple[HeldRange, ...] = ()
     """What the ranges of a distribution hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkDocument:
-    """Predictors on logs, by one protocol."""
-
-    COLUMNS: ClassVar = tuple(
-        field.name for field in fields(BenchmarkRow) if field.name not in ("reliability", "ranges")
-    )
-
-    logs: tuple[DataCard, ...]
-    """Data cards of the public logs that were measured."""
-    missing: tuple[DataCard, ...]
-    """Public logs that were not in the sources."""
-    figures: tuple[BenchmarkRow, ...]
-    """Figures of each predictor on each log."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        for row in self.figures:
-            yield {name: getattr(row, name) for name in self.COLUMNS}
 
 
 def distributions(rows: Iterable[BenchmarkRow]) -> list[BenchmarkRow]:
@@ -142,29 +124,23 @@ class BenchmarkTask(NamedTuple):
     version: str
 
 
-def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, BenchmarkRow]:
-    """Measure; a predictor that fails has a row with the reason.
+def run_task(task: BenchmarkTask) -> tuple[BenchmarkTask, tuple[BenchmarkRow, Tally]]:
+    """Measure; a predictor that fails has a row with the reason.  The tally is the log's.
 
     :raises SoftwalltimeError: if this process has another version of the package, or cannot read the log.
     """
     require_version(task.version)
-    workload = _workload(task.path, task.limit)
+    workload, tally = read_log(task.path, task.limit)
     jobs = int(scored_jobs(workload).sum())
     head = (task.log, task.spec, task.trained, jobs)
+    if not jobs:
+        return task, (BenchmarkRow(*head, failure=NOTHING), tally)
     try:
         with entered(task.spec) as entry:
             judged = ask_all(workload, entry)
     except EntryError as error:
-        return task, BenchmarkRow(*head, failure=str(error))
-    if not jobs:
-        return task, BenchmarkRow(*head, failure="no job with a walltime to score")
-    return task, _row(head, workload, judged)
-
-
-@lru_cache(1)
-def _workload(path: Path, limit: int | None) -> Workload:
-    """Read a log; a process gets several tasks on the same one."""
-    return Workload(RecordedFiles([path]).read(Tally()), limit)
+        return task, (BenchmarkRow(*head, failure=str(error)), tally)
+    return task, (_row(head, workload, judged), tally)
 
 
 def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswers) -> BenchmarkRow:
@@ -172,11 +148,13 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
     p, t = _predicted(workload, first), _runtimes(workload, first)
     accuracy, short = accuracies(p, t), p < t
     week = workload.submitted[first.jobs] // WEEK_S
-    month, user = _months(workload, first), _users(workload, first)
+    month: Integers = workload.submitted[first.jobs].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    user: Integers = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][first.jobs]
     share, shares_of_users = float(short.mean()), _shares(short, user, USER_JOBS)
-    later = None
+    later = later_short = None
     if len(start.jobs):
-        later = float(accuracies(_predicted(workload, start), _runtimes(workload, start)).mean())
+        again, runtimes = _predicted(workload, start), _runtimes(workload, start)
+        later, later_short = float(accuracies(again, runtimes).mean()), float((again < runtimes).mean())
     foreseen = np.logical_not(np.isnan(first.quantiles).any(axis=1))
     median = loss = log_loss = None
     reliability: tuple[float, ...] = ()
@@ -190,8 +168,8 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
         *head, "", float(accuracy.mean()), _interval(accuracy, week), share, _interval(short.astype(np.float64), week),
         float(shares.max()) if len(shares := _shares(short, month, MONTH_JOBS)) else None,
         float((shares_of_users > 2 * share).mean()) if len(shares_of_users) else None,
-        later, float(np.abs(p - t).mean()), median, loss, log_loss, 1e6 * judged.seconds / len(workload.jobs),
-        reliability,
+        later, later_short, float(np.abs(p - t).mean()), median, loss, log_loss,
+        1e6 * judged.seconds / len(workload.jobs), reliability,
         tuple(_ranges(workload, judged, month)) if foreseen.any() else (),
     )  # fmt: skip
 
@@ -205,16 +183,6 @@ def _predicted(workload: Workload, answers: MomentAnswers) -> Integers:
 
 def _runtimes(workload: Workload, answers: MomentAnswers) -> Integers:
     return np.minimum(workload.runtime, workload.walltime)[answers.jobs]
-
-
-def _months(workload: Workload, answers: MomentAnswers) -> Integers:
-    months: Integers = workload.submitted[answers.jobs].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
-    return months
-
-
-def _users(workload: Workload, answers: MomentAnswers) -> Integers:
-    users: Integers = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][answers.jobs]
-    return users
 
 
 def _shares(marked: Flags, group: Integers, least: int) -> Floats:

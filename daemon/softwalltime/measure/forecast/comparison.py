@@ -168,7 +168,7 @@ class _Draws:
         distributions, waiting = [known[job_id] for job_id in ids], range(model.running, len(ids))
         without: set[int] = set()
         if not all(distribution.known for distribution in distributions):
-            without.update(unforeseeable(state.queue, distributions, forecast(model, distributions, 0), waiting))
+            without.update(unforeseeable(model, distributions, forecast(model, distributions, 0), waiting))
         column = {ids[index]: index - model.running for index in waiting if index not in without}
         begins = np.maximum(np.array(model.jobs.submitted[model.running :], np.int64), model.now)
         return cls(column, begins, starts)

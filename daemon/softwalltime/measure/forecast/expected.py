@@ -10,7 +10,7 @@ import numpy as np
 from softwalltime.core.formatting import plural
 from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
-from softwalltime.measure.forecast.queue_model import ModelledQueue
+from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import LiveJob
 from softwalltime.measure.forecast.start_times import StartForecast, distributions_of, forecast, waits_for
@@ -70,7 +70,7 @@ def expected_starts(
             runs = 0
         starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
-        depending = unforeseeable(queue, distributions, starts, until)
+        depending = unforeseeable(model, distributions, starts, until)
         rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
         raw: dict[int, WaitForecast] = {}
         if runs:
@@ -100,14 +100,22 @@ def _known(distribution: RuntimeDistribution) -> RuntimeDistribution | None:
 
 
 def unforeseeable(
-    queue: ModelledQueue, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
+    model: QueueModel, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int]
 ) -> list[int]:
     """Return the jobs whose starts change if jobs of unknown runtime end at once."""
     if all(given.known for given in distributions):
         return []
     shortest = [given if given.known else replace(given, values=np.ones(1)) for given in distributions]
-    changed = forecast(queue.model, shortest, 0, until=until).point != starts.point
-    return [index for index in until if changed[index - queue.model.running]]
+    changed = forecast(model, shortest, 0, until=until).point != starts.point
+    return [index for index in until if changed[index - model.running]]
+
+
+def walltimes_or_medians(model: QueueModel, distributions: Sequence[RuntimeDistribution]) -> list[int]:
+    """Return the walltimes; the scheduler's default for jobs without one is no estimate of the runtime."""
+    return [
+        math.ceil(distribution.median) if walltime == UNLIMITED_WALLTIME_S else walltime
+        for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
+    ]
 
 
 def _corrected(
@@ -118,12 +126,7 @@ def _corrected(
     if learnt.correct is None:
         return rows, {}
     corrected, kept = rows.copy(), {}
-    # The scheduler's default for jobs without walltime is not an estimate of the runtime.
-    limits = [
-        math.ceil(distribution.median) if walltime == UNLIMITED_WALLTIME_S else walltime
-        for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
-    ]
-    by_walltimes = model.run(limits, until).start
+    by_walltimes = model.run(walltimes_or_medians(model, distributions), until).start
     for index in until:
         place = index - model.running
         # The wait of a delayed job begins at its execution time.

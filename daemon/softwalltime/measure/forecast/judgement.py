@@ -6,12 +6,16 @@ A forecast uses only information available at its time: jobs that had ended, sta
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.core.errors import SourceError
+from softwalltime.core.formatting import duration, plural
+from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.measure.forecast.calibration import POINT, WaitForecast
+from softwalltime.measure.forecast.expected import unforeseeable, walltimes_or_medians
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeModel
@@ -20,11 +24,14 @@ from softwalltime.measure.forecast.start_times import forecast
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, starts_of
+from softwalltime.predict.predictors.registry import make
 
 WALLTIMES, LIKE, LAST, SIMULATED = "walltimes", "like jobs", "the user's last waits", "predicted runtimes"
 DRAWN, COMBINED, BOUND = "drawn runtimes", "combined", "known runtimes"
 METHODS = (WALLTIMES, LIKE, LAST, SIMULATED, DRAWN, COMBINED, BOUND)
 """Forecast methods; the last one uses actual runtimes, as a bound."""
+CALIBRATION_SHARE = 0.1
+"""Share of the sampled jobs, the first ones, that are only used for calibration."""
 WEEK = 7 * 86400
 AT_ONCE_S = 60
 """Seconds until which an expected start is at once: a scheduling cycle, and what starting a job takes."""
@@ -78,7 +85,8 @@ def judge(
     """Yield each method's forecasts for the jobs of a sample, in order of time.
 
     Forecasts are calibrated as in the daemon: by their errors when the job has started, and when a range end has passed
-    before that.  Of jobs that start at once nothing is learnt: the daemon forecasts none.
+    before that.  Of jobs that start at once nothing is learnt: the daemon forecasts none, nor one that depends on a job
+    of unknown runtime.
 
     :param runtimes: an untrained model.
     :param every: seconds between two forecasts of a waiting job.
@@ -102,11 +110,14 @@ def judge(
             for place, (record, limit) in enumerate(zip(jobs.completed, jobs.walltime, strict=True))
         ]
         position = members.index(job)
+        start_forecast = forecast(model, distributions, runs, next(seeds) if actual else 0, [position])
+        if unforeseeable(model, distributions, start_forecast, [position]):
+            continue
         known = tuple(max(int(schedule.duration[member]), 1) for member in members)
         by_walltimes, bound = (
-            float(model.run(seconds, [position]).start[position]) - now for seconds in (jobs.walltime, known)
+            float(model.run(seconds, [position]).start[position]) - now
+            for seconds in (walltimes_or_medians(model, distributions), known)
         )
-        start_forecast = forecast(model, distributions, runs, next(seeds) if actual else 0, [position])
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
         own = like.last(submission, waited)
@@ -292,4 +303,46 @@ def scores(judged: Sequence[Judged], method: str) -> StartScores:
     return StartScores(
         len(judged), mean, error, error / mean, float(difference.mean()), *covered,
         float(gains.sum() / waits.sum()), low_gain, high_gain, float(np.mean([forecast.free for forecast in judged])),
+    )  # fmt: skip
+
+
+class StartsPlan(NamedTuple):
+    """What to forecast: ``predictor`` of runtimes, number of jobs, seconds between two forecasts of a job, runs."""
+
+    predictor: str
+    recorded: bool
+    sample: int
+    every: int
+    runs: int
+
+
+def replay_forecasts(
+    source: str, jobs: Jobs, processors: int, plan: StartsPlan, show: ShowProgress = no_progress
+) -> ReplayStartsDocument:
+    """Forecast a sample of the starts; the first ones only calibrate.
+
+    :param source: the sources of the jobs, for people.
+    :raises SourceError: if no job waits, or no start can be forecast.
+    """
+    jobs, refused = jobs.that_fit(processors)
+    schedule = (GivenSchedule.recorded if plan.recorded else GivenSchedule.simulated)(jobs, processors)
+    chosen = sampled(schedule, plan.sample)
+    if not chosen:
+        raise SourceError(f"no job waits on {plural(processors, 'processor')}: nothing to forecast")
+    model = RuntimeModel(make(plan.predictor))
+    sample = sorted(chosen + started_at_once(schedule, plan.sample))
+    with show("forecasting", len(jobs)) as progress:
+        judged = list(judge(schedule, model, sample, plan.runs, plan.every, progress))
+    begin = jobs.submitted[chosen[int(len(chosen) * CALIBRATION_SHARE)]]
+    judged = [one for one in judged if jobs.submitted[one.job] >= begin]
+    parts = {
+        name: [one for one in judged if one.actual and (one.waited > 0) == later]
+        for name, later in (("at submission", False), (f"every {duration(plan.every)} after", True))
+    }
+    if not any(parts.values()):
+        raise SourceError("every forecast depends on a job without walltime, of which nothing is known")
+    return ReplayStartsDocument(
+        source, len(jobs), refused, processors, "recorded" if plan.recorded else "simulated", plan.predictor,
+        AtOnceScores.of(judged),
+        {name: {method: scores(part, method) for method in METHODS} for name, part in parts.items() if part},
     )  # fmt: skip
