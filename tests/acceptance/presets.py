@@ -63,19 +63,19 @@ def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
         replaced(STRICT, f"strict_ordering: {'false' if name == 'as delivered' else 'true'}\tALL")
         # PBS looks for a top job's start in steps of a minute, which is half of a walltime here.
         lab.qmgr("set sched opt_backfill_fuzzy = off")
-        if name == "WFP":
-            lab.qmgr("set server eligible_time_enable = True")
-            lab.qmgr(f"set server job_sort_formula = '{WFP}'")
         try:
+            if name == "WFP":
+                lab.qmgr("set server eligible_time_enable = True")
+                lab.qmgr(f"set server job_sort_formula = '{WFP}'")
             file = folder / "snapshot.json"
             file.write_text(softwalltime(lab, "snapshot"))
             site = site_scheduler(load_snapshot(file))
             yield Baseline(name, replace(site.policy, minimum=site.policy.minimum * UNIT))
         finally:
             lab.qmgr("unset sched opt_backfill_fuzzy")
-            if name == "WFP":
-                lab.qmgr("unset server job_sort_formula")
-                lab.qmgr("set server eligible_time_enable = False")
+            # The formula of a preset stays when the hook goes.
+            lab.qmgr("unset server job_sort_formula")
+            lab.qmgr("set server eligible_time_enable = False")
 
 
 @contextmanager
