@@ -73,7 +73,7 @@ def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
             yield Baseline(name, replace(site.policy, minimum=site.policy.minimum * UNIT))
         finally:
             lab.qmgr("unset sched opt_backfill_fuzzy")
-            # The formula of a preset stays when the hook goes.
+            # Also that of a preset, which stays where a run was killed.
             lab.qmgr("unset server job_sort_formula")
             lab.qmgr("set server eligible_time_enable = False")
 
