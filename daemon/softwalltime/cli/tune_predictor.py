@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from softwalltime.cli.command import Result
 from softwalltime.cli.options import named_specs
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.recommendation_output import print_advice
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import problems
 from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, number, percent
@@ -28,28 +28,11 @@ from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import differences, means, relative_changes
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.measure.training.examples import usable
-from softwalltime.measure.tuning.choice import WARM_UP_SHARE, Chosen, Split, candidates, choose, front, split_at
-from softwalltime.measure.tuning.own_weights import (
-    is_calibrated,
-    joined,
-    weights_of,
-    with_both,
-    with_own_weights,
-    with_weights,
-)
-from softwalltime.measure.tuning.site_weights import (
-    MIN_TRAINING_JOBS,
-    TRAINED_WARM_UP,
-    SiteWeights,
-    TrainingLogs,
-    require_other_site,
-    trained,
-)
+from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
 from softwalltime.predict.policy.site import site_policy
 from softwalltime.predict.predictors.registry import BASELINE
-from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
+from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, own_candidates
 from softwalltime.reports.recommendation import Recommendation, policy_values, recommend, unsimulated
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import (
@@ -96,12 +79,14 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     jobs, tally = options.recorded.columns(options.site.walltimes)
     teaching = options.recorded.settings().teaching
     workload = Workload(jobs, teaching=teaching)
-    split, untrained = _split(options, workload)
-    trials, weights = _tried(options, jobs, specs, split, train=options.training.wanted and not untrained)
+    split = split_at(workload, options.split)
+    if split is None:
+        raise SourceError(
+            f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
+        )
+    trials = _tried(options, jobs, specs, split)
     chosen = choose(trials, options.target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
-    if weights is not None:
-        shown += [spec for spec in with_both(shown, trials, weights.file, options.target) if spec not in shown]
     simulated = _simulated(options, workload, chosen, options.site.processors or tally.machine or None)
     document = TuneDocument(
         source=options.recorded.source,
@@ -109,42 +94,19 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
         split=split,
         target=options.target,
         trials=trials,
-        weights=weights,
         front=tuple(front(trials)),
         chosen=chosen,
         policies={name: means(each) for name, each in simulated.metrics.items()},
         advice=Advice.of(simulated.found),
     )
-    text = partial(_print, label=options.recorded.label, shown=shown, untrained=untrained, simulated=simulated)
+    text = partial(_print, label=options.recorded.label, shown=shown, simulated=simulated)
     write = partial(_write, options.settings_file, chosen, simulated.found) if options.settings_file else None
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
-def _split(options: TuneOptions, workload: Workload) -> tuple[Split, str]:
-    """Return where the log is split, and why no weights are trained; empty: they are, or are not wanted.
-
-    :raises SourceError: if the log is too short.
-    """
-    training = options.training.wanted
-    split = split_at(workload, options.split, TRAINED_WARM_UP if training else WARM_UP_SHARE)
-    if split is None:
-        raise SourceError(
-            f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
-        )
-    if not training or (count := int(usable(workload, split.since).sum())) >= MIN_TRAINING_JOBS:
-        return split, ""
-    reason = f"No weights were trained: {count:,} jobs of the log could be used, {MIN_TRAINING_JOBS:,} are needed."
-    return split_at(workload, options.split) or split, reason
-
-
-def _tried(
-    options: TuneOptions, jobs: JobColumns, specs: list[str], split: Split, *, train: bool
-) -> tuple[dict[str, Trial], SiteWeights | None]:
-    """Return the trials of all predictors by specification, and the weights that were trained."""
+def _tried(options: TuneOptions, jobs: JobColumns, specs: list[str], split: Split) -> dict[str, Trial]:
+    """Return the trials of all predictors by specification."""
     with ExitStack() as stack:
-        weights = stack.enter_context(_trained(options, jobs, split)) if train else None
-        if weights is not None:
-            specs = with_own_weights(specs, weights.choosing, weights.file, options.target)
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
         snapshot = take(jobs, options.recorded.settings().teaching, Path(folder) / "jobs.parquet")
@@ -161,23 +123,7 @@ def _tried(
             for task, trial in trials:
                 done[task] = trial
                 progress(1)
-    tried = {task.spec: done[task] for task in tasks}
-    return tried if weights is None else joined(tried, weights.choosing, weights.file), weights
-
-
-def _trained(options: TuneOptions, jobs: JobColumns, split: Split) -> AbstractContextManager[SiteWeights]:
-    """Train weights on the logs.
-
-    :raises UsageError: if a further log is one of the same site.
-    """
-    named = [(" ".join(Path(source).name for source in options.recorded.sources), jobs)]
-    for log in options.training.logs:
-        further, _ = load_columns((log,), options.recorded.settings)
-        require_other_site(log, further, jobs)
-        named.append((Path(log).name, further))
-    logs = TrainingLogs(named, options.recorded.settings().teaching)
-    place = partial(options.training.place, options.settings_file)
-    return trained(logs, split, place, options.keep, progress_bar)
+    return {task.spec: done[task] for task in tasks}
 
 
 def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, processors: int | None) -> SimulatedCandidates:
@@ -191,10 +137,7 @@ def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, process
         recorded = prepare(workload, simulation, teaching)
     if isinstance(recorded, SimulationSkipped):
         return SimulatedCandidates(recorded, {}, unsimulated(recorded))
-    # The order of the own candidates is by calibrated, with the chosen weights.
-    calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
-    ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
-    compared = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
+    compared = [*common_candidates(baseline), *own_candidates(chosen.specs(), baseline)]
     named = {baseline.name: baseline.policy, **{candidate.name: candidate.policy for candidate in compared}}
     named[CHANCE] = chance_policy(baseline.policy)
     results, figures = simulate_candidates(recorded, compared, simulation, progress_bar)
@@ -221,13 +164,9 @@ def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) ->
 
 
 def _print(
-    output: Output, document: TuneDocument, label: str, shown: list[str], untrained: str,
-    simulated: SimulatedCandidates,
-) -> None:  # fmt: skip
-    """Print the predictors that were tried, the trained weights, the simulation and the advice.
-
-    :param untrained: why no weights were trained; empty: they were, or were not wanted.
-    """
+    output: Output, document: TuneDocument, label: str, shown: list[str], simulated: SimulatedCandidates
+) -> None:
+    """Print the predictors that were tried, the simulation and the advice."""
     earlier, later = (document.trials[BASELINE].parts[part].jobs for part in (0, 1))
     output.paragraph(
         f"{label}: chosen by {earlier:,} jobs submitted before "
@@ -243,25 +182,9 @@ def _print(
     for trial in document.trials.values():
         if trial.failure:
             output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
-    if untrained:
-        output.paragraph(untrained, "warning")
-    if document.weights is not None:
-        _print_weights(output, document, document.weights)
     if simulated.metrics:
         _print_simulations(output, document, simulated)
     print_advice(output, document.advice)
-
-
-def _print_weights(output: Output, document: TuneDocument, weights: SiteWeights) -> None:
-    logs = ", ".join(f"{name} ({count:,} jobs)" for name, count in weights.logs.items())
-    output.paragraph(
-        f"Trained on {logs}: {weights.file}, with jobs of the site that ended before {day(document.split.cut)}; "
-        f"before: figures with other weights, trained on those that ended before {day(document.split.since)}."
-    )
-    if any(weights_of(spec) == weights.file for spec in document.chosen.specs()):
-        output.paragraph(f"Keep {weights.file} where the daemon's user can read it, for as long as a setting names it.")
-    else:
-        output.paragraph(f"No chosen predictor uses {weights.file}.")
 
 
 def _print_simulations(output: Output, document: TuneDocument, simulated: SimulatedCandidates) -> None:
