@@ -1,4 +1,4 @@
-"""``softwalltime serve``, ``status`` and ``top``: run the daemon, and print its status."""
+"""``softwalltime serve`` and ``status``: run the daemon, and print its status."""
 
 import os
 import time
@@ -96,39 +96,6 @@ def status(options: StatusOptions) -> Result["Status"]:
     """
     current = ask_status(options.daemon.socket)
     return Result(current, print_status, 0 if current.working else 1, rows=flattened(current.to_json()))
-
-
-@options
-class TopOptions:
-    interval: float = option("Seconds between updates.", type=click.FloatRange(0.2, 60), default=1.0)
-    once: bool = option("Print one update and exit.")
-    daemon: DaemonOptions
-
-
-@command()
-def top(options: TopOptions) -> None:
-    """Print the daemon's status again and again.
-
-    Quit with Ctrl-C.
-
-    \b
-    Example:
-      softwalltime top --once --config softwalltime.toml
-      softwalltime top
-    """
-    output, socket = Output.given(), options.daemon.socket
-    with ending_normally():
-        print_status(output, ask_status(socket))
-        while not options.once:
-            time.sleep(options.interval)
-            try:
-                status = ask_status(socket)
-            except NoAnswerError as error:
-                click.clear()
-                output.paragraph(f"{error}; trying again", "bad")
-                continue
-            click.clear()
-            print_status(output, status)
 
 
 def ask_status(socket: Path) -> "Status":
