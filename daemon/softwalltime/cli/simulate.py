@@ -136,7 +136,7 @@ def simulated(
     from softwalltime.measure.simulation.shaking import suitable_shake
     from softwalltime.reports.machine_step import since_last_change
     from softwalltime.reports.simulation import SimulationInput, experiment_of
-    from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
+    from softwalltime.reports.simulation_document import Advice, SimulationDocument
 
     jobs, tally = options.recorded.simulable(options.walltimes)
     jobs, step = since_last_change(jobs) if recommend else (jobs, None)
@@ -157,7 +157,7 @@ def simulated(
         plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected,
         advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,
     )  # fmt: skip
-    text = partial(_text, label=options.recorded.label, unscored=unscored_line(jobs))
+    text = partial(_text, label=options.recorded.label)
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
 
 
@@ -179,7 +179,7 @@ def _policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerP
     return policies
 
 
-def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:
+def _text(output: Output, document: "SimulationDocument", label: str) -> None:
     from softwalltime.reports.simulation_document import (
         BOUNDS_LEGEND,
         CHANGES_LEGEND,
@@ -189,13 +189,14 @@ def _text(output: Output, document: "SimulationDocument", label: str, unscored: 
         changes_table,
         schedules_table,
         tails_table,
+        unscored_line,
     )
 
     counts = [f"{count:,} left out ({reason})" for reason, count in document.left_out.items()]
     counts += [f"{document.refused:,} refused (larger than the machine)"] if document.refused else []
     size = plural(document.processors, "processor")
     output.paragraph(", ".join([f"{label}: {document.jobs:,} jobs on {size}", *counts]))
-    if unscored:
+    if unscored := unscored_line(document.scored, document.jobs, document.scored_processor_time):
         output.paragraph(unscored)
     if document.shake:
         output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")

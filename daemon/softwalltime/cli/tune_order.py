@@ -128,7 +128,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
         raise SourceError(f"{source}: too few jobs with a runtime and a walltime to split: give a longer log")
 
     def simulate(recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
-        return simulate_candidates(recorded, candidates, options, progress_bar)[1]
+        return simulate_candidates(recorded, candidates, options, progress_bar)
 
     search = search_order(parts, baseline, limits, simulate)
     # A part is too short to tell whether the simulation is like the machine.

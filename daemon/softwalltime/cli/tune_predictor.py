@@ -4,7 +4,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,22 +25,14 @@ from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.trials import UNLIMITED, Trial, TrialTask, run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.measure.simulation.differences import differences, means, relative_changes
-from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
 from softwalltime.predict.policy.site import site_policy
 from softwalltime.predict.predictors.registry import BASELINE
-from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, own_candidates
-from softwalltime.reports.recommendation import Recommendation, policy_values, recommend, unsimulated
+from softwalltime.reports.candidates import own_candidates
+from softwalltime.reports.recommendation import Recommendation, policy_values, simulated_advice
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
-from softwalltime.reports.simulation import (
-    SimulationInput,
-    SimulationOptions,
-    SimulationSkipped,
-    prepare,
-    simulate_candidates,
-)
+from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
 from softwalltime.reports.simulation_document import (
     CHANGES_LEGEND,
     LEGEND,
@@ -56,15 +47,6 @@ _TRIALS_LEGEND = """\
 A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.
 Shown are walltimes, half the walltime, the predictors that no other one beats in both A and U on the earlier part, and
 the chosen ones: best A and least MAE at the target of U, least MAE at any U.  CPU: to predict and learn a job."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedCandidates:
-    """The simulation of the candidates: what was simulated, the metrics by policy and workload, what is recommended."""
-
-    recorded: SimulationInput | SimulationSkipped
-    metrics: dict[str, list[Metrics]]
-    found: Recommendation
 
 
 def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
@@ -87,7 +69,14 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     trials = _tried(options, jobs, specs, split)
     chosen = choose(trials, options.target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
-    simulated = _simulated(options, workload, chosen, options.site.processors or tally.machine or None)
+    baseline, processors = options.site.baseline(options.minimum), options.site.processors or tally.machine or None
+    simulation = SimulationOptions(
+        baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
+    )
+    advice, simulated = simulated_advice(
+        workload, simulation, options.limits.shares,
+        own_candidates(chosen.specs(), baseline), teaching, progress_bar,
+    )  # fmt: skip
     document = TuneDocument(
         source=options.recorded.source,
         selection=options.recorded.selected,
@@ -96,11 +85,11 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
         trials=trials,
         front=tuple(front(trials)),
         chosen=chosen,
-        policies={name: means(each) for name, each in simulated.metrics.items()},
-        advice=Advice.of(simulated.found),
+        policies=simulated.by_name if isinstance(simulated, SimulationFigures) else {},
+        advice=Advice.of(advice),
     )
     text = partial(_print, label=options.recorded.label, shown=shown, simulated=simulated)
-    write = partial(_write, options.settings_file, chosen, simulated.found) if options.settings_file else None
+    write = partial(_write, options.settings_file, chosen, advice) if options.settings_file else None
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
@@ -126,25 +115,6 @@ def _tried(options: TuneOptions, jobs: JobColumns, specs: list[str], split: Spli
     return {task.spec: done[task] for task in tasks}
 
 
-def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, processors: int | None) -> SimulatedCandidates:
-    """Simulate the common candidates and those with the chosen predictors on the newest jobs."""
-    baseline, teaching = options.site.baseline(options.minimum), options.recorded.settings().teaching
-    simulation = SimulationOptions(
-        baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
-    )
-    recorded: SimulationInput | SimulationSkipped = SimulationSkipped("--simulated-jobs 0 was given")
-    if options.simulated_jobs:
-        recorded = prepare(workload, simulation, teaching)
-    if isinstance(recorded, SimulationSkipped):
-        return SimulatedCandidates(recorded, {}, unsimulated(recorded))
-    compared = [*common_candidates(baseline), *own_candidates(chosen.specs(), baseline)]
-    named = {baseline.name: baseline.policy, **{candidate.name: candidate.policy for candidate in compared}}
-    named[CHANCE] = chance_policy(baseline.policy)
-    results, figures = simulate_candidates(recorded, compared, simulation, progress_bar)
-    metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
-    return SimulatedCandidates(recorded, metrics, recommend(figures, options.limits.shares))
-
-
 def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:
     """Write the recommended policy, or else the chosen predictor, in mode shadow."""
     # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
@@ -164,8 +134,9 @@ def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) ->
 
 
 def _print(
-    output: Output, document: TuneDocument, label: str, shown: list[str], simulated: SimulatedCandidates
-) -> None:
+    output: Output, document: TuneDocument, label: str, shown: list[str],
+    simulated: SimulationFigures | SimulationSkipped,
+) -> None:  # fmt: skip
     """Print the predictors that were tried, the simulation and the advice."""
     earlier, later = (document.trials[BASELINE].parts[part].jobs for part in (0, 1))
     output.paragraph(
@@ -182,24 +153,21 @@ def _print(
     for trial in document.trials.values():
         if trial.failure:
             output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
-    if simulated.metrics:
+    if isinstance(simulated, SimulationFigures):
         _print_simulations(output, document, simulated)
     print_advice(output, document.advice)
 
 
-def _print_simulations(output: Output, document: TuneDocument, simulated: SimulatedCandidates) -> None:
-    if isinstance(simulated.recorded, SimulationSkipped):
-        return
-    name, *others = simulated.metrics
-    first = simulated.metrics[name]
-    relative = {name: relative_changes(simulated.metrics[name], first) for name in others}
-    absolute = {name: differences(simulated.metrics[name], first) for name in others}
+def _print_simulations(output: Output, document: TuneDocument, simulated: SimulationFigures) -> None:
+    compared = (*simulated.settings, simulated.chance)
+    relative = {waits.setting.name: waits.changes for waits in compared}
+    absolute = {waits.setting.name: {"broken": waits.added} for waits in compared}
     output.line()
     output.paragraph(
-        f"The newest {len(simulated.recorded.jobs):,} jobs, PBS's scheduling cycle, means over {len(first)} shaken "
+        f"The newest {simulated.jobs:,} jobs, PBS's scheduling cycle, means over {len(simulated.seeds)} shaken "
         "workloads; predictors begin without history:"
     )
-    if unscored := unscored_line(simulated.recorded.jobs):
+    if unscored := unscored_line(simulated.jobs - simulated.unscored, simulated.jobs, simulated.scored_share):
         output.paragraph(unscored)
     output.section(schedules_table(document.policies))
     output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")
