@@ -138,49 +138,20 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
         yield ok(check, f"{own}: after all other hooks of these events")
 
 
-def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None], *, preset: bool = False) -> Iterator[Finding]:
-    """Check whether the scheduler plans top jobs: it uses soft walltimes only for their calendar.
+def check_planning(server: QmgrObjects, files: Mapping[str, str]) -> Iterator[Finding]:
+    """Check what keeps a scheduler that has strict ordering and a backfill_depth from planning ahead.
 
-    :param files: sched_config of each scheduler, ``None`` where it cannot be read.
-    :param preset: the requirements of a preset report strict_ordering and the server's backfill_depth.
+    :param files: the sched_configs that can be read, by path.
     """
-    yield from _depth(server, preset)
-    check = "strict ordering"
-    for file, text in files.items():
-        if text is None:
-            if not preset:
-                yield skipped(check, f"{file} cannot be read from here: strict_ordering must be true in it")
-        elif False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
-            yield advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
-        elif not preset and True not in switched(text, "strict_ordering"):
-            # strict_ordering also changes the order of the jobs, so it is for the site to decide.
-            act = f"strict_ordering: true ALL in {file}, kill -HUP the scheduler"
-            nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
-            yield advice(
-                check,
-                f"{file}: strict_ordering is not true, {nothing}",
-                f"a PBS manager, if that is the site's policy: {act}",
-            )
-        elif not preset:
-            yield ok(check, f"{file}: jobs are planned ahead")
-
-
-def _depth(server: QmgrObjects, preset: bool) -> Iterator[Finding]:
-    check = "backfill_depth"
-    attributes = server.get(("server", ""), QmgrObject())
-    if attributes.get("scheduling", "True").lower() == "false":
+    if server.get(("server", ""), QmgrObject()).get("scheduling", "True").lower() == "false":
         yield warning("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
-    depth = attributes.get("backfill_depth")
     off = [name for (kind, name), queue in server.items() if kind == "queue" and queue.get("backfill_depth") == "0"]
-    if depth == "0":
-        if not preset:
-            yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
-    elif off:
+    if off:
         act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
-        yield advice(check, f"0 in {', '.join(off)}: nothing is planned there", act)
-    elif not preset:
-        few = "1: only the first waiting job is promised a start; with a greater depth, more jobs are"
-        yield ok(check, few if depth in ("", "1") else f"{depth} waiting jobs are promised a start")
+        yield advice("backfill_depth", f"0 in {', '.join(off)}: nothing is planned there", act)
+    for file, text in files.items():
+        if False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
+            yield advice("strict_ordering", f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
 
 
 def check_queues(server: QmgrObjects) -> Finding:
