@@ -15,11 +15,12 @@ import pytest
 
 from softwalltime import __version__
 from softwalltime.cli import run
-from softwalltime.cli.overview import latency, overview, problems
+from softwalltime.cli.overview import latency, overview
 from softwalltime.core.formatting import size
 from softwalltime.core.jobs import CurrentJob
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status, StatusError
+from softwalltime.service.status_problems import problems
 from softwalltime.store.connections import connect
 from softwalltime.store.current import set_current
 from softwalltime.store.quality import Quality

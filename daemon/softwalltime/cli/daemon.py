@@ -112,7 +112,8 @@ def ask_status(socket: Path) -> "Status":
 
 
 def print_status(output: Output, status: "Status") -> None:
-    from softwalltime.cli.overview import overview, problems
+    from softwalltime.cli.overview import overview
+    from softwalltime.service.status_problems import problems
 
     wrong = problems(status)
     state = output.style("needs attention:", "warning") if wrong else output.style("ok", "good")
