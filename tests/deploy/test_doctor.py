@@ -11,7 +11,7 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.deployment import configuration, doctor
 from softwalltime.deployment.check_pbs import check_hook
 from softwalltime.deployment.qmgr import Qmgr, find
-from tests.deploy.installations import ALL, present
+from tests.deploy.installations import present
 from tests.deploy.qmgr_scripts import HIDDEN, qmgr
 from tests.samples import RECORDED_LOG
 from tests.service.running import PATIENT, Daemon, until
@@ -222,7 +222,7 @@ def test_a_wrong_environment_variable_is_one_finding(
 
 
 def test_the_transport_postgres_needs_no_daemon() -> None:
-    made, values = check_hook(present(values={"transport": "postgres"}), {}, ALL, SOCKET)
+    made, values = check_hook(present(values={"transport": "postgres"}), {}, SOCKET)
     assert values is not None
     assert values["transport"] == "postgres"
     assert ("socket", "skipped") in [(finding.check, finding.verdict) for finding in made]

@@ -10,14 +10,14 @@ from softwalltime.deployment.finding import Finding
 from softwalltime.deployment.hook import transport
 from softwalltime.deployment.qmgr import QmgrObjects, parse
 from tests.deploy.findings import bad
-from tests.deploy.installations import ALL, OLDER, present
+from tests.deploy.installations import ALL, present
 
 SOCKET = Path("/run/softwalltime/hook.sock")
 HOOKS = "create hook softwalltime\nset hook softwalltime event = queuejob\nset hook softwalltime order = 900\n"
 
 
-def hook_findings(hook: object, hooks: str = HOOKS, supported: frozenset[str] = ALL) -> list[Finding]:
-    return check_hook(hook, parse(hooks), supported, SOCKET)[0]
+def hook_findings(hook: object, hooks: str = HOOKS) -> list[Finding]:
+    return check_hook(hook, parse(hooks), SOCKET)[0]
 
 
 def test_an_installed_hook_has_no_problem() -> None:
@@ -26,10 +26,6 @@ def test_an_installed_hook_has_no_problem() -> None:
     assert {finding.check for finding in findings} == {
         "hook", "hook enabled", "hook configuration", "socket", "hook events", "hook order",
     }  # fmt: skip
-
-
-def test_an_older_pbs_without_postqueuejob_has_no_problem() -> None:
-    assert bad(hook_findings(present(events=OLDER), supported=OLDER)) == []
 
 
 @pytest.mark.parametrize(

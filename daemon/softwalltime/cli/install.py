@@ -1,7 +1,6 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,31 +103,23 @@ def install_hook(options: HookOptions) -> None:
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)
-    planned = partial(hook.make_plan, folder, str(settings.socket), own=own, enable=options.enable)
     pbs = find()
     version, present = pbs.version(), hook.installed(pbs)
-    supported = frozenset(hook.EVENTS) if present is None else hook.supported(pbs)
     click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     # Before the hook: it sets the custom resource from its first event on.
     configured = _configure(options, pbs, settings, asked, own or hook.configuration_of(present))
-    plan = planned(supported, present)
+    plan = hook.make_plan(folder, str(settings.socket), present, own, enable=options.enable)
     for file in write(plan, folder, do=options.do):
         click.echo(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
         click.echo(note)
     if not plan.steps:
         click.echo("PBS has the hook of this version")
-    steps = list(plan.steps)
     # After a refused step the earlier ones stay, and the next run continues from there.
-    while steps:
-        step = steps.pop(0)
+    for step in plan.steps:
         if options.do:
             pbs.execute(step.statement)
         click.echo(f"{'done' if options.do else 'to do'}: {step.statement}  # {step.why}")
-        created = options.do and step.statement == f"create hook {hook.NAME}"
-        if created and (actual := hook.supported(pbs)) != supported:
-            # Without the hook PBS named no events: plan the rest for those that this version has.
-            steps = list(planned(actual, None).steps[1:])
     if not options.do and (plan.steps or configured):
         chosen = f" --preset {options.preset}" if options.preset else ""
         click.echo(f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, events_of, script, transport
+from softwalltime.deployment.hook import NAME, Hook, configuration_of, events_of, script, transport
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
@@ -18,13 +18,10 @@ CHECK_TIMEOUT_S = 10.0
 """Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
 
 
-def check_hook(
-    hook: Hook | None, hooks: QmgrObjects, supported: frozenset[str], socket: Path
-) -> tuple[list[Finding], Values | None]:
+def check_hook(hook: Hook | None, hooks: QmgrObjects, socket: Path) -> tuple[list[Finding], Values | None]:
     """Return the findings about the hook, and its effective configuration, if it has one.
 
     :param hooks: all hooks of PBS.
-    :param supported: the hook's events that this PBS supports.
     :param socket: the daemon's socket, by its settings.
     """
     if hook is None:
@@ -32,7 +29,7 @@ def check_hook(
     values = configuration_of(hook) if hook.configuration else {}
     findings = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
-        findings += _events(hook, supported, values)
+        findings += _events(hook, values)
     return [*findings, *_order(hook, hooks)], None if values is None else configuration.effective(values)
 
 
@@ -107,14 +104,12 @@ def _loaded(
     return ok(check, right)
 
 
-def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
-    check = "hook events"
-    wanted = events_of(values, supported)
+def _events(hook: Hook, values: Values) -> Iterator[Finding]:
+    check, wanted = "hook events", events_of(values)
     if "modifyjob" not in hook.events:
         yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
     elif hook.events == wanted:
-        left_out = [event for event in EVENTS if event not in wanted]
-        yield ok(check, ", ".join(sorted(wanted)) + (f"; without {', '.join(left_out)}" if left_out else ""))
+        yield ok(check, ", ".join(sorted(wanted)))
     else:
         text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
         yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)

@@ -131,7 +131,6 @@ class Doctor:
         try:
             everything: QmgrObjects = pbs.objects("hook")
             present = hooks.installed(pbs)
-            supported = hooks.supported(pbs) if present is not None else frozenset(hooks.EVENTS)
         except HooksHiddenError:
             # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
@@ -142,7 +141,7 @@ class Doctor:
             yield problem("manager rights", f"{error}; skipped: hook", act)
             return
         yield ok("manager rights", "hooks can be read and changed")
-        findings, values = check_hook(present, everything, supported, settings.socket)
+        findings, values = check_hook(present, everything, settings.socket)
         yield from findings
         if values is not None:
             self.hook = values
