@@ -1,13 +1,11 @@
 """``softwalltime tune`` as an administrator types it."""
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.predict.policy.site import site_policy
 
 
 @pytest.fixture(scope="module")
@@ -21,22 +19,17 @@ def test_it_chooses_simulates_recommends_and_writes(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    settings, keep = tmp_path / "softwalltime.toml", tmp_path / "kept"
-    settings.write_text("# ours\nkeep_days = 30\n\n[policy]\nmode = 'off' # for now\n")
+    plan, keep = tmp_path / "plan.toml", tmp_path / "kept"
     arguments = [
         "tune", logs, "--predictors", "v1,v3,calibrated:target=0.05|0.1", "--processes", "1", "--seeds", "31-33",
         "--keep", str(keep),
     ]  # fmt: skip
-    assert run([*arguments, "--write", str(settings)]) == 0
+    assert run([*arguments, "--write", str(plan)]) == 0
     text = capsys.readouterr().out
     assert "chosen by " in text
     assert "| safe " in text
     assert "Cannot tell whether soft walltimes would help: only 7" in text, "800 jobs are too few"
-    document = tomllib.loads(settings.read_text())
-    assert document["keep_days"] == 30
-    assert "# ours" in settings.read_text()
-    assert site_policy(document["policy"]).waiting == document["policy"]["waiting"]
-    assert document["policy"]["mode"] == "shadow", "a site switches a recommendation on itself"
+    assert f"{plan}: not written: no policy is recommended" in text
     size = keep.stat().st_size
     assert run([*arguments, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)

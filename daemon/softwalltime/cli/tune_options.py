@@ -1,16 +1,15 @@
 """The options of ``softwalltime tune``."""
 
-import os
 from pathlib import Path
 
 import click
 
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, SHARE, LimitOptions, numbers, predictors
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, SHARE, LimitOptions, numbers, predictors
 from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.site_options import SiteOptions
 from softwalltime.cli.sources import RecordedJobs
-from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.errors import UsageError
 from softwalltime.core.written import require_folder
 
 SEEDS = tuple(range(31, 36))
@@ -41,11 +40,7 @@ class TuneOptions:
     seeds: tuple[int, ...] = option(
         "A shaken workload for each.  Default: 31-35.", type=numbers, default=SEEDS, show_default=False, metavar="LIST"
     )
-    settings_file: Path | None = option(
-        "Write the recommended [policy], in mode shadow, into this settings file; its other lines stay.  With "
-        "--order: write the recommended order into this plan file, for policy set and verify.", "--write",
-        metavar="FILE",
-    )  # fmt: skip
+    plan: Path | None = PLAN
     minimum: int = MINIMUM_OPTION
     output: Output
     recorded: RecordedJobs
@@ -55,12 +50,7 @@ class TuneOptions:
 
         :raises SoftwalltimeError: says what.
         """
-        if self.order:
-            if self.listed or not self.simulated_jobs:
-                raise UsageError("--order simulates orders: omit --predictors, --predictor and --simulated-jobs 0")
-            if self.settings_file is not None:
-                require_folder(self.settings_file)
-            return
-        file = self.settings_file
-        if file is not None and not os.access(file if os.access(file, os.F_OK) else file.parent, os.W_OK):
-            raise SourceError(f"{file}: cannot be written: it or its folder does not exist or is not writable")
+        if self.order and (self.listed or not self.simulated_jobs):
+            raise UsageError("--order simulates orders: omit --predictors, --predictor and --simulated-jobs 0")
+        if self.plan is not None:
+            require_folder(self.plan)

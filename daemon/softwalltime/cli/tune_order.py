@@ -156,9 +156,9 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     )
     front = {trial.waits.setting.name for trial in search.front}
     text = partial(_print, label=given.recorded.label, front=front, seeds=len(given.seeds))
-    file, write = given.settings_file, None
-    if file is not None:
-        write = partial(write_plan, file=file, found=recommended, simulated=search.figures)
+    write = None
+    if given.plan is not None:
+        write = partial(write_plan, file=given.plan, found=recommended, simulated=search.figures)
     return Result(
         document, text, 1 if tally.broken else 0, problems(tally), rows=[_row(tried) for tried in rows], then=write
     )

@@ -1,6 +1,5 @@
 """Choose a predictor for a site: the work of ``softwalltime tune`` without ``--order``."""
 
-import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -10,14 +9,12 @@ from pathlib import Path
 from softwalltime.cli.command import Result
 from softwalltime.cli.options import named_specs
 from softwalltime.cli.output import Output, progress_bar
-from softwalltime.cli.recommendation_output import print_advice
+from softwalltime.cli.recommendation_output import print_advice, write_plan
 from softwalltime.cli.sources import problems
 from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.core.written import write_text
-from softwalltime.deployment.settings_file import read, with_values
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
@@ -27,10 +24,9 @@ from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
-from softwalltime.predict.policy.site import site_policy
 from softwalltime.predict.predictors.registry import BASELINE
 from softwalltime.reports.candidates import own_candidates
-from softwalltime.reports.recommendation import Recommendation, policy_values, simulated_advice
+from softwalltime.reports.recommendation import simulated_advice
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
 from softwalltime.reports.simulation_document import (
@@ -89,7 +85,9 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
         advice=Advice.of(advice),
     )
     text = partial(_print, label=options.recorded.label, shown=shown, simulated=simulated)
-    write = partial(_write, options.settings_file, chosen, advice) if options.settings_file else None
+    write = None
+    if options.plan is not None:
+        write = partial(write_plan, file=options.plan, found=advice, simulated=simulated)
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
@@ -113,24 +111,6 @@ def _tried(options: TuneOptions, jobs: JobColumns, specs: list[str], split: Spli
                 done[task] = trial
                 progress(1)
     return {task.spec: done[task] for task in tasks}
-
-
-def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:
-    """Write the recommended policy, or else the chosen predictor, in mode shadow."""
-    # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
-    values = {"preset": "custom", "mode": "shadow", "waiting": chosen.accurate or HALF, "running": "walltime"}
-    if found.waits is not None:
-        values = policy_values(found.waits.setting)
-    site_policy(values)
-    waiting = values["waiting"]
-    text, _ = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
-    write_text(file, text)
-    if output.form == "table":
-        output.line()
-        output.paragraph(
-            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = '
-            '"on", and [live] too where the policy has a guard.'
-        )
 
 
 def _print(

@@ -131,23 +131,6 @@ class Recommendation:
     def predictor(self) -> str | None:
         return None if self.waits is None else self.waits.setting.predictor
 
-    @property
-    def policy(self) -> str:
-        """Return the recommended settings of the daemon as TOML, with shadow mode first; empty if there are none."""
-        if self.waits is None:
-            return ""
-        candidate = self.waits.setting
-        lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
-        if candidate.policy.guard is not None:
-            lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
-        return "\n".join(lines) + "\n"
-
-
-def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
-    policy = candidate.policy
-    values = {"preset": "custom", "mode": mode, "waiting": policy.waiting, "running": policy.running}
-    return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
-
 
 def too_early(jobs: int, days: float, earlier: int = 0) -> Recommendation | None:
     """Return the verdict for too few scored jobs or days; ``None`` if there are enough.

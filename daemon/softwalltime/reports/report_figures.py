@@ -129,8 +129,6 @@ class ReportDocument:
     """The file of the HTML page."""
     advice: Advice
     """What is recommended."""
-    policy: str
-    """Recommended settings of the daemon as TOML, with shadow mode first; empty: none."""
     limits: WaitLimits
     """The limits that a recommended policy keeps."""
     jobs: int
@@ -189,7 +187,6 @@ class ReportDocument:
         return cls(
             page=page,
             advice=Advice.of(report.recommendation),
-            policy=report.recommendation.policy,
             limits=report.options.limits,
             jobs=report.jobs,
             scored=report.scored,
