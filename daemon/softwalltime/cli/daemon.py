@@ -10,7 +10,7 @@ import click
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import StoreOptions
-from softwalltime.cli.output import Output, flattened
+from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import duration
@@ -83,7 +83,7 @@ class StatusOptions:
     daemon: DaemonOptions
 
 
-@command("a field of the JSON document, by its path", columns=("field", "value"))
+@command("the status")
 def status(options: StatusOptions) -> Result["Status"]:
     """Print the daemon's status, problems first.
 
@@ -95,7 +95,7 @@ def status(options: StatusOptions) -> Result["Status"]:
       softwalltime status
     """
     current = ask_status(options.daemon.socket)
-    return Result(current, print_status, 0 if current.working else 1, rows=flattened(current.to_json()))
+    return Result(current, print_status, 0 if current.working else 1)
 
 
 def ask_status(socket: Path) -> "Status":
