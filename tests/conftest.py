@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from softwalltime.core import settings
-from tests.emulation.pbs.hook_runner import restart_interpreter
+from softwalltime.emulation.pbs.hook_runner import restart_interpreter
 
 pytest_plugins = ("tests.fix_postgres",)
 

@@ -30,6 +30,7 @@ ALLOWED = {
     "service.live": set(),
     "service.users": set(),
     "reports": {"core", "measure", "predict"},
+    "emulation": {"accounting", "core", "measure", "predict", "service"},
     "deployment": {"accounting", "core", "predict", "service", "store"},
 }
 """What a room may import, and a part of a room of the other parts; the command line stands on top of everything."""

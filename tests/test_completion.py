@@ -18,7 +18,7 @@ from softwalltime.cli import run
 PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 LINES = [
     ("swt replay-st", "replay-starts"),
-    ("swt replay --never", "--never-ran"),
+    ("swt replay --through", "--through-hooks"),
     ("swt replay --predictor perc", "percentile"),
     ("swt replay --predictors v1,perc", "v1,percentile"),
     ("softwalltime policy set sha", "shadow"),

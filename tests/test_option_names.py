@@ -15,6 +15,7 @@ MEANINGS = {
     "--if": "a job that is not submitted, or how one would be altered, to forecast",
     "--log": "a source of recorded jobs",
     "--order": "the order of the queue",
+    "--ordering": "what gives the ordering value",
     "--output": "the file that the command writes",
     "--plan": "the plan file of a policy; of me a job to plan",
     "--preset": "a set of values of the policy",

@@ -111,6 +111,8 @@ def test_the_demos_steps_run_from_the_wheel_alone(installed: Path) -> None:
     assert from_store.partition("\n")[2] == from_logs.partition("\n")[2]
     assert "report.html: 500 jobs, " in softwalltime("report", "accounting", "-o", "report.html")
     assert "Created by softwalltime" in (installed / "report.html").read_text()
+    through_hooks = ("--through-hooks", "--predictors", "v1", "--limit", "100")
+    assert "identical to the fast replay" in softwalltime("replay", "accounting", *through_hooks)
     assert "as this version needs them" in softwalltime("db", "check", "--data-dir", "data")
     assert "percentile" in softwalltime("predictors")
     assert softwalltime("files", "softwalltime.toml") == (ROOT / "deploy" / "softwalltime.toml").read_text()

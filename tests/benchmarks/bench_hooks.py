@@ -23,7 +23,7 @@ def main() -> None:
         if not source.exists():
             source = Path(scratch) / "accounting"
             softwalltime("generate", source, "--jobs", str(JOBS))
-        run = softwalltime(source, "--limit", str(JOBS), "--json", module="tests.emulation")
+        run = softwalltime("replay", source, "--limit", str(JOBS), "--through-hooks", "--format", "json")
     document = json.loads(run.output)
     rows = [
         [

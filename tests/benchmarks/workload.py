@@ -65,15 +65,15 @@ def empty_store(folder: Path, *, durable: bool = False) -> Iterator[tuple[str, E
             engine.dispose()
 
 
-def softwalltime(*arguments: str | Path, module: str = "softwalltime") -> Finished:
-    """Run the command, a module, in a process of its own and measure it as a whole."""
+def softwalltime(*arguments: str | Path) -> Finished:
+    """Run the command in a process of its own and measure it as a whole."""
     # The wrapper reports its child's memory, so that this process's own does not count.
     wrapper = (
         "import resource, subprocess, sys; status = subprocess.call(sys.argv[1:]);"
         "used = resource.getrusage(resource.RUSAGE_CHILDREN);"
         "print(used.ru_maxrss / 1024, used.ru_utime + used.ru_stime, file=sys.stderr); sys.exit(status)"
     )
-    command = [sys.executable, "-c", wrapper, sys.executable, "-m", module, *map(str, arguments)]
+    command = [sys.executable, "-c", wrapper, sys.executable, "-m", "softwalltime", *map(str, arguments)]
     begin = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - begin

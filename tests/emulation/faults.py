@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core import resources
 from softwalltime.core.events import Kind
-from softwalltime.measure.replay.fast_replay import ReplayResult
-from softwalltime.measure.replay.workload import Workload
-from softwalltime.store.embedded.postgres_process import embedded_postgres
-from tests.emulation.bad_answers import BadAnswers
-from tests.emulation.through_hooks.run import (
+from softwalltime.emulation.through_hooks.run import (
     BREAKER_PAUSE_S,
     Comparison,
     Emulation,
@@ -28,7 +24,11 @@ from tests.emulation.through_hooks.run import (
     emulation,
     result,
 )
-from tests.emulation.through_hooks.timeline import Timeline
+from softwalltime.emulation.through_hooks.timeline import Timeline
+from softwalltime.measure.replay.fast_replay import ReplayResult
+from softwalltime.measure.replay.workload import Workload
+from softwalltime.store.embedded.postgres_process import embedded_postgres
+from tests.emulation.bad_answers import BadAnswers
 
 KINDS = ("kill-daemon", "suspend-daemon", "stop-postgres", "garbage")
 FAULTS_PER_KIND = 3

@@ -1,4 +1,4 @@
-"""A replay through the hooks in a terminal that is closed: nothing of it is left running."""
+"""``replay --through-hooks`` in a terminal that is closed: nothing of it is left running."""
 
 import os
 import signal
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.postgres
 COMMAND = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-import runpy
-runpy.run_module("tests.emulation", run_name="__main__")
+from softwalltime.cli import main
+main(sys.argv[1:])
 """
 Process = subprocess.Popen[bytes]
 
@@ -72,7 +72,7 @@ def test_an_interrupted_replay_stops_its_daemon_and_postgresql(
     write_logs(generate(20_000, seed=1), logs, UTC)
     master, terminal = os.openpty()
     os.set_blocking(master, False)
-    arguments = [str(logs), "--predictors", "v1"]
+    arguments = ["replay", str(logs), "--predictors", "v1", "--through-hooks"]
     with subprocess.Popen(
         [sys.executable, "-c", COMMAND, *arguments],
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,

@@ -19,17 +19,23 @@ from softwalltime.accounting.pbs_records import completed_values
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import end_record
+from softwalltime.cli import run as command
 from softwalltime.core import resources
 from softwalltime.core.errors import SourceError
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, job_of
 from softwalltime.core.states import TEACHING
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, queued
+from softwalltime.emulation.through_hooks.daemon_process import DaemonError
+from softwalltime.emulation.through_hooks.emulated_server import EventCounts
+from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
+from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
 from tests.emulation import faults
-from tests.emulation.__main__ import main as command
 from tests.emulation.bad_answers import ANSWERS, BadAnswers
 from tests.emulation.faults import (
     FAULTS_PER_KIND,
@@ -40,12 +46,6 @@ from tests.emulation.faults import (
     plan,
     run_with_faults,
 )
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Site, queued
-from tests.emulation.through_hooks.daemon_process import DaemonError
-from tests.emulation.through_hooks.emulated_server import EventCounts
-from tests.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
-from tests.emulation.through_hooks.timeline import HOST, Timeline
 from tests.samples import RECORDED_LOG, ROOT, job, trace
 from tests.spy import assert_nothing_was_known_early, file_spy_environment, read_entries
 
@@ -241,7 +241,7 @@ def test_a_fault_excuses_a_job_that_got_none_and_nothing_else() -> None:
 
 
 def test_the_recorded_log_goes_through_with_its_arrays(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command([str(RECORDED_LOG), "--predictors", "v1", "--json"]) == 0
+    assert command(["replay", str(RECORDED_LOG), "--through-hooks", "--predictors", "v1", "--format", "json"]) == 0
     figures = json.loads(capsys.readouterr().out)["through_hooks"]["v1"]
     workload = Workload(list(read_jobs([RECORDED_LOG], Tally())))
     timeline = Timeline(workload, now=NOW)
@@ -347,9 +347,18 @@ def test_the_hook_ignores_invalid_answers(answer: bytes, tmp_path: Path) -> None
 # ---- The command --------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_is_refused_before_anything_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["/nowhere", "--min-soft-walltime", "10"]) == 2
-    assert "--min-soft-walltime 10: the hook sets none below 60 s" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--transport", "postgres"], "need --through-hooks"),
+        (["--through-hooks", "--min-soft-walltime", "10"], "--min-soft-walltime 10: the hook sets none below 60 s"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_read(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["replay", "/nowhere", *arguments]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_hook_is_found_in_the_checkout() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import NAMES, Event, Site
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import NAMES, Event, Site
 from tests.hooks.emulated import Do
 from tests.hooks.peer import Peer
 from tests.samples import ROOT

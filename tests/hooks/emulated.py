@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.emulation.pbs.hook_runner import HookOutcome
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks.jobs import NOW, submission
 
 Do = Callable[..., HookOutcome]

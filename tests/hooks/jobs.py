@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from softwalltime.core.jobs import Submission
-from tests.emulation.pbs.hook_runner import HookOutcome
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 
 NOW = 1_795_000_000
 WALLTIME = 3600

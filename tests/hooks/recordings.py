@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from softwalltime.core.errors import SourceError
-from tests.emulation.pbs import attribute_types
-from tests.emulation.pbs.hook_runner import HookOutcome, is_array
-from tests.emulation.pbs.objects import Job, ResourceList, changed_resources
-from tests.emulation.pbs.pbs_events import NAMES, Event, Site
+from softwalltime.emulation.pbs import attribute_types
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, is_array
+from softwalltime.emulation.pbs.objects import Job, ResourceList, changed_resources
+from softwalltime.emulation.pbs.pbs_events import NAMES, Event, Site
 
 _LINE = re.compile(
     r"""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.pbs_events import Event, Site, altered
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered
 from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Site, postqueued
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, postqueued
 from tests.hooks.conftest import HUNG, PATIENT
 from tests.hooks.jobs import WALLTIME, Run, assert_harmless, events, submission
 from tests.hooks.peer import LINE, Peer

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from softwalltime.service.protocol import executed_path
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks import recordings
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, Run, assert_harmless, submission
 from tests.hooks.peer import Peer

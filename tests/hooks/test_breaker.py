@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, restart_interpreter
-from tests.emulation.pbs.pbs_events import Site, postqueued
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Site, postqueued
 from tests.hooks.conftest import HASTY, PATIENT, STATE
 from tests.hooks.jobs import Run, submission
 from tests.hooks.listening import listener

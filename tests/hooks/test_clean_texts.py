@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.pbs_events import Event, Site, altered, queued
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, queued
 from tests.hooks.jobs import NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.deployment.configuration import HookSettings, problems_in
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import Site, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, queued, started
 from tests.hooks.conftest import DEFAULTS, HOOK, PATIENT
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer

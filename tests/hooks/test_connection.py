@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HUNG, STATE
 from tests.hooks.jobs import NOW, submission

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from softwalltime.service import protocol
-from tests.emulation.pbs.hook_runner import HookOutcome
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks import recordings
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.peer import Peer

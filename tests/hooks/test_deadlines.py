@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Site, postqueued
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, postqueued
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HASTY, HUNG, PATIENT, STATE
 from tests.hooks.jobs import Run, assert_harmless, events, submission

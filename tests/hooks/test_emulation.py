@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
 from tests.hooks.emulated import SET, Do, all_events, shown
 from tests.hooks.jobs import NOW, submission
 

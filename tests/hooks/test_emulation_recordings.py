@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.accounting.conversions import clock
 from softwalltime.core.errors import SourceError
-from tests.emulation.pbs.pbs_events import Site, altered, postqueued, started
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, started
 from tests.hooks import recordings
 from tests.hooks.emulated import SET, Do
 from tests.hooks.jobs import NOW, submission

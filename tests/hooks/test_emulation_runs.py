@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from softwalltime.core.errors import SourceError
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Site, postqueued, queued
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, postqueued, queued
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HUNG
 from tests.hooks.emulated import Do, all_events, shown

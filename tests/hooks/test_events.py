@@ -5,8 +5,8 @@ from time import perf_counter
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
 from tests.hooks.conftest import HOOK
 from tests.hooks.jobs import AT_QUEUEJOB, NO_LIMIT, NOW, Run, submission
 from tests.hooks.peer import Peer

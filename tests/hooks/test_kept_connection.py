@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript, restart_interpreter
-from tests.emulation.pbs.pbs_events import Event, Site, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Event, Site, postqueued, queued, started
 from tests.hooks.alarm import alarm
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import NOW, Run, submission

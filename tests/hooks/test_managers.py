@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript, restart_interpreter
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks.conftest import PATIENT
 from tests.hooks.jobs import NOBODY, NOW, submission
 from tests.hooks.peer import Peer

@@ -9,6 +9,8 @@ from sqlalchemy import Connection
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.core.reasons import Reason
+from softwalltime.emulation.pbs.hook_runner import HookOutcome
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, started
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.planned_values import Values
@@ -18,8 +20,6 @@ from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import JobPolicy
 from softwalltime.predict.predictors.base import Options, Predictor
-from tests.emulation.pbs.hook_runner import HookOutcome
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, started
 from tests.hooks.jobs import NOW, submission
 from tests.hooks.peer import Peer
 from tests.hooks.test_postgres import Ask, ask

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, restart_interpreter
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks.jobs import NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

@@ -17,9 +17,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection
 
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
 from softwalltime.store.embedded.postgres_process import embedded_postgres
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import Site, altered, postqueued, queued, started
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT, STATE
 from tests.hooks.jobs import AT_QUEUEJOB, NOW, submission
 from tests.hooks.test_breaker import PAUSE, outcome_of
@@ -217,8 +217,8 @@ FRESH = """
 import json, sys
 from pathlib import Path
 hook, transport, folder, dsn, now = sys.argv[1:]
-from tests.emulation.pbs.pbs_events import Site, queued
-from tests.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Site, queued
+from softwalltime.emulation.pbs.hook_runner import HookScript
 from softwalltime.core.jobs import Submission
 sys.path = [entry for entry in sys.path if "site-packages" not in entry]
 configuration = Path(folder) / "hook.json"
@@ -244,7 +244,7 @@ def test_pure_python_psycopg_is_loaded_from_its_folder(
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": f"{HOOK.parents[1]}:{HOOK.parents[1]}/daemon"},
+        env={**os.environ, "PYTHONPATH": str(HOOK.parents[1] / "daemon")},
     )
     soft_walltime, implementation, file, log = json.loads(done.stdout)
     if installed:

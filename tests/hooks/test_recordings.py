@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import Event
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Event
 from tests.hooks import recordings
 from tests.hooks.conftest import HASTY, HOOK, HUNG, PATIENT
 from tests.hooks.peer import Peer

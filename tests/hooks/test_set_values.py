@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.emulation.pbs.pbs_events import Event, Name, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.pbs_events import Event, Name, Site, altered, postqueued, queued, started
 from tests.hooks.jobs import MINIMUM, NO_LIMIT, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

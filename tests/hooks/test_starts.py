@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.pbs.pbs_events import Event, Site, started
+from softwalltime.emulation.pbs.pbs_events import Event, Site, started
 from tests.hooks.jobs import NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer
 

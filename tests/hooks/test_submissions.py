@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from softwalltime.core.jobs import Submission
-from tests.emulation.pbs.pbs_events import Event, Site, postqueued, queued, started
+from softwalltime.emulation.pbs.pbs_events import Event, Site, postqueued, queued, started
 from tests.hooks.conftest import DEFAULTS
 from tests.hooks.jobs import AT_QUEUEJOB, NOBODY, NOW, Run, submission
 from tests.hooks.peer import Peer

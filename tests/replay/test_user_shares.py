@@ -81,6 +81,7 @@ def test_predictors_and_sources_that_cannot_be_split_are_refused(
     path = str(exported([job()], tmp_path / "jobs.parquet"))
     for arguments, message in (
         ((path, "--predictors", "v1,percentile:keys=project"), "percentile:keys=project learns from the jobs of all"),
+        ((path, "--through-hooks"), "needs one file of softwalltime export"),
         ((path, path), "needs one file of softwalltime export"),
     ):
         assert run(["replay", *arguments, "--processes", "2"]) == 2

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from softwalltime.core.jobs import Submission
-from tests.emulation.pbs.hook_runner import HookScript, restart_interpreter
-from tests.emulation.pbs.pbs_events import Site, queued
+from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
+from softwalltime.emulation.pbs.pbs_events import Site, queued
 from tests.hooks import conftest as of_hooks
 from tests.hooks.jobs import events
 from tests.hooks.peer import Peer

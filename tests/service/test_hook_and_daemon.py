@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from tests.emulation.pbs.hook_runner import HookOutcome, HookScript
-from tests.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
+from softwalltime.emulation.pbs.hook_runner import HookOutcome, HookScript
+from softwalltime.emulation.pbs.pbs_events import Event, Site, altered, postqueued, queued, started
 from tests.hooks.listening import open_sockets
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until

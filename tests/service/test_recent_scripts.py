@@ -9,14 +9,14 @@ from sqlalchemy import Engine, text
 
 from softwalltime.core.events import Deleted, Submitted
 from softwalltime.core.jobs import CompletedJob, CurrentJob, DecisionRecord
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Event, Site, started
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.new_submissions import RECORD_TIMEOUT_S, NewSubmissions, RecentScripts
 from softwalltime.service.prediction_service import PredictionService
 from softwalltime.service.protocol import script_digest
 from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.current import read_current, set_current
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Event, Site, started
 from tests.samples import ROOT, job
 from tests.service.running import Daemon, until
 from tests.service.test_hook_and_daemon import configured

@@ -11,6 +11,7 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import period
 from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
+from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
 from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class ReplayOptions:
         "Processes, each for a share of the users: for a file of export and predictors that know each user alone.",
         least=1, default=1, metavar="N",
     )  # fmt: skip
+    hooks: HooksOptions
     output: Output
     recorded: RecordedJobs
 
@@ -85,17 +87,24 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     export", or the word "store" for the ingested jobs.  Each predictor predicts a job at its submission and learns from
     it at its end, as it would have at the time.  The command changes nothing.
 
+    With --through-hooks each submission, start and alter of a job runs the PBS hook, which asks a daemon that follows
+    an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  The exit status is 1 if a
+    soft walltime differs from the fast replay's or a job was not accepted.
+
     \b
     Example:
       softwalltime replay accounting
       softwalltime replay /var/spool/pbs/server_priv/accounting
       softwalltime replay KTH-SP2.swf.gz --predictors v1,v3,percentile:p=95,keys=user
       softwalltime replay metacentrum.swf --walltime-from "q_2h=2:00:00,*=24:00:00"
+      softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
     from softwalltime.measure.replay.fast_replay import drive_specs
-    from softwalltime.measure.replay.workload import Scoring
+    from softwalltime.measure.replay.workload import Scoring, Workload
     from softwalltime.predict.policy.site import WALLTIME
 
+    # Fail before minutes of work.
+    options.hooks.check(options.minimum)
     specs, running = options.predictors.specs, options.predictors.running or WALLTIME
     if options.processes > 1:
         from softwalltime.measure.replay.user_shares import drive_shares, require_by_user
@@ -103,20 +112,28 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
         require_by_user([*specs, running])
     since, until = options.scored or (None, None)
     workload, tally = options.recorded.workload(
-        options.walltimes, options.limit, Scoring(since, until, options.never_ran)
+        options.walltimes, options.limit, Scoring(since, until, options.never_ran), in_memory=options.hooks.wanted
     )
     with progress_bar("replaying", len(workload) * len(specs)) as progress:
         if options.processes > 1:
             results = drive_shares(workload, specs, running, options.minimum, options.processes, progress)
         else:
             results = drive_specs(workload, specs, running, options.minimum, progress)
-    document = _document(options, workload, results)
+    hooked: dict[str, HooksResult] = {}
+    if isinstance(workload, Workload) and options.hooks.wanted:
+        hooked = replay_through_hooks(options.hooks, workload, results, options.recorded, options.minimum, running)
+    results |= {spec: hooked_run.result.replayed for spec, hooked_run in hooked.items()}
+    sound = all(hooked_run.comparison.sound for hooked_run in hooked.values())
+    document = _document(options, workload, results, hooked)
     nothing = [] if document.scored else [_nothing_scored(workload)]
-    text = partial(_text, label=options.recorded.label)
-    return Result(document, text, 1 if tally.broken else 0, [*nothing, *problems(tally)])
+    text = partial(_text, label=options.recorded.label, hooked=hooked)
+    return Result(document, text, 1 if tally.broken or not sound else 0, [*nothing, *problems(tally)])
 
 
-def _document(options: ReplayOptions, workload: "Recorded", results: "Mapping[str, ReplayResult]") -> "ReplayDocument":
+def _document(
+    options: ReplayOptions, workload: "Recorded", results: "Mapping[str, ReplayResult]",
+    hooked: Mapping[str, HooksResult],
+) -> "ReplayDocument":  # fmt: skip
     from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
     from softwalltime.predict.predictors.registry import BASELINE
     from softwalltime.reports.replay_document import ReplayDocument, ReplayScores, RunningScores
@@ -141,6 +158,7 @@ def _document(options: ReplayOptions, workload: "Recorded", results: "Mapping[st
             {spec: score(workload, values) for spec, values in at_start.items()},
             {spec: score(workload, values, WARM_UP_SHARE) for spec, values in at_start.items()},
         ),
+        through_hooks={spec: run.figures() for spec, run in hooked.items()} if options.hooks.wanted else None,
     )  # fmt: skip
 
 
@@ -163,7 +181,7 @@ def _nothing_scored(workload: "Recorded") -> str:
     )
 
 
-def _text(output: Output, document: "ReplayDocument", label: str) -> None:
+def _text(output: Output, document: "ReplayDocument", label: str, hooked: Mapping[str, HooksResult]) -> None:
     from softwalltime.reports.replay_document import LEGEND, scores_table
 
     def both(overall: "Mapping[str, Scores]", warmed_up: "Mapping[str, Scores]") -> "dict[str, tuple[Scores, Scores]]":
@@ -178,3 +196,5 @@ def _text(output: Output, document: "ReplayDocument", label: str) -> None:
         output.section(scores_table(both(document.running.predictors, document.running.after_warm_up)))
         output.line()
     output.paragraph(LEGEND, "faint")
+    for spec, hooked_run in hooked.items():
+        output.paragraph(f"\nthrough the hooks, {spec}: {hooked_run.summary()}")

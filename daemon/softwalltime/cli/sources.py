@@ -154,10 +154,12 @@ class RecordedJobs:
             raise _nothing(self.sources, tally, self.selection)
         return JobColumns.groups_of(merged(runs, tally), size), tally
 
-    def workload(self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring") -> "tuple[Recorded, Tally]":
+    def workload(
+        self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring", *, in_memory: bool
+    ) -> "tuple[Recorded, Tally]":
         """Return the first jobs up to ``limit`` as a workload; otherwise as :func:`load_columns`.
 
-        A sorted file, alone, is read part by part.
+        :param in_memory: whether also a sorted file, alone, is read into memory, not part by part.
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
@@ -165,7 +167,7 @@ class RecordedJobs:
         from softwalltime.measure.replay.workload import Workload
 
         teaching = self.settings().teaching
-        if len(self.sources) > 1 or not is_sorted(Path(self.source)):
+        if in_memory or len(self.sources) > 1 or not is_sorted(Path(self.source)):
             jobs, tally = self.columns(walltimes)
             return Workload(jobs, limit, teaching, scoring), tally
         from softwalltime.measure.replay.parquet_workload import ParquetWorkload

@@ -1,4 +1,4 @@
-"""Events of jobs: one stream for the daemon, the replay and the simulator.
+"""Events of jobs: one stream for the daemon, the replay, the emulation and the simulator.
 
 At one instant the order is that of :class:`Kind`; ties keep the order of the source.  ``time`` is in epoch seconds.
 A predictor may implement ``observe(event)`` to know which jobs wait and run.

@@ -52,6 +52,8 @@ class ReplayDocument:
     """Which jobs were selected; null: all."""
     running: RunningScores | None = None
     """With --running: predictions at the start."""
+    through_hooks: dict[str, dict[str, Any]] | None = None
+    """With --through-hooks: the comparison with the fast replay, by predictor."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each predictor; with --running another one for its predictions at the start."""

@@ -32,7 +32,7 @@ def drive_shares(
     :raises UsageError: if the workload is in memory.
     """
     if not isinstance(workload, ParquetWorkload):
-        raise UsageError("--processes: needs one file of softwalltime export")
+        raise UsageError("--processes: needs one file of softwalltime export, without --through-hooks")
     runs = drivers(workload, specs, running, minimum)
     shares = [workload.share(number, processes) for number in range(processes)]
     drive = partial(_drive_share, specs=specs, running=running, minimum=minimum)

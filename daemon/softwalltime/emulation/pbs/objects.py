@@ -9,9 +9,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
-from tests.emulation.pbs import attribute_types, value_types
-from tests.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
-from tests.emulation.pbs.value_types import (
+from softwalltime.emulation.pbs import attribute_types, value_types
+from softwalltime.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
+from softwalltime.emulation.pbs.value_types import (
     BadAttributeValueError,
     BadAttributeValueTypeError,
     BadResourceValueTypeError,

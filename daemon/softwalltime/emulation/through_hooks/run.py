@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from softwalltime.core import resources
 from softwalltime.core.states import State
+from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
+from softwalltime.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
+from softwalltime.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer, EventCounts
+from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import WALLTIME
-from tests.emulation.pbs.hook_runner import HookScript, restart_interpreter
-from tests.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
-from tests.emulation.through_hooks.emulated_server import TIMEOUTS, EmulatedServer, EventCounts
-from tests.emulation.through_hooks.timeline import Timeline
 
 TRANSPORT = "softwalltime_postgres.py"
 """The file that the hook loads for the transport postgres."""

@@ -9,8 +9,8 @@ from softwalltime.accounting.writer import as_pbs
 from softwalltime.core.errors import SourceError
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import DEFAULT_PROJECT, CompletedJob, Submission
+from softwalltime.emulation.pbs.pbs_events import Site
 from softwalltime.measure.replay.workload import Workload
-from tests.emulation.pbs.pbs_events import Site
 
 HOST = "replay"
 ORDERING = "predicted"

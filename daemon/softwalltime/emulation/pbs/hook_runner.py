@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from softwalltime.core.errors import SourceError
-from tests.emulation.pbs import attribute_types, value_types
-from tests.emulation.pbs.objects import EventObject, HookRun, Server, changed, changed_resources
-from tests.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
-from tests.emulation.pbs.value_types import as_seconds
+from softwalltime.emulation.pbs import attribute_types, value_types
+from softwalltime.emulation.pbs.objects import EventObject, HookRun, Server, changed, changed_resources
+from softwalltime.emulation.pbs.pbs_events import HOOK_NAME, Attributes, Event
+from softwalltime.emulation.pbs.value_types import as_seconds
 
 BAD_VALUE = "Illegal attribute or resource value"
 SHRINK_TO_FIT = "soft_walltime is not supported with Shrink to Fit jobs"
@@ -93,7 +93,7 @@ class HookScript:
         error = failure = ""
         names: dict[str, Any] = {"__builtins__": _builtins(pbs, event)}
         try:
-            exec(self._code, names)
+            exec(self._code, names)  # noqa: S102 - that is what a hook is for
         except SystemExit:
             pass
         except KeyboardInterrupt:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Submission
-from tests.emulation.pbs.hook_runner import HookScript
-from tests.emulation.pbs.pbs_events import Event, postqueued, queued, started
-from tests.emulation.through_hooks.timeline import ORDERING, TimedEvent, Timeline
+from softwalltime.emulation.pbs.hook_runner import HookScript
+from softwalltime.emulation.pbs.pbs_events import Event, postqueued, queued, started
+from softwalltime.emulation.through_hooks.timeline import ORDERING, TimedEvent, Timeline
 
 TIMEOUTS = "SOFTWALLTIME_HOOK_TIMEOUTS"
 """Environment variable with the hook's number of timeouts in a row."""

@@ -64,14 +64,16 @@ class Daemon:
 
     def prepare(self) -> None:
         command = ("db", "upgrade", "--config", str(self._config))
-        done = subprocess.run(_command(*command), capture_output=True, text=True, check=False, env=_environment())
+        done = subprocess.run(  # noqa: S603 - our own command
+            _command(*command), capture_output=True, text=True, check=False, env=_environment()
+        )
         if done.returncode:
             raise DaemonError(f"softwalltime {' '.join(command)}: {done.stderr.strip()}")
 
     def start(self) -> None:
         """Start the daemon, and wait as in :meth:`wait`."""
         with self._output.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603 - our own command
                 _command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
             )
         self.wait()
