@@ -153,7 +153,7 @@ def test_the_order_of_the_queue_is_changed_only_if_that_is_better_beyond_the_int
 
 
 def test_an_own_predictor_refines_the_choice_and_decides_about_no_verdict() -> None:
-    own, *_ = own_candidates(["last2"])
+    own, *_ = own_candidates(["last2"], "calibrated:statistic=median")
     better = waits(wait=0.6, candidate=own)
     assert advised(waits(), better).predictor == "last2"
     assert advised(waits(wait=1.0), better).verdict is Verdict.OFF
@@ -285,7 +285,9 @@ def test_the_reasons_against_a_policy_name_the_worst_classes_and_count_the_other
     assert reason.endswith("; and 2 more limits are exceeded.")
 
 
-@pytest.mark.parametrize("candidate", [*common_candidates(), *own_candidates(["last2"])], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "candidate", [*common_candidates(), *own_candidates(["last2"], "v2")], ids=lambda one: one.name
+)
 def test_the_plan_of_a_candidate_is_what_was_simulated(
     candidate: Candidate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,8 +24,10 @@ from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
-from softwalltime.predict.predictors.registry import BASELINE
-from softwalltime.reports.candidates import own_candidates
+from softwalltime.predict.predictors.calibrated import CalibratedOptions
+from softwalltime.predict.predictors.learned.network import SHIPPED
+from softwalltime.predict.predictors.registry import BASELINE, make
+from softwalltime.reports.candidates import MEDIAN, own_candidates
 from softwalltime.reports.recommendation import simulated_advice
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
@@ -57,21 +59,24 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     jobs, tally = options.recorded.columns(options.site.walltimes)
     teaching = options.recorded.settings().teaching
     workload = Workload(jobs, teaching=teaching)
-    split = split_at(workload, options.split)
-    if split is None:
+    if (split := split_at(workload, options.split)) is None:
         raise SourceError(
             f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
     trials = _tried(options, jobs, specs, split)
     chosen = choose(trials, options.target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
+    # The order of the own candidates is by calibrated, with the chosen weights.
+    made = (make(spec).options for spec in chosen.specs())
+    weights = [options.weights for options in made if isinstance(options, CalibratedOptions)]
+    ordering = f"{MEDIAN},weights={weights[0]}" if weights and weights[0] != SHIPPED else MEDIAN
     baseline, processors = options.site.baseline(options.minimum), options.site.processors or tally.machine or None
     simulation = SimulationOptions(
         baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
     )
     advice, simulated = simulated_advice(
         workload, simulation, options.limits.shares,
-        own_candidates(chosen.specs(), baseline), teaching, progress_bar,
+        own_candidates(chosen.specs(), ordering, baseline), teaching, progress_bar,
     )  # fmt: skip
     document = TuneDocument(
         source=options.recorded.source,

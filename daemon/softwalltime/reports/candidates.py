@@ -98,13 +98,17 @@ def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
     return [*presets, capped, *(waiting_candidate(spec, baseline) for spec in PREDICTORS), *planned]
 
 
-def own_candidates(specs: Sequence[str], baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
-    """Return candidates with predictors for waiting jobs that were chosen by the site's own log."""
+def own_candidates(specs: Sequence[str], ordering: str, baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
+    """Return candidates with predictors that were chosen by the site's own log.
+
+    :param specs: predictors for waiting jobs.
+    :param ordering: predictor for the order of ``balanced`` without live values.
+    """
     waiting = [spec for spec in specs if spec not in (HALF, *PREDICTORS)]
-    balanced = replace(preset_policy("balanced", baseline, None), ordering=MEDIAN)
+    balanced = replace(preset_policy("balanced", baseline, None), ordering=ordering)
     return [
         *(replace(waiting_candidate(spec, baseline), own=True) for spec in waiting),
-        Candidate(f"balanced by {MEDIAN}{WITHOUT_LIVE}", balanced, own=True),
+        Candidate(f"balanced by {ordering}{WITHOUT_LIVE}", balanced, own=True),
     ]
 
 

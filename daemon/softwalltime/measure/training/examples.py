@@ -33,8 +33,8 @@ class Examples:
     """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
 
     ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
-    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.  The others are those of
-    :class:`.attention.Gathered`.
+    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.
+    The others are those of :class:`.attention.Gathered`.
     """
 
     first: NDArray[np.int64]
@@ -65,7 +65,8 @@ def examples_of(
     workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None
 ) -> Examples | None:
     """Return examples of at most ``most`` scored jobs of a log, as known at submission; ``None`` if there is no job."""
-    scored = np.flatnonzero(workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS))
+    scored = np.flatnonzero(workload.scored)
+    scored = scored[scored >= SKIPPED_FIRST_JOBS]
     chosen = np.zeros(len(workload.jobs), np.bool_)
     chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
     model = Calibrated(CalibratedOptions(), untrained())
