@@ -60,7 +60,8 @@ def check(options: ConfigCheckOptions) -> Result[list[ConfigProblem]]:
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
     # Default settings files are checked together, named files separately.
-    for group in [[file] for file in chosen] if files else [chosen]:
+    settings = [file for file in chosen if file.suffix != ".json"]
+    for group in [[file] for file in settings] if files else [settings]:
         if not any(problem.severity == "error" and Path(problem.file) in group for problem in problems):
             problems += check_guard(group)
     if not files:

@@ -73,7 +73,7 @@ def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
 
     :param files: in order of precedence, without another error.
     """
-    texts = {str(file): file.read_text(encoding="utf-8") for file in files if file.suffix != ".json"}
+    texts = {str(file): file.read_text(encoding="utf-8") for file in files}
     settings = settings_from(map(tomllib.loads, texts.values()), {}, environment=False)
     reason = inert(*read_policy(settings.policy, settings.live))
     for file, lines in ((file, toml_lines(text)) for file, text in texts.items() if reason):
