@@ -23,7 +23,7 @@ ALLOWED = {
     "measure.workloads": {"measure.simulation"},
     "measure.forecast": {"measure.replay", "measure.simulation"},
     "measure.training": {"measure.replay"},
-    "measure.tuning": {"measure.replay", "measure.training"},
+    "measure.tuning": {"measure.replay"},
     "measure.experiments": {"measure.replay", "measure.simulation"},
     "api": {"accounting", "core", "measure", "predict"},
     "service": {"accounting", "core", "measure", "predict", "store"},

@@ -26,7 +26,7 @@ NEEDS_A_TRACE = {"convert"}
 NEEDS_A_PLAN = {"verify"}
 NEEDS_PYTORCH = {"train"}
 """Commands that without PyTorch, which is an extra, end with one line that says what to install."""
-SERVER = {"status", "top", "explain"}
+SERVER = {"status", "explain"}
 """Commands that ask the daemon of the demo's folder."""
 LAST = ("serve", "web", *SERVER, "db downgrade")
 

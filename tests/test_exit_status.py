@@ -26,7 +26,6 @@ FAILING = {
     "sweep": ("sweep", "store", "-o", "/tmp/softwalltime-never-written.csv", *NO_STORE),
     "ingest": ("ingest", LOG, *NO_STORE),
     "status": ("status", *NO_DAEMON),
-    "top": ("top", "--once", *NO_DAEMON),
     "me": ("me", *NO_DAEMON),
     "explain": ("explain", "--user", "alice", "--walltime", "60", *NO_DAEMON),
     "db upgrade": ("db", "upgrade", *NO_STORE),

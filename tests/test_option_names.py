@@ -38,7 +38,6 @@ MEANINGS = {
     "--socket": "the socket of the process that answers",
     "--user": "the jobs' user",
     "--waiting": "what gives the value of waiting jobs",
-    "--write": "the file for what is recommended",
 }
 """The meaning of the names that commands describe in different words, reviewed by a person."""
 

@@ -106,7 +106,7 @@ def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: 
     status, verdicts = site.doctor()
     assert status == 0, verdicts
     for check in ("PBS", "manager rights", "hook", "hook enabled", "hook configuration", "socket", "hook events",
-                  "hook order", "backfill_depth", "strict ordering", "daemon", "mode", "learning", "store", "position",
+                  "hook order", "backfill_depth", "strict_ordering", "daemon", "mode", "learning", "store", "position",
                   "clock"):  # fmt: skip
         assert verdicts[check] == "ok", check
     assert verdicts["default walltimes"] == "advice"

@@ -27,7 +27,6 @@ def plan(there: Hook | None = None, **changes: object) -> InstallationPlan:
     return make_plan(
         FOLDER,
         str(changes.get("socket", SOCKET)),
-        frozenset(changes.get("supported", ALL)),
         there,
         changes.get("own"),
         **changes.get("choices", {}),

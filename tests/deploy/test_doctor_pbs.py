@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from softwalltime.deployment.check_pbs import check_folder, check_hook, check_queues, check_scheduler, check_transport
+from softwalltime.deployment.check_pbs import check_folder, check_hook, check_planning, check_queues, check_transport
 from softwalltime.deployment.finding import Finding
 from softwalltime.deployment.hook import transport
 from softwalltime.deployment.qmgr import QmgrObjects, parse
 from tests.deploy.findings import bad
-from tests.deploy.installations import ALL, OLDER, present
+from tests.deploy.installations import ALL, present
 
 SOCKET = Path("/run/softwalltime/hook.sock")
 HOOKS = "create hook softwalltime\nset hook softwalltime event = queuejob\nset hook softwalltime order = 900\n"
 
 
-def hook_findings(hook: object, hooks: str = HOOKS, supported: frozenset[str] = ALL) -> list[Finding]:
-    return check_hook(hook, parse(hooks), supported, SOCKET)[0]
+def hook_findings(hook: object, hooks: str = HOOKS) -> list[Finding]:
+    return check_hook(hook, parse(hooks), SOCKET)[0]
 
 
 def test_an_installed_hook_has_no_problem() -> None:
@@ -26,10 +26,6 @@ def test_an_installed_hook_has_no_problem() -> None:
     assert {finding.check for finding in findings} == {
         "hook", "hook enabled", "hook configuration", "socket", "hook events", "hook order",
     }  # fmt: skip
-
-
-def test_an_older_pbs_without_postqueuejob_has_no_problem() -> None:
-    assert bad(hook_findings(present(events=OLDER), supported=OLDER)) == []
 
 
 @pytest.mark.parametrize(
@@ -119,22 +115,16 @@ def server(*lines: str) -> QmgrObjects:
     ("lines", "files", "found"),
     [
         ([], STRICT, []),
-        (["set server backfill_depth = 0"], STRICT, [("backfill_depth", "advice")]),
         (["set queue q backfill_depth = 0"], STRICT, [("backfill_depth", "advice")]),
         (["set server scheduling = False"], STRICT, [("scheduling", "warning")]),
-        ([], {"sched_config": "strict_ordering: false ALL"}, [("strict ordering", "advice")]),
-        ([], {"sched_config": ""}, [("strict ordering", "advice")]),
-        ([], {"sched_config": "strict_ordering: True prime\nstrict_ordering: false non_prime"}, []),
-        ([], {"sched_config": "strict_ordering: 1 ALL"}, []),
-        ([], {"sched_config": "strict_ordering: 0"}, [("strict ordering", "advice")]),
-        ([], {"sched_config": "strict_ordering: true ALL\nbackfill: false ALL"}, [("strict ordering", "advice")]),
-        ([], {"sched_config": None}, []),
+        ([], {"sched_config": "strict_ordering: true ALL\nbackfill: false ALL"}, [("strict_ordering", "advice")]),
+        ([], {"sched_config": "strict_ordering: false ALL\nbackfill: false ALL"}, []),
     ],
 )
 def test_a_scheduler_without_planning_is_reported(
-    lines: list[str], files: dict[str, str | None], found: list[tuple[str, str]]
+    lines: list[str], files: dict[str, str], found: list[tuple[str, str]]
 ) -> None:
-    assert bad(check_scheduler(server(*lines), files)) == found
+    assert bad(check_planning(server(*lines), files)) == found
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, transport
-from tests.deploy.installations import FOLDER, OLDER, SOCKET, plan, present, statements
+from tests.deploy.installations import FOLDER, SOCKET, plan, present, statements
 
 
 def test_a_new_hook_is_enabled_last() -> None:
@@ -28,15 +28,6 @@ def test_an_installed_hook_of_this_version_needs_no_steps() -> None:
     made = plan(present())
     assert made.steps == ()
     assert made.notes == ()
-
-
-def test_an_event_that_an_older_pbs_lacks_is_omitted() -> None:
-    own = {**configuration.shipped(), "events": {"postqueuejob": True}}
-    made = plan(supported=OLDER, own=own)
-    assert 'event = "queuejob,modifyjob,runjob"' in statements(made)
-    assert 'event = "queuejob,postqueuejob,modifyjob,runjob"' in statements(plan(own=own))
-    # The hook notices by itself; were it written down, it would stay so after PBS's next update.
-    assert json.loads(made.files["softwalltime_hook.json"])["events"]["postqueuejob"] is True
 
 
 def test_an_event_disabled_in_the_configuration_is_omitted() -> None:

@@ -19,10 +19,6 @@ from tests.deploy.qmgr_scripts import qmgr
 from tests.policy.test_plan_file import PLAN
 
 QMGR = """\
-case $2 in
-*softwalltime_asks*) echo 'invalid argument (softwalltime_asks) to event. Should be one or more of: queuejob,runjob' >&2
-    exit 1 ;;
-esac
 echo "$2" >> {folder}/statements
 case $2 in
 "list server pbs_version") echo '    pbs_version = 23.06.06' ;;

@@ -207,9 +207,10 @@ def test_an_unmet_requirement_is_wrong_only_while_the_policy_is_on() -> None:
         "strict_ordering": "problem", "resources": "advice",
     }  # fmt: skip
     assert set(dict(bad(check_setup("safe", needs, AS_DELIVERED, on=False))).values()) == {"warning", "advice"}
+    assert set(dict(bad(check_setup("", needs, AS_DELIVERED, on=False))).values()) == {"advice"}
     unseen = list(check_setup("safe", needs, PbsSettings(files={FILE: None}), on=True))
     assert [(finding.check, finding.verdict) for finding in unseen] == [
-        ("preset safe", "skipped"), ("backfill_depth", "ok"),
+        ("scheduler", "skipped"), ("backfill_depth", "ok"),
     ]  # fmt: skip
 
 

@@ -94,22 +94,12 @@ def test_wrong_settings_are_refused_before_anything_is_changed(
     assert (config.read_text() if config.exists() else None) == text
 
 
-def test_a_dry_run_shows_the_preset_and_changes_nothing(
-    tmp_path: Path, without_pbs: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_pbs_nothing_is_set(tmp_path: Path, without_pbs: None, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "softwalltime.toml"
     config.write_text(SHIPPED)
-    assert run(["policy", "set", "order", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 0
-    said = capsys.readouterr()
-    assert f'to do: {config}: [policy] preset = "order" (was "shadow")' in said.out
-    # Without live values the order comes without a guard, and the settings say so.
-    assert f'to do: {config}: [live] guard = "off"' in said.out
-    assert said.out.splitlines()[-1] == "note: undo: softwalltime policy set off --apply"
-    assert "run softwalltime policy set order --apply" in said.err
-    assert "preset order: PBS's settings are not known here: no qmgr" in said.err
-    assert config.read_text() == SHIPPED
+    assert run(["policy", "set", "order", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 1
+    assert "no qmgr on the PATH" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["softwalltime.toml"]
     assert run(["policy", "set", "safe", "--config", str(config), "--formula", "1"]) == 2
-    # Without PBS nothing is set, the settings neither.
     assert run(["policy", "set", "order", "--apply", "--config", str(config), "--folder", str(tmp_path / "hook")]) == 1
     assert config.read_text() == SHIPPED

@@ -78,7 +78,7 @@ def test_only_the_time_since_the_change_is_simulated_and_the_verdict_says_so() -
     assert isinstance(recorded, SimulationInput)
     assert recorded.step is not None
     assert abs(recorded.jobs.submitted[0] - since) <= WEEK_S
-    advice = recommend(simulate_candidates(recorded, [], options)[1], WaitLimits())
+    advice = recommend(simulate_candidates(recorded, [], options), WaitLimits())
     assert str(recorded.step) in advice.cautions
     assert advice.verdict is not Verdict.UNKNOWN
 

@@ -333,7 +333,7 @@ def test_each_figure_names_its_jobs(html: str) -> None:
 
 def test_waits_that_were_not_simulated_are_left_out_with_the_reason(html: str) -> None:
     text = Elements(html).text
-    assert "Waits were not simulated: --no-simulation was given" in text
+    assert "Waits were not simulated: --no-simulation or --simulated-jobs 0 was given" in text
     assert "Switch on" not in text[: text.index("Reasons")]
 
 

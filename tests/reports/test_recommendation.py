@@ -1,6 +1,5 @@
 """Each outcome of the recommendation, and that its policy is one that the daemon accepts."""
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from softwalltime.core.formatting import DAY
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.plan_file import read_plan
-from softwalltime.predict.policy.presets import HALF, HOUR
-from softwalltime.predict.policy.site import site_policy
+from softwalltime.predict.policy.presets import HALF
 from softwalltime.reports.candidates import Candidate, common_candidates, own_candidates
 from softwalltime.reports.likeness import BothWaits, Level, Likeness, doubts, likeness_line
 from softwalltime.reports.recommendation import (
@@ -28,7 +26,7 @@ from softwalltime.reports.recommendation import (
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationSkipped, compare
 from softwalltime.reports.waits_by_class import ClassWaits, JobClass
-from softwalltime.service.live.live_options import inert, live_options, read_policy
+from softwalltime.service.live.live_options import inert, read_policy
 
 TODAY = Metrics(
     wait_mean=10_800, wait_p95=50_000, wait_max=200_000, bsld10_mean=20, wide_wait_p99=100_000, weighted_wait=9000,
@@ -73,7 +71,7 @@ def test_few_jobs_or_days_cannot_tell(jobs: int, days: float) -> None:
     advice = too_early(jobs, days)
     assert advice is not None
     assert advice.verdict is Verdict.UNKNOWN
-    assert advice.policy == ""
+    assert advice.waits is None
 
 
 def test_a_busy_site_simulates_more_jobs_before_a_verdict() -> None:
@@ -123,7 +121,7 @@ def test_a_policy_that_does_not_qualify_is_not_recommended_and_the_reason_is_sta
     advice = advised(found)
     assert advice.verdict is Verdict.OFF
     assert any(why in reason for reason in advice.reasons)
-    assert advice.policy == ""
+    assert advice.waits is None
 
 
 def test_what_the_site_breaks_now_does_not_count_against_a_policy() -> None:
@@ -146,7 +144,6 @@ def test_half_the_walltime_is_preferred_unless_a_predictor_is_better_beyond_the_
 def test_the_order_of_the_queue_is_changed_only_if_that_is_better_beyond_the_interval() -> None:
     assert advised(waits(), waits(ORDERED, 0.797, spread=0.02)).predictor == HALF
     advice = advised(waits(), waits(ORDERED, 0.5))
-    assert "ordering = " in advice.policy
     assert f"{ORDERED} changes the order of the queue. With safe, which keeps it, the mean wait changes by" in " ".join(
         advice.reasons
     )
@@ -286,18 +283,6 @@ def test_the_reasons_against_a_policy_name_the_worst_classes_and_count_the_other
     assert "; mean wait of queue q5 +50.0%" in reason
     assert "queue q2" not in reason
     assert reason.endswith("; and 2 more limits are exceeded.")
-
-
-@pytest.mark.parametrize("candidate", common_candidates(), ids=lambda one: one.name)
-def test_the_policy_is_one_that_the_daemon_accepts_with_its_guard(candidate: Candidate) -> None:
-    settings = tomllib.loads(advised(waits(candidate=candidate)).policy)
-    policy = site_policy(settings["policy"])
-    assert (policy.mode, policy.waiting) == ("shadow", candidate.policy.waiting)
-    if candidate.guarded:
-        live = live_options(settings["live"])
-        assert (live.mode, live.guard) == ("shadow", HOUR)
-    else:
-        assert "live" not in settings
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_workloads_of_few_users_differ() -> None:
     options = replace(OPTIONS, processors=8, seeds=(31, 32, 33))
     recorded = prepare(workload, options)
     assert isinstance(recorded, SimulationInput)
-    found = simulate_candidates(recorded, SAFE, options)[1]
+    found = simulate_candidates(recorded, SAFE, options)
     assert found.shake == "jitter"
     assert len(set(found.settings[0].waits)) == 3
 
@@ -78,17 +78,17 @@ def test_other_processes_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
     told: list[int] = []
-    here = simulate_candidates(recorded, SAFE, OPTIONS, lambda *_: nullcontext(told.append))[1]
+    here = simulate_candidates(recorded, SAFE, OPTIONS, lambda *_: nullcontext(told.append))
     assert sum(told) == 300 * 3 * 2, "the baseline, chance and safe"
     monkeypatch.setattr(runs, "MAX_JOBS_IN_PROCESS", 0)
-    assert simulate_candidates(recorded, SAFE, replace(OPTIONS, processes=2))[1] == here
+    assert simulate_candidates(recorded, SAFE, replace(OPTIONS, processes=2)) == here
 
 
 def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
     workload = Workload(steady_jobs(400, users=14, days=4))
     recorded = prepare(workload, OPTIONS)
     assert isinstance(recorded, SimulationInput)
-    found = simulate_candidates(recorded, SAFE, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")[1]
+    found = simulate_candidates(recorded, SAFE, OPTIONS, rename=lambda kind, name: f"{kind}:{name}")
     assert set(found.classes) == set(CLASSES)
     users = found.classes["user"]
     assert [one.name for one in users[:2]] == ["user:user0", "user:user1"]
@@ -118,7 +118,7 @@ def test_a_recorded_trace_shows_that_wide_jobs_pay_for_half_the_walltime() -> No
     options = SimulationOptions(processors=128, seeds=(31, 32, 33), processes=1)
     recorded = prepare(workload, options)
     assert isinstance(recorded, SimulationInput)
-    found = simulate_candidates(recorded, SAFE, options)[1]
+    found = simulate_candidates(recorded, SAFE, options)
     sizes = {one.name: one for one in found.settings[0].classes["size"]}
     assert sizes["up to 1/8 of the machine"].shorter
     assert not sizes["more than 1/2 of the machine"].shorter

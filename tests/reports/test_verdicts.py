@@ -27,7 +27,7 @@ def advised(jobs: Sequence[CompletedJob], processors: int | None) -> Recommendat
     options = SimulationOptions(processors=processors, seeds=(31,), processes=1)
     recorded = prepare(Workload(list(jobs)), options)
     assert isinstance(recorded, SimulationInput)
-    return recommend(simulate_candidates(recorded, [], options)[1], WaitLimits())
+    return recommend(simulate_candidates(recorded, [], options), WaitLimits())
 
 
 def without_walltimes() -> list[CompletedJob]:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from softwalltime.accounting.writer import queue_record
-from softwalltime.cli.overview import overview
 from softwalltime.deployment.check_service import check_daemon
 from softwalltime.deployment.probes import DaemonProbe
 from softwalltime.predict.drive import PredictorFailure
 from softwalltime.service.metrics import families
 from softwalltime.service.status import Status
+from softwalltime.service.status_problems import problems
 from tests.samples import job
 from tests.service.running import Daemon, until
 from tests.service.statuses import working_status
@@ -68,13 +68,10 @@ def failing_status() -> Status:
 def test_status_doctor_and_metrics_show_the_errors() -> None:
     status = Status.from_json(failing_status().to_json())
     assert status == failing_status()
-    shown = overview(status, 0.0)["predictions"]
-    assert shown["adaboost in learn"] == "1,234 errors, the last: KeyError: 'x', job 7.srv"
-    (finding,) = (
-        found for found in check_daemon(DaemonProbe(0.1, status), 50, status.version) if found.check == "predictor"
-    )
-    assert finding.verdict == "warning"
-    assert finding.text == "adaboost failed 1,234 times in learn; the last: KeyError: 'x', job 7.srv"
+    findings = check_daemon(DaemonProbe(0.1, status), 50, status.version)
+    (finding,) = (found for found in findings if found.check == "daemon status")
+    assert (finding.verdict, [finding.text]) == ("warning", list(problems(status)))
+    assert finding.text.startswith("predictor adaboost: 1,234 errors in learn, the last: KeyError: 'x', job 7.srv; ")
     (errors,) = (family for family in families(status) if family.name == "softwalltime_predictor_errors")
     assert [(sample.labels, sample.value) for sample in errors.samples] == [
         ({"predictor": "adaboost", "step": "learn"}, 1234)

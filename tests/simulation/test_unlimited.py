@@ -43,9 +43,10 @@ def test_figures_are_of_the_scored_jobs_and_use_is_of_all(workload: Jobs) -> Non
         "wide": [1],
     }
     assert workload.scored_share() == 3040 / 4540
-    assert unscored_line(workload).startswith("1 of the jobs have no walltime.")
-    assert "the 2 other jobs, which are 67.0% of the processor time" in " ".join(unscored_line(workload).split())
-    assert unscored_line(workload.chosen([1, 2])) == ""
+    line = unscored_line(int(workload.scored.sum()), len(workload), workload.scored_share())
+    assert line.startswith("1 of the jobs have no walltime.")
+    assert "the 2 other jobs, which are 67.0% of the processor time" in " ".join(line.split())
+    assert unscored_line(2, 2, 1.0) == ""
 
 
 @pytest.mark.parametrize("spec", ["runtime", "v1", "percentile:p=50,keys=user,least=1"])

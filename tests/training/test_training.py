@@ -52,18 +52,6 @@ def test_examples_are_drawn_at_random_and_joined_in_order() -> None:
     assert np.array_equal(examples(most=50).job, one.job)
 
 
-def test_examples_that_ended_by_a_time_are_the_same_ones() -> None:
-    workload = Workload(generate(300, seed=3))
-    every = examples_of(workload, 10_000, seed=1)
-    assert every is not None
-    time = int(np.median(every.ended))
-    some, known = every.ended_by(time), examples_of(workload, 10_000, seed=1, known_by=time)
-    assert known is not None
-    assert 0 < len(some) < len(every)
-    for name in ("first", "pairs", "base", "job", "priors", "found", "log", "ended", "source"):
-        assert np.array_equal(getattr(some, name), getattr(known, name)), name
-
-
 def test_a_log_without_scored_jobs_gives_no_examples() -> None:
     assert examples_of(Workload(generate(15, seed=3)), 100, seed=1) is None
 

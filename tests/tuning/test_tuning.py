@@ -21,14 +21,6 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import Experiment
 from softwalltime.measure.tuning.choice import Chosen, candidates, choose, front, split_at
-from softwalltime.measure.tuning.own_weights import (
-    joined,
-    weights_of,
-    with_both,
-    with_own_weights,
-    with_shipped_weights,
-    with_weights,
-)
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.learned.network import SHIPPED, dump, load
 from softwalltime.predict.predictors.registry import make
@@ -137,53 +129,6 @@ def figures(jobs: int, accuracy: float = 0.5, under: float = 0.0, error: float =
 
 def trial(spec: str, accuracy: float, under: float, error: float, failure: str = "") -> Trial:
     return Trial(spec, () if failure else (figures(10, accuracy, under, error), figures(10)), 1.0, failure)
-
-
-def test_weights_are_named_in_place_of_those_of_the_package() -> None:
-    assert with_weights("calibrated", "/w.json") == "calibrated:weights=/w.json"
-    assert with_weights("calibrated:weights=learned,q=0.9", "/w.json") == "calibrated:q=0.9,weights=/w.json"
-    assert with_weights("calibrated", "") == "calibrated"
-    assert [weights_of(spec) for spec in ("calibrated", "calibrated:q=1,weights=a")] == ["", "a"]
-    tried = ["v1", "calibrated:target=0.1", "calibrated:weights=learned"]
-    assert with_shipped_weights(tried, 0.05) == ["calibrated:target=0.1", "calibrated:weights=learned"]
-    assert with_shipped_weights(["v1"], 0.02) == ["calibrated:target=0.02"]
-    spaced = "calibrated: weights=/w.json, q=0.9"
-    assert weights_of(spaced) == "/w.json"
-    assert with_shipped_weights([spaced], 0.02) == ["calibrated:target=0.02"]
-    assert with_weights(spaced, "/v.json") == "calibrated:q=0.9,weights=/v.json"
-
-
-def test_weights_are_chosen_by_figures_of_weights_that_did_not_see_the_jobs() -> None:
-    def of(spec: str, before: float, after: float, failure: str = "") -> Trial:
-        return Trial(spec, () if failure else (figures(7, before), figures(8, after)), 1.0, failure)
-
-    both = ("calibrated:weights=early", "calibrated:weights=late")
-    found = joined({each.spec: each for each in (of("v1", 0.1, 0.2), of(both[0], 0.3, 0.4), of(both[1], 0.9, 0.5))},
-                   "early", "late")  # fmt: skip
-    assert found == {"v1": of("v1", 0.1, 0.2), both[1]: of(both[1], 0.3, 0.5)}
-    slow = {each.spec: each for each in (of(both[0], 0, 0, "too slow"), of(both[1], 0.9, 0.5))}
-    assert joined(slow, "early", "late")[both[1]].failure == "too slow"
-
-
-def test_a_predictor_that_names_the_file_already_is_chosen_by_the_other_weights_too() -> None:
-    given = "calibrated:weights=late,target=0.03"
-    tried = with_own_weights(["v1", given], "early", "late", 0.05)
-    assert tried == [
-        "v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=early",
-        "calibrated:target=0.05,weights=late", "calibrated:target=0.03,weights=early",
-    ]  # fmt: skip
-    trials = {spec: Trial(spec, (figures(7, number), figures(8, 9)), 1) for number, spec in enumerate(tried)}
-    found = joined(trials, "early", "late")
-    assert list(found) == ["v1", given, "calibrated:target=0.05", "calibrated:target=0.05,weights=late"]
-    assert found[given].parts == (figures(7, 5), figures(8, 9))
-
-
-def test_figures_with_the_weights_of_the_package_and_with_the_own_ones_are_shown_side_by_side() -> None:
-    specs = ["v1", "calibrated", "calibrated:weights=w", "calibrated:q=0.9", "calibrated:q=0.9,weights=w"]
-    trials = {spec: trial(spec, 0.5, 0.05, 9) for spec in specs}
-    assert with_both(["v1", "calibrated:q=0.9"], trials, "w", 0.05) == specs[3:]
-    assert with_both(["calibrated:weights=w"], trials, "w", 0.05) == specs[1:3]
-    assert with_both(["v1"], trials, "w", 0.05) == specs[1:3]
 
 
 def test_the_front_and_the_choice() -> None:

@@ -37,7 +37,6 @@ _COMMANDS = {
     "explain": ("explain", "Print the soft walltime of such a job, and why."),
     "serve": ("daemon", "Run the daemon, which answers the PBS hook."),
     "status": ("daemon", "Print the daemon's status, problems first."),
-    "top": ("daemon", "Print the daemon's status again and again."),
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "config": ("config", "Check the settings, and show what holds."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),

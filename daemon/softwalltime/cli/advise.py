@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_source
+from softwalltime.cli.completing import STORE, complete_source
 from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, WALLTIMES, StoreOptions, numbers
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
-from softwalltime.cli.sources import STORE, load_columns, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.core.shorter_walltimes import FITS, MIN_JOBS

@@ -43,10 +43,10 @@ class ConfigCheckOptions:
 def check(options: ConfigCheckOptions) -> Result[list[ConfigProblem]]:
     """Check settings files and the hook's configuration.
 
-    All errors are printed, each with file and line.  A FILE that ends in .json is the hook's configuration, any other
-    one settings.  Without a FILE: the settings files that the commands read, the environment, and the configuration in
-    /etc/softwalltime/hook.  A guard that cannot act is an error too.  Nothing is changed; the exit status is 1 if there
-    is an error.
+    All errors are printed, each with its file, and in settings with its line.  A FILE that ends in .json is the hook's
+    configuration, any other one settings.  Without a FILE: the settings files that the commands read, the environment,
+    and the configuration in /etc/softwalltime/hook.  A guard that cannot act is an error too.  Nothing is changed; the
+    exit status is 1 if there is an error.
 
     \b
     Example:
@@ -60,8 +60,10 @@ def check(options: ConfigCheckOptions) -> Result[list[ConfigProblem]]:
     chosen = list(files) or [*settings_files(), *(file for file in (HOOK,) if os.access(file, os.R_OK))]
     problems = [problem for file in chosen for problem in check_file(file)]
     # Default settings files are checked together, named files separately.
-    for group in [[file] for file in chosen] if files else [chosen]:
-        problems += check_guard(group)
+    settings = [file for file in chosen if file.suffix != ".json"]
+    for group in [[file] for file in settings] if files else [settings]:
+        if not any(problem.severity == "error" and Path(problem.file) in group for problem in problems):
+            problems += check_guard(group)
     if not files:
         problems += check_environment()
     errors = [problem for problem in problems if problem.severity == "error"]

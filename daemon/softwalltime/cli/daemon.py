@@ -1,4 +1,4 @@
-"""``softwalltime serve``, ``status`` and ``top``: run the daemon, and print its status."""
+"""``softwalltime serve`` and ``status``: run the daemon, and print its status."""
 
 import os
 import time
@@ -10,7 +10,7 @@ import click
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.interruption import ending_normally
 from softwalltime.cli.options import StoreOptions
-from softwalltime.cli.output import Output, flattened
+from softwalltime.cli.output import Output
 from softwalltime.cli.parameters import option, options
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import duration
@@ -83,7 +83,7 @@ class StatusOptions:
     daemon: DaemonOptions
 
 
-@command("a field of the JSON document, by its path", columns=("field", "value"))
+@command("the status")
 def status(options: StatusOptions) -> Result["Status"]:
     """Print the daemon's status, problems first.
 
@@ -95,40 +95,7 @@ def status(options: StatusOptions) -> Result["Status"]:
       softwalltime status
     """
     current = ask_status(options.daemon.socket)
-    return Result(current, print_status, 0 if current.working else 1, rows=flattened(current.to_json()))
-
-
-@options
-class TopOptions:
-    interval: float = option("Seconds between updates.", type=click.FloatRange(0.2, 60), default=1.0)
-    once: bool = option("Print one update and exit.")
-    daemon: DaemonOptions
-
-
-@command()
-def top(options: TopOptions) -> None:
-    """Print the daemon's status again and again.
-
-    Quit with Ctrl-C.
-
-    \b
-    Example:
-      softwalltime top --once --config softwalltime.toml
-      softwalltime top
-    """
-    output, socket = Output.given(), options.daemon.socket
-    with ending_normally():
-        print_status(output, ask_status(socket))
-        while not options.once:
-            time.sleep(options.interval)
-            try:
-                status = ask_status(socket)
-            except NoAnswerError as error:
-                click.clear()
-                output.paragraph(f"{error}; trying again", "bad")
-                continue
-            click.clear()
-            print_status(output, status)
+    return Result(current, print_status, 0 if current.working else 1)
 
 
 def ask_status(socket: Path) -> "Status":
@@ -145,7 +112,8 @@ def ask_status(socket: Path) -> "Status":
 
 
 def print_status(output: Output, status: "Status") -> None:
-    from softwalltime.cli.overview import overview, problems
+    from softwalltime.cli.overview import overview
+    from softwalltime.service.status_problems import problems
 
     wrong = problems(status)
     state = output.style("needs attention:", "warning") if wrong else output.style("ok", "good")

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softwalltime.cli.completing import complete_source
+from softwalltime.cli.completing import STORE, complete_source
 from softwalltime.cli.options import RUNTIMES, TIMEOUT, LazySettings, StoreOptions
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.sources import STORE, load_columns
+from softwalltime.cli.sources import load_columns
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import plural
 

@@ -1,7 +1,6 @@
 """``softwalltime install`` and ``uninstall``: add the hook to PBS, or remove it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,10 @@ from softwalltime.cli.completing import complete_policy
 from softwalltime.cli.options import CONFIG, share
 from softwalltime.cli.parameters import FOLDER as FOLDER_TYPE
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.core.errors import SoftwalltimeError, UsageError
+from softwalltime.core.errors import UsageError
 
 if TYPE_CHECKING:
     from softwalltime.core.settings import Settings
-    from softwalltime.deployment.hook import Step
     from softwalltime.deployment.qmgr import Qmgr
     from softwalltime.deployment.scheduler_setup import Requirement
 
@@ -105,41 +103,26 @@ def install_hook(options: HookOptions) -> None:
     if options.formula and asked not in ("balanced", "order"):
         raise UsageError("--formula is for --preset balanced or order")
     own = read_own(folder)
-    planned = partial(hook.make_plan, folder, str(settings.socket), own=own, enable=options.enable)
-    pbs, present, supported, problem = None, None, frozenset(hook.EVENTS), ""
-    try:
-        pbs = find()
-        version, installed = pbs.version(), hook.installed(pbs)
-        supported = supported if installed is None else hook.supported(pbs)
-        present = installed
-        click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
-    except SoftwalltimeError as error:
-        if options.do:
-            raise
-        problem = str(error)
+    pbs = find()
+    version, present = pbs.version(), hook.installed(pbs)
+    click.echo(f"PBS {version} {'has the hook' if present else 'does not have the hook'}")
     # Before the hook: it sets the custom resource from its first event on.
-    configured = False
-    if asked and pbs is None:
-        click.echo(f"preset {asked}: PBS's settings are not known here: {problem}", err=True)
-    elif pbs is not None:
-        configured = _configure(options, pbs, settings, asked, own or hook.configuration_of(present))
-    plan = planned(supported, present)
+    configured = _configure(options, pbs, settings, asked, own or hook.configuration_of(present))
+    plan = hook.make_plan(folder, str(settings.socket), present, own, enable=options.enable)
     for file in write(plan, folder, do=options.do):
         click.echo(f"{'written' if options.do else 'to write'}: {file}")
     for note in plan.notes:
         click.echo(note)
-    steps = list(plan.steps)
-    if pbs is None or not options.do or not steps:
-        _list_steps(options, steps, problem, configured=configured)
-        return
+    if not plan.steps:
+        click.echo("PBS has the hook of this version")
     # After a refused step the earlier ones stay, and the next run continues from there.
-    while steps:
-        step = steps.pop(0)
-        pbs.execute(step.statement)
-        click.echo(f"done: {step.statement}  # {step.why}")
-        if step.statement == f"create hook {hook.NAME}" and (actual := hook.supported(pbs)) != supported:
-            # Without the hook PBS named no events: plan the rest for those that this version has.
-            steps = list(planned(actual, None).steps[1:])
+    for step in plan.steps:
+        if options.do:
+            pbs.execute(step.statement)
+        click.echo(f"{'done' if options.do else 'to do'}: {step.statement}  # {step.why}")
+    if not options.do and (plan.steps or configured):
+        chosen = f" --preset {options.preset}" if options.preset else ""
+        click.echo(f"nothing was changed; run {options.command or f'softwalltime install{chosen}'} --apply", err=True)
 
 
 def _configure(
@@ -179,20 +162,6 @@ def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]
     if not plan.changes and not plan.notes and preset not in ("", "none"):
         click.echo(f"PBS has what the preset {preset} needs")
     return bool(plan.changes)
-
-
-def _list_steps(options: HookOptions, steps: "Sequence[Step]", problem: str, *, configured: bool) -> None:
-    """List what is to be done in PBS, and say how; ``problem``: why PBS is unknown; ``configured``: it changes too."""
-    if not steps:
-        click.echo("PBS has the hook of this version")
-    for step in steps:
-        click.echo(f"to do: {step.statement}  # {step.why}")
-    if problem:
-        click.echo(f"no PBS was found; the steps are for OpenPBS 23 or later without the hook: {problem}", err=True)
-    if not options.do and (steps or configured):
-        chosen = f" --preset {options.preset}" if options.preset else ""
-        command = options.command or f"softwalltime install{chosen}"
-        click.echo(f"nothing was changed; run {command} --apply", err=True)
 
 
 @options

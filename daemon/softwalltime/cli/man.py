@@ -18,7 +18,7 @@ _FAILURE = (
     "or a signal interrupted the command."
 )
 STATUSES = (
-    (0, "Success.  serve, ingest --follow and top also exit with 0 when they are stopped."),
+    (0, "Success.  serve and ingest --follow also exit with 0 when they are stopped."),
     (1, _FAILURE),
     (2, "Wrong use: an option, a setting or a file name is wrong.  Nothing was done."),
 )

@@ -128,14 +128,3 @@ def csv_value(value: Any) -> Any:
     if isinstance(value, Mapping | list | tuple):
         return json.dumps(value, default=asdict)
     return csv_cell(value) if isinstance(value, str) else value
-
-
-def flattened(document: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, Any]]:
-    """Yield field and value of each number and text in a document, with dots and indexes in the field."""
-    for name, value in document.items():
-        if isinstance(value, list | tuple):
-            value = {str(index): item for index, item in enumerate(value)}
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{name}.")
-        else:
-            yield {"field": prefix + name, "value": value}

@@ -1,16 +1,10 @@
-"""The daemon's status as text: problems and figures."""
+"""The figures of the daemon's status as text."""
 
 from collections import Counter
 
 from softwalltime.core.formatting import duration, percent, plural, size
-from softwalltime.service.status import OK, Histogram, LiveStatus, StartsStatus, Status
+from softwalltime.service.status import Histogram, LiveStatus, StartsStatus, Status
 
-MAX_LAG_S = 300
-"""Lag of the log, in seconds, above which it is a problem."""
-MAX_QUEUED_PREDICTIONS = 10_000
-"""Queued predictions above which the queue is a problem."""
-MIN_REQUESTS_PER_TIMEOUT = 1000
-"""Requests per timeout below which timeouts are a problem."""
 MODES = {
     "off": "nothing is predicted",
     "shadow": "predicted and recorded, nothing is set",
@@ -18,43 +12,6 @@ MODES = {
 }
 LIVE_MODES = {"shadow": "alters are recorded, none is made", "on": "jobs that wait and run are altered"}
 SHARES = (0.5, 0.95, 0.99)
-
-
-def problems(status: Status) -> list[str]:
-    """Return one line for each problem, the worst first."""
-    requests = status.requests
-    failed, refused, unusable = (requests.get(name, 0) for name in ("failed", "refused", "unusable"))
-    found: dict[str, object] = {
-        f"store: {status.store}; predictions continue from memory": status.store != OK,
-        "not ready: loading the history; no predictions until then": not status.ready,
-        f"settings: rejected at the last reload, the old policy remains: {status.settings}": status.settings != OK,
-        f"store: {status.retention}": status.retention != OK,
-        f"accounting: {status.accounting}": status.followed and status.accounting != OK,
-        f"log: {size(status.behind_bytes)} not stored for {duration(status.behind_seconds)}: see the daemon's log": (
-            status.behind_seconds > MAX_LAG_S
-        ),
-        f"hook: {plural(status.timeouts, 'request')} timed out since the start: check the load of this host and the "
-        "view softwalltime.hook_latency": status.timeouts * MIN_REQUESTS_PER_TIMEOUT > requests.get("predict", 0),
-        f"predictors: {plural(failed, 'request')} failed with an error in a predictor: report it to the author": failed,
-        f"requests: {plural(refused, 'invalid line')}: check that hook and daemon have the same version": refused,
-        f"requests: {plural(unusable, 'job')} without a prediction, because of a value outside the limits; the last: "
-        f"{status.unusable}": unusable,
-        f"predictions: {status.dropped:,} lost: the store was unreachable too long": status.dropped,
-        f"predictions: {status.unstorable:,} refused by PostgreSQL: see the table softwalltime.malformed_lines": (
-            status.unstorable
-        ),
-        f"predictions: {status.to_record:,} waiting to be stored": status.to_record > MAX_QUEUED_PREDICTIONS,
-        f"log: {plural(status.malformed, 'malformed line')}: see the table softwalltime.malformed_lines": (
-            status.malformed
-        ),
-        f"live values: {status.live.problem}": status.live.problem,
-        f"starts: {status.starts.problem}": status.starts.problem,
-        status.live.unmet: status.live.unmet,
-        f"clock: {plural(status.from_the_future, 'job')} recorded with an end in the future": status.from_the_future,
-        f"socket: {plural(status.refused_users, 'connection')} of users without permission: check the socket's folder "
-        "with softwalltime doctor": status.refused_users,
-    }
-    return [line for line, wrong in found.items() if wrong]
 
 
 def latency(times: Histogram) -> str:
@@ -91,10 +48,6 @@ def overview(status: Status, now: float) -> dict[str, dict[str, str]]:
             "running jobs": policy["running"],
             "ordering": policy.get("ordering"),
             "minimum": f"{policy['minimum']} s",
-            **{
-                f"{failure.predictor} in {failure.step}": f"{plural(failure.count, 'error')}, the last: {failure.last}"
-                for failure in status.failures
-            },
         },
         "last seven days": {
             f"{quality.predictor} ({quality.mode})": (

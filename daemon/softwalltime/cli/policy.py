@@ -1,6 +1,6 @@
 """``softwalltime policy``: switch to a policy by name, and compare the policies on recorded jobs."""
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,18 +9,16 @@ import click
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
 from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, LimitOptions, numbers
-from softwalltime.cli.output import Output
+from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
-from softwalltime.cli.simulate import SUITABLE, PolicyOptions, SimulateOptions, simulated
+from softwalltime.cli.simulate import SEEDS, print_schedules
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import RecordedJobs
+from softwalltime.cli.sources import RecordedJobs, problems
+from softwalltime.core.errors import SourceError
 from softwalltime.core.written import require_folder
 
 if TYPE_CHECKING:
-    from softwalltime.measure.simulation.runs import Results
-    from softwalltime.reports.recommendation import Recommendation
-    from softwalltime.reports.simulation import SimulationFigures
     from softwalltime.reports.simulation_document import SimulationDocument
 
 
@@ -87,35 +85,47 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
       softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
     """
+    from softwalltime.measure.replay.workload import Workload
+    from softwalltime.measure.simulation.runs import SimulationPlan, run_simulations
     from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
     from softwalltime.reports.recommendation import recommend
-    from softwalltime.reports.simulation import SimulationInput, SimulationOptions, compare_candidates
+    from softwalltime.reports.simulation import (
+        SimulationOptions,
+        SimulationSkipped,
+        compare_candidates,
+        experiment_of,
+        prepare,
+    )
+    from softwalltime.reports.simulation_document import Advice, SimulationDocument
 
-    output, site, plan = options.output, options.site, options.plan
-    if plan is not None:
-        require_folder(plan)
+    output, site, source = options.output, options.site, options.recorded.source
+    if options.plan is not None:
+        require_folder(options.plan)
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    baseline = site.baseline(options.minimum)
+    baseline, teaching = site.baseline(options.minimum), options.recorded.settings().teaching
+    jobs, tally = options.recorded.columns(site.walltimes)
+    size, seeds = site.processors or tally.machine or None, options.seeds or SEEDS
+    simulation = SimulationOptions(baseline, size, seeds, len(jobs), options.processes, options.keep)
+    recorded = prepare(Workload(jobs, teaching=teaching), simulation, teaching)
+    if isinstance(recorded, SimulationSkipped):
+        raise SourceError(f"{source}: no policy can be simulated: {recorded.reason}")
     candidates = common_candidates(baseline)
-    advised: list[tuple[Recommendation, SimulationFigures]] = []
-
-    def advise(recorded: SimulationInput, seeds: tuple[int, ...], found: "Results") -> "Recommendation":
-        compared = SimulationOptions(baseline, recorded.processors, seeds)
-        figures = compare_candidates(recorded, candidates, compared, found)
-        advice = recommend(figures, options.limits.shares)
-        advised.append((advice, figures))
-        return advice
-
-    simulation = SimulateOptions(
-        processors=site.processors, policy=PolicyOptions(), shake=SUITABLE,
-        seeds=options.seeds, keep=options.keep, processes=options.processes, walltimes=site.walltimes,
-        minimum=options.minimum, output=output, recorded=options.recorded,
-    )  # fmt: skip
     policies = preset_policies(baseline) | {candidate.name: candidate.policy for candidate in candidates}
-    result = simulated(simulation, policies | {CHANCE: chance_policy(baseline.policy)}, recommend=advise)
-    if plan is None:
-        return result
-    return replace(result, then=lambda output: write_plan(output, plan, *advised[0]))
+    policies[CHANCE] = chance_policy(baseline.policy)
+    experiment = experiment_of(recorded, baseline.policy)
+    plan = SimulationPlan(experiment, policies, seeds, recorded.jobs, tuple(sorted(teaching)))
+    runs = run_simulations(plan, progress_bar, options.keep, options.processes)
+    figures = compare_candidates(recorded, candidates, simulation, runs)
+    advice = recommend(figures, options.limits.shares)
+    document = SimulationDocument.of(
+        plan, runs, (), source=source, refused=recorded.refused, selection=options.recorded.selected,
+        advice=Advice.of(advice),
+    )  # fmt: skip
+    write = None
+    if options.plan is not None:
+        write = partial(write_plan, file=options.plan, found=advice, simulated=figures)
+    text = partial(print_schedules, label=options.recorded.label)
+    return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)

@@ -131,10 +131,8 @@ def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
     from softwalltime.reports.report_figures import ReportOptions
     from softwalltime.reports.simulation import SimulationOptions
 
-    simulation = None
-    if not options.no_simulation:
-        simulation = SimulationOptions(
-            options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
-            options.simulated_jobs, options.processes,
-        )  # fmt: skip
+    simulation = SimulationOptions(
+        options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
+        0 if options.no_simulation else options.simulated_jobs, options.processes,
+    )  # fmt: skip
     return ReportOptions(options.predictors.specs, options.limits.shares, options.minimum, simulation)

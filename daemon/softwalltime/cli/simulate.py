@@ -1,6 +1,6 @@
 """``softwalltime simulate``: simulate scheduling policies on recorded jobs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,8 @@ from softwalltime.predict.policy.power_order import NAME as POWERS
 
 if TYPE_CHECKING:
     from softwalltime.measure.simulation.policies import SchedulerPolicy
-    from softwalltime.measure.simulation.runs import Results
-    from softwalltime.reports.recommendation import Recommendation
-    from softwalltime.reports.simulation import SimulationInput
     from softwalltime.reports.simulation_document import SimulationDocument
 
-SUITABLE = "suitable"
-"""Option value: choose the shake by the jobs."""
 SEEDS = tuple(range(31, 41))
 _KINDS = "walltime, runtime (a bound: no scheduler knows it), or a predictor"
 
@@ -124,40 +119,24 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
     return simulated(options, checked_policies(options.file, given))
 
 
-def simulated(
-    options: SimulateOptions, policies: dict[str, "SchedulerPolicy"],
-    recommend: "Callable[[SimulationInput, tuple[int, ...], Results], Recommendation] | None" = None,
-) -> Result["SimulationDocument"]:  # fmt: skip
-    """Simulate the policies on the jobs of the sources.
-
-    :param recommend: returns what to do; then the classes that it needs are simulated too.
-    """
+def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) -> Result["SimulationDocument"]:
+    """Simulate the policies on the jobs of the sources."""
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
-    from softwalltime.measure.simulation.shaking import suitable_shake
-    from softwalltime.reports.machine_step import since_last_change
-    from softwalltime.reports.simulation import SimulationInput, experiment_of
-    from softwalltime.reports.simulation_document import Advice, SimulationDocument, unscored_line
+    from softwalltime.reports.simulation_document import SimulationDocument
 
     jobs, tally = options.recorded.simulable(options.walltimes)
-    jobs, step = since_last_change(jobs) if recommend else (jobs, None)
-    known = options.processors or tally.machine
-    size = known or jobs.peak()
-    share = jobs.scored_share(size)
+    size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     if not len(jobs):
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
-    shake = suitable_shake(jobs) if options.shake == SUITABLE else options.shake or ""
-    by, first = tuple(dict.fromkeys(options.by)), next(iter(policies.values()))
-    recorded = SimulationInput(jobs, len(jobs), refused, size, estimated=not known, scored_share=share, step=step)
-    experiment = experiment_of(recorded, first) if recommend else Experiment("", size, first, shake, by)
-    seeds = (options.seeds or SEEDS) if shake else (0,)
-    plan = SimulationPlan(experiment, policies, seeds, jobs, tuple(sorted(options.recorded.settings().teaching)))
+    by, shake, first = tuple(dict.fromkeys(options.by)), options.shake or "", next(iter(policies.values()))
+    seeds, teaching = (options.seeds or SEEDS) if shake else (0,), options.recorded.settings().teaching
+    plan = SimulationPlan(Experiment("", size, first, shake, by), policies, seeds, jobs, tuple(sorted(teaching)))
     runs = run_simulations(plan, progress_bar, options.keep, options.processes, options.scheduler)
     document = SimulationDocument.of(
-        plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected,
-        advice=Advice.of(recommend(recorded, seeds, runs)) if recommend else None,
-    )  # fmt: skip
-    text = partial(_text, label=options.recorded.label, unscored=unscored_line(jobs))
+        plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected
+    )
+    text = partial(print_schedules, label=options.recorded.label)
     return Result(document, text, 1 if tally.broken else 0, problems(tally))
 
 
@@ -179,7 +158,7 @@ def checked_policies(file: Path | None, given: dict[str, Any]) -> dict[str, "Sch
     return policies
 
 
-def _text(output: Output, document: "SimulationDocument", label: str, unscored: str) -> None:
+def print_schedules(output: Output, document: "SimulationDocument", label: str) -> None:
     from softwalltime.reports.simulation_document import (
         BOUNDS_LEGEND,
         CHANGES_LEGEND,
@@ -189,13 +168,14 @@ def _text(output: Output, document: "SimulationDocument", label: str, unscored: 
         changes_table,
         schedules_table,
         tails_table,
+        unscored_line,
     )
 
     counts = [f"{count:,} left out ({reason})" for reason, count in document.left_out.items()]
     counts += [f"{document.refused:,} refused (larger than the machine)"] if document.refused else []
     size = plural(document.processors, "processor")
     output.paragraph(", ".join([f"{label}: {document.jobs:,} jobs on {size}", *counts]))
-    if unscored:
+    if unscored := unscored_line(document.scored, document.jobs, document.scored_processor_time):
         output.paragraph(unscored)
     if document.shake:
         output.paragraph(f"means over {len(document.seeds)} shaken workloads ({document.shake})")

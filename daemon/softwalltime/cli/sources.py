@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from softwalltime.cli.completing import STORE
 from softwalltime.cli.options import SOURCES, LazySettings, StoreOptions
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import options
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.workload import Recorded, Scoring
     from softwalltime.measure.simulation.simulated_jobs import Jobs
 
-STORE = "store"
 MAX_SHOWN_PROBLEMS = 10
 """Number of malformed lines to print."""
 _ALLOCATIONS = 1_000_000

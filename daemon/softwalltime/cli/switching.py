@@ -17,7 +17,7 @@ from softwalltime.core.settings import Settings, load_settings
 from softwalltime.deployment import configuration, live_setup, probes
 from softwalltime.deployment.preset_setup import setup_of, shows_starts
 from softwalltime.deployment.probes import SubprocessError
-from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject, find, run
+from softwalltime.deployment.qmgr import Qmgr, QmgrObject, find, run
 from softwalltime.deployment.sched_config import refuse_open, rewrite
 from softwalltime.deployment.settings_file import policy_file, read, with_values
 from softwalltime.predict.policy.plan_file import Plan, read_plan
@@ -162,11 +162,9 @@ def _allow_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> None:
         return
     account = live_setup.account_of(settings, switch.live)
     why = f"{account} alters the soft walltimes of waiting jobs; {UNDO} names how to take the right away"
-    server = _server(required=do)
-    if server is None:
-        click.echo(f"to do: set server managers += {account}@*  # unless it is a manager; {why}")
-    elif statement := live_setup.missing_right(server[1], account):
-        _change(server[0].execute, statement, why, do=do)
+    pbs, server = _server()
+    if statement := live_setup.missing_right(server, account):
+        _change(pbs.execute, statement, why, do=do)
     if command := live_setup.agent_change(switch.live, wanted=True):
         _change(lambda words: run(words.split()), command, "it talks to PBS for the daemon", do=do)
 
@@ -178,9 +176,9 @@ def _withdraw_live(switch: PolicySwitch, settings: Settings, *, do: bool) -> Non
     """
     if switch.policy.preset != "off" or shows_starts(settings):
         return
-    if (server := _server(required=False)) is not None:
-        for statement in live_setup.remaining_rights(server[1], configuration.shipped()["daemon_users"]):
-            _change(server[0].execute, statement, "the manager right was for live values", do=do)
+    pbs, server = _server()
+    for statement in live_setup.remaining_rights(server, configuration.shipped()["daemon_users"]):
+        _change(pbs.execute, statement, "the manager right was for live values", do=do)
     if command := live_setup.agent_change(switch.live, wanted=False):
         _change(lambda words: run(words.split()), command, "nothing is altered any more", do=do)
 
@@ -208,15 +206,10 @@ def _notes(switch: PolicySwitch, options: SwitchOptions) -> Iterator[str]:
         yield f"jobs keep the soft walltimes that they have; a PBS manager removes them: {REMOVE_SOFT_WALLTIMES}"
 
 
-def _server(*, required: bool) -> tuple[Qmgr, QmgrObject] | None:
-    """Return PBS and the server's attributes; ``None`` where there is no PBS, unless it is required."""
-    try:
-        pbs = find()
-        return pbs, pbs.objects("server").get(("server", ""), QmgrObject())
-    except PbsError:
-        if required:
-            raise
-        return None
+def _server() -> tuple[Qmgr, QmgrObject]:
+    """Return PBS and the server's attributes."""
+    pbs = find()
+    return pbs, pbs.objects("server").get(("server", ""), QmgrObject())
 
 
 def _reload_daemon(socket: Path, policy: SitePolicy) -> str:

@@ -19,8 +19,6 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
     beside the policies of softwalltime report, with the same verdict: switch a policy on, do not, or the simulation
     cannot tell.
 
-    With --train also calibrated is tried, with weights that are trained on the jobs before those that judge it.
-
     With --order the orders of the queue are searched in which powers of wait, length and size count.  The earlier part
     finds those that shorten waits within the limits, the middle part chooses among them, and the last part decides
     whether the chosen one is recommended, or none.
@@ -30,7 +28,6 @@ def tune(options: TuneOptions) -> Result["TuneDocument"] | Result["OrderDocument
       softwalltime tune accounting --predictors v1,v3,percentile --simulated-jobs 1000
       softwalltime tune /var/spool/pbs/server_priv/accounting --keep tune.jsonl
       softwalltime tune accounting --order --simulated-jobs 300 --seeds 31-32 --write plan.toml
-      softwalltime tune accounting --train --train-with other-site.swf.gz --write softwalltime.toml
     """
     from softwalltime.cli.tune_order import find_order
     from softwalltime.cli.tune_predictor import choose_predictor

@@ -128,7 +128,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
         raise SourceError(f"{source}: too few jobs with a runtime and a walltime to split: give a longer log")
 
     def simulate(recorded: SimulationInput, candidates: Sequence[Candidate]) -> SimulationFigures:
-        return simulate_candidates(recorded, candidates, options, progress_bar)[1]
+        return simulate_candidates(recorded, candidates, options, progress_bar)
 
     search = search_order(parts, baseline, limits, simulate)
     # A part is too short to tell whether the simulation is like the machine.
@@ -156,9 +156,9 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     )
     front = {trial.waits.setting.name for trial in search.front}
     text = partial(_print, label=given.recorded.label, front=front, seeds=len(given.seeds))
-    file, write = given.settings_file, None
-    if file is not None:
-        write = partial(write_plan, file=file, found=recommended, simulated=search.figures)
+    write = None
+    if given.plan is not None:
+        write = partial(write_plan, file=given.plan, found=recommended, simulated=search.figures)
     return Result(
         document, text, 1 if tally.broken else 0, problems(tally), rows=[_row(tried) for tried in rows], then=write
     )

@@ -1,24 +1,20 @@
 """Choose a predictor for a site: the work of ``softwalltime tune`` without ``--order``."""
 
-import os
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 from softwalltime.cli.command import Result
 from softwalltime.cli.options import named_specs
 from softwalltime.cli.output import Output, progress_bar
-from softwalltime.cli.recommendation_output import print_advice
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.recommendation_output import print_advice, write_plan
+from softwalltime.cli.sources import problems
 from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.core.written import write_text
-from softwalltime.deployment.settings_file import read, with_values
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
@@ -26,39 +22,15 @@ from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.trials import UNLIMITED, Trial, TrialTask, run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.measure.simulation.differences import differences, means, relative_changes
-from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.measure.training.examples import usable
-from softwalltime.measure.tuning.choice import WARM_UP_SHARE, Chosen, Split, candidates, choose, front, split_at
-from softwalltime.measure.tuning.own_weights import (
-    is_calibrated,
-    joined,
-    weights_of,
-    with_both,
-    with_own_weights,
-    with_weights,
-)
-from softwalltime.measure.tuning.site_weights import (
-    MIN_TRAINING_JOBS,
-    TRAINED_WARM_UP,
-    SiteWeights,
-    TrainingLogs,
-    require_other_site,
-    trained,
-)
+from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
-from softwalltime.predict.policy.site import site_policy
-from softwalltime.predict.predictors.registry import BASELINE
-from softwalltime.reports.candidates import CHANCE, MEDIAN, chance_policy, common_candidates, own_candidates
-from softwalltime.reports.recommendation import Recommendation, policy_values, recommend, unsimulated
+from softwalltime.predict.predictors.calibrated import CalibratedOptions
+from softwalltime.predict.predictors.learned.network import SHIPPED
+from softwalltime.predict.predictors.registry import BASELINE, make
+from softwalltime.reports.candidates import MEDIAN, own_candidates
+from softwalltime.reports.recommendation import simulated_advice
 from softwalltime.reports.replay_document import accuracy_cell, underestimated_cell
-from softwalltime.reports.simulation import (
-    SimulationInput,
-    SimulationOptions,
-    SimulationSkipped,
-    prepare,
-    simulate_candidates,
-)
+from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
 from softwalltime.reports.simulation_document import (
     CHANGES_LEGEND,
     LEGEND,
@@ -75,15 +47,6 @@ Shown are walltimes, half the walltime, the predictors that no other one beats i
 the chosen ones: best A and least MAE at the target of U, least MAE at any U.  CPU: to predict and learn a job."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedCandidates:
-    """The simulation of the candidates: what was simulated, the metrics by policy and workload, what is recommended."""
-
-    recorded: SimulationInput | SimulationSkipped
-    metrics: dict[str, list[Metrics]]
-    found: Recommendation
-
-
 def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     """Try predictors, choose by the earlier part of the log, simulate the best, and write the recommended settings.
 
@@ -96,55 +59,46 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     jobs, tally = options.recorded.columns(options.site.walltimes)
     teaching = options.recorded.settings().teaching
     workload = Workload(jobs, teaching=teaching)
-    split, untrained = _split(options, workload)
-    trials, weights = _tried(options, jobs, specs, split, train=options.training.wanted and not untrained)
+    if (split := split_at(workload, options.split)) is None:
+        raise SourceError(
+            f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
+        )
+    trials = _tried(options, jobs, specs, split)
     chosen = choose(trials, options.target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
-    if weights is not None:
-        shown += [spec for spec in with_both(shown, trials, weights.file, options.target) if spec not in shown]
-    simulated = _simulated(options, workload, chosen, options.site.processors or tally.machine or None)
+    # The order of the own candidates is by calibrated, with the chosen weights.
+    made = (make(spec).options for spec in chosen.specs())
+    weights = [options.weights for options in made if isinstance(options, CalibratedOptions)]
+    ordering = f"{MEDIAN},weights={weights[0]}" if weights and weights[0] != SHIPPED else MEDIAN
+    baseline, processors = options.site.baseline(options.minimum), options.site.processors or tally.machine or None
+    simulation = SimulationOptions(
+        baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
+    )
+    advice, simulated = simulated_advice(
+        workload, simulation, options.limits.shares,
+        own_candidates(chosen.specs(), ordering, baseline), teaching, progress_bar,
+    )  # fmt: skip
     document = TuneDocument(
         source=options.recorded.source,
         selection=options.recorded.selected,
         split=split,
         target=options.target,
         trials=trials,
-        weights=weights,
         front=tuple(front(trials)),
         chosen=chosen,
-        policies={name: means(each) for name, each in simulated.metrics.items()},
-        advice=Advice.of(simulated.found),
+        policies=simulated.by_name if isinstance(simulated, SimulationFigures) else {},
+        advice=Advice.of(advice),
     )
-    text = partial(_print, label=options.recorded.label, shown=shown, untrained=untrained, simulated=simulated)
-    write = partial(_write, options.settings_file, chosen, simulated.found) if options.settings_file else None
+    text = partial(_print, label=options.recorded.label, shown=shown, simulated=simulated)
+    write = None
+    if options.plan is not None:
+        write = partial(write_plan, file=options.plan, found=advice, simulated=simulated)
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
-def _split(options: TuneOptions, workload: Workload) -> tuple[Split, str]:
-    """Return where the log is split, and why no weights are trained; empty: they are, or are not wanted.
-
-    :raises SourceError: if the log is too short.
-    """
-    training = options.training.wanted
-    split = split_at(workload, options.split, TRAINED_WARM_UP if training else WARM_UP_SHARE)
-    if split is None:
-        raise SourceError(
-            f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
-        )
-    if not training or (count := int(usable(workload, split.since).sum())) >= MIN_TRAINING_JOBS:
-        return split, ""
-    reason = f"No weights were trained: {count:,} jobs of the log could be used, {MIN_TRAINING_JOBS:,} are needed."
-    return split_at(workload, options.split) or split, reason
-
-
-def _tried(
-    options: TuneOptions, jobs: JobColumns, specs: list[str], split: Split, *, train: bool
-) -> tuple[dict[str, Trial], SiteWeights | None]:
-    """Return the trials of all predictors by specification, and the weights that were trained."""
+def _tried(options: TuneOptions, jobs: JobColumns, specs: list[str], split: Split) -> dict[str, Trial]:
+    """Return the trials of all predictors by specification."""
     with ExitStack() as stack:
-        weights = stack.enter_context(_trained(options, jobs, split)) if train else None
-        if weights is not None:
-            specs = with_own_weights(specs, weights.choosing, weights.file, options.target)
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
         snapshot = take(jobs, options.recorded.settings().teaching, Path(folder) / "jobs.parquet")
@@ -161,73 +115,14 @@ def _tried(
             for task, trial in trials:
                 done[task] = trial
                 progress(1)
-    tried = {task.spec: done[task] for task in tasks}
-    return tried if weights is None else joined(tried, weights.choosing, weights.file), weights
-
-
-def _trained(options: TuneOptions, jobs: JobColumns, split: Split) -> AbstractContextManager[SiteWeights]:
-    """Train weights on the logs.
-
-    :raises UsageError: if a further log is one of the same site.
-    """
-    named = [(" ".join(Path(source).name for source in options.recorded.sources), jobs)]
-    for log in options.training.logs:
-        further, _ = load_columns((log,), options.recorded.settings)
-        require_other_site(log, further, jobs)
-        named.append((Path(log).name, further))
-    logs = TrainingLogs(named, options.recorded.settings().teaching)
-    place = partial(options.training.place, options.settings_file)
-    return trained(logs, split, place, options.keep, progress_bar)
-
-
-def _simulated(options: TuneOptions, workload: Workload, chosen: Chosen, processors: int | None) -> SimulatedCandidates:
-    """Simulate the common candidates and those with the chosen predictors on the newest jobs."""
-    baseline, teaching = options.site.baseline(options.minimum), options.recorded.settings().teaching
-    simulation = SimulationOptions(
-        baseline, processors, options.seeds, options.simulated_jobs, options.processes, options.keep
-    )
-    recorded: SimulationInput | SimulationSkipped = SimulationSkipped("--simulated-jobs 0 was given")
-    if options.simulated_jobs:
-        recorded = prepare(workload, simulation, teaching)
-    if isinstance(recorded, SimulationSkipped):
-        return SimulatedCandidates(recorded, {}, unsimulated(recorded))
-    # The order of the own candidates is by calibrated, with the chosen weights.
-    calibrated = [spec for spec in chosen.specs() if is_calibrated(spec)]
-    ordering = with_weights(MEDIAN, weights_of(calibrated[0])) if calibrated else MEDIAN
-    compared = [*common_candidates(baseline), *own_candidates(chosen.specs(), ordering, baseline)]
-    named = {baseline.name: baseline.policy, **{candidate.name: candidate.policy for candidate in compared}}
-    named[CHANCE] = chance_policy(baseline.policy)
-    results, figures = simulate_candidates(recorded, compared, simulation, progress_bar)
-    metrics = {name: [results[policy, seed].metrics for seed in options.seeds] for name, policy in named.items()}
-    return SimulatedCandidates(recorded, metrics, recommend(figures, options.limits.shares))
-
-
-def _write(file: Path, chosen: Chosen, found: Recommendation, output: Output) -> None:
-    """Write the recommended policy, or else the chosen predictor, in mode shadow."""
-    # In shadow first, whatever the simulation says: nothing that this command writes changes a schedule by itself.
-    values = {"preset": "custom", "mode": "shadow", "waiting": chosen.accurate or HALF, "running": "walltime"}
-    if found.waits is not None:
-        values = policy_values(found.waits.setting)
-    site_policy(values)
-    waiting = values["waiting"]
-    text, _ = with_values(read(file) if os.access(file, os.F_OK) else "", {"policy": values}, str(file))
-    write_text(file, text)
-    if output.form == "table":
-        output.line()
-        output.paragraph(
-            f'{file}: [policy] has mode = "shadow", waiting = "{waiting}".  Where that does well, set mode = '
-            '"on", and [live] too where the policy has a guard.'
-        )
+    return {task.spec: done[task] for task in tasks}
 
 
 def _print(
-    output: Output, document: TuneDocument, label: str, shown: list[str], untrained: str,
-    simulated: SimulatedCandidates,
+    output: Output, document: TuneDocument, label: str, shown: list[str],
+    simulated: SimulationFigures | SimulationSkipped,
 ) -> None:  # fmt: skip
-    """Print the predictors that were tried, the trained weights, the simulation and the advice.
-
-    :param untrained: why no weights were trained; empty: they were, or were not wanted.
-    """
+    """Print the predictors that were tried, the simulation and the advice."""
     earlier, later = (document.trials[BASELINE].parts[part].jobs for part in (0, 1))
     output.paragraph(
         f"{label}: chosen by {earlier:,} jobs submitted before "
@@ -243,40 +138,21 @@ def _print(
     for trial in document.trials.values():
         if trial.failure:
             output.paragraph(f"not tried: {trial.spec}: {trial.failure}", "warning")
-    if untrained:
-        output.paragraph(untrained, "warning")
-    if document.weights is not None:
-        _print_weights(output, document, document.weights)
-    if simulated.metrics:
+    if isinstance(simulated, SimulationFigures):
         _print_simulations(output, document, simulated)
     print_advice(output, document.advice)
 
 
-def _print_weights(output: Output, document: TuneDocument, weights: SiteWeights) -> None:
-    logs = ", ".join(f"{name} ({count:,} jobs)" for name, count in weights.logs.items())
-    output.paragraph(
-        f"Trained on {logs}: {weights.file}, with jobs of the site that ended before {day(document.split.cut)}; "
-        f"before: figures with other weights, trained on those that ended before {day(document.split.since)}."
-    )
-    if any(weights_of(spec) == weights.file for spec in document.chosen.specs()):
-        output.paragraph(f"Keep {weights.file} where the daemon's user can read it, for as long as a setting names it.")
-    else:
-        output.paragraph(f"No chosen predictor uses {weights.file}.")
-
-
-def _print_simulations(output: Output, document: TuneDocument, simulated: SimulatedCandidates) -> None:
-    if isinstance(simulated.recorded, SimulationSkipped):
-        return
-    name, *others = simulated.metrics
-    first = simulated.metrics[name]
-    relative = {name: relative_changes(simulated.metrics[name], first) for name in others}
-    absolute = {name: differences(simulated.metrics[name], first) for name in others}
+def _print_simulations(output: Output, document: TuneDocument, simulated: SimulationFigures) -> None:
+    compared = (*simulated.settings, simulated.chance)
+    relative = {waits.setting.name: waits.changes for waits in compared}
+    absolute = {waits.setting.name: {"broken": waits.added} for waits in compared}
     output.line()
     output.paragraph(
-        f"The newest {len(simulated.recorded.jobs):,} jobs, PBS's scheduling cycle, means over {len(first)} shaken "
+        f"The newest {simulated.jobs:,} jobs, PBS's scheduling cycle, means over {len(simulated.seeds)} shaken "
         "workloads; predictors begin without history:"
     )
-    if unscored := unscored_line(simulated.recorded.jobs):
+    if unscored := unscored_line(simulated.jobs - simulated.unscored, simulated.jobs, simulated.scored_share):
         output.paragraph(unscored)
     output.section(schedules_table(document.policies))
     output.section(changes_table(relative, absolute), f"{LEGEND}\n{CHANGES_LEGEND}")

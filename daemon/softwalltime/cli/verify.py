@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.completing import complete_source
+from softwalltime.cli.completing import STORE, complete_source
 from softwalltime.cli.options import StoreOptions, share
 from softwalltime.cli.output import Output, prefixed
 from softwalltime.cli.parameters import argument, option, options
-from softwalltime.cli.sources import STORE, load_columns, problems
+from softwalltime.cli.sources import load_columns, problems
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, duration
 from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable

@@ -21,7 +21,7 @@ from softwalltime.accounting.conversions import duration as seconds_of
 from softwalltime.accounting.conversions import whole
 from softwalltime.cli import me, me_plan
 from softwalltime.cli.daemon import ask_status
-from softwalltime.cli.overview import overview, problems
+from softwalltime.cli.overview import overview
 from softwalltime.cli.qsub_options import JobRequest
 from softwalltime.cli.web_staff import Staff, staff_sections
 from softwalltime.cli.web_tables import Section
@@ -29,6 +29,7 @@ from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import duration, local_time, moment, printable, time_range
 from softwalltime.core.settings import Settings
 from softwalltime.core.text_table import TextTable
+from softwalltime.service.status_problems import problems
 from softwalltime.service.users.own_jobs import SOCKET, OwnJobs, ask_own_jobs
 from softwalltime.service.users.rate_limit import RateLimit
 

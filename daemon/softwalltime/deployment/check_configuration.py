@@ -33,7 +33,6 @@ _VARIABLES = {"CONFIG", "COMPLETE"}
 """Environment variables with the prefix that are not settings."""
 _DSN = "dsn"
 DEFAULT = "default"
-_JSON_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[][{}]')
 _HEADER = re.compile(r"""\s*(\[\[?)([\w.\- \t"']+)\]""")
 _KEY = re.compile(r"""\s*([\w.\-"']+)\s*=""")
 
@@ -72,23 +71,15 @@ def check_settings(text: str, file: str) -> Iterator[ConfigProblem]:
 def check_guard(files: Sequence[Path]) -> Iterator[ConfigProblem]:
     """Yield an error if guard or slack has no effect with these settings files, which are merged.
 
-    :param files: in order of precedence; not checked if one has another error.
+    :param files: in order of precedence, without another error.
     """
-    tables: dict[str, dict[str, Any]] = {"policy": {}, "live": {}}
-    place = ""
-    line = None
-    for file in (file for file in files if file.suffix != ".json"):
-        if any(problem.severity == "error" for problem in check_file(file)):
+    texts = {str(file): file.read_text(encoding="utf-8") for file in files}
+    settings = settings_from(map(tomllib.loads, texts.values()), {}, environment=False)
+    reason = inert(*read_policy(settings.policy, settings.live))
+    for file, lines in ((file, toml_lines(text)) for file, text in texts.items() if reason):
+        if line := line_of(lines, ("live", "mode")) or line_of(lines, ("policy", "preset")):
+            yield ConfigProblem(file, line, "live.mode", reason)
             return
-        text = file.read_text(encoding="utf-8")
-        for name, table in tables.items():
-            tables[name] = {**tomllib.loads(text).get(name, {}), **table}
-        if not place and tables["policy"]:
-            lines = toml_lines(text)
-            line = line_of(lines, ("live", "mode")) or line_of(lines, ("policy", "preset"))
-            place = str(file)
-    if place and (text := inert(*read_policy(tables["policy"], tables["live"]))):
-        yield ConfigProblem(place, line, "live.mode", text)
 
 
 def check_environment() -> Iterator[ConfigProblem]:
@@ -115,11 +106,8 @@ def check_hook(text: str, file: str) -> Iterator[ConfigProblem]:
     except UsageError as error:
         yield ConfigProblem(file, _line(str(error)), "", str(error).removeprefix(f"{file}: "))
         return
-    lines, twice = json_lines(text)
-    for path, line in twice:
-        yield ConfigProblem(file, line, written(path), "the key is there twice; the last one counts")
     for place, reason in problems_in(values):
-        yield ConfigProblem(file, line_of(lines, place), written(place), reason)
+        yield ConfigProblem(file, None, written(place), reason)
 
 
 def _errors(values: dict[str, Any]) -> Iterator[tuple[Place, str]]:
@@ -184,28 +172,6 @@ def toml_lines(text: str) -> dict[Place, int]:
 
 def _path(dotted: str) -> Place:
     return tuple(part.strip(" \t\"'") for part in dotted.split("."))
-
-
-def json_lines(text: str) -> tuple[dict[Place, int], list[tuple[Place, int]]]:
-    """Return the line, from 1, of each key of a valid JSON document, and the keys that their object has twice.
-
-    A list adds an empty part to the paths of the keys in it.
-    """
-    found: dict[Place, int] = {}
-    twice: list[tuple[Place, int]] = []
-    path: list[str] = []
-    for token in _JSON_TOKEN.finditer(text):
-        if token[0] in ("{", "["):
-            path.append("")
-        elif token[0] in ("}", "]"):
-            path.pop()
-        elif token[2]:
-            path[-1] = token[1]
-            place, line = tuple(path), text.count("\n", 0, token.start()) + 1
-            if place in found:
-                twice.append((place, line))
-            found[place] = line
-    return found, twice
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import EVENTS, NAME, Hook, configuration_of, events_of, script, transport
+from softwalltime.deployment.hook import NAME, Hook, configuration_of, events_of, script, transport
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
@@ -18,13 +18,10 @@ CHECK_TIMEOUT_S = 10.0
 """Timeout for examining a folder, which may be on a file system that hangs, in seconds."""
 
 
-def check_hook(
-    hook: Hook | None, hooks: QmgrObjects, supported: frozenset[str], socket: Path
-) -> tuple[list[Finding], Values | None]:
+def check_hook(hook: Hook | None, hooks: QmgrObjects, socket: Path) -> tuple[list[Finding], Values | None]:
     """Return the findings about the hook, and its effective configuration, if it has one.
 
     :param hooks: all hooks of PBS.
-    :param supported: the hook's events that this PBS supports.
     :param socket: the daemon's socket, by its settings.
     """
     if hook is None:
@@ -32,7 +29,7 @@ def check_hook(
     values = configuration_of(hook) if hook.configuration else {}
     findings = [*_script(hook), *_configuration(values, socket)]
     if values is not None:
-        findings += _events(hook, supported, values)
+        findings += _events(hook, values)
     return [*findings, *_order(hook, hooks)], None if values is None else configuration.effective(values)
 
 
@@ -107,14 +104,12 @@ def _loaded(
     return ok(check, right)
 
 
-def _events(hook: Hook, supported: frozenset[str], values: Values) -> Iterator[Finding]:
-    check = "hook events"
-    wanted = events_of(values, supported)
+def _events(hook: Hook, values: Values) -> Iterator[Finding]:
+    check, wanted = "hook events", events_of(values)
     if "modifyjob" not in hook.events:
         yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
     elif hook.events == wanted:
-        left_out = [event for event in EVENTS if event not in wanted]
-        yield ok(check, ", ".join(sorted(wanted)) + (f"; without {', '.join(left_out)}" if left_out else ""))
+        yield ok(check, ", ".join(sorted(wanted)))
     else:
         text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "
         yield warning(check, text + ", ".join(sorted(wanted)), INSTALL)
@@ -138,49 +133,20 @@ def _order(hook: Hook, hooks: QmgrObjects) -> Iterator[Finding]:
         yield ok(check, f"{own}: after all other hooks of these events")
 
 
-def check_scheduler(server: QmgrObjects, files: Mapping[str, str | None], *, preset: bool = False) -> Iterator[Finding]:
-    """Check whether the scheduler plans top jobs: it uses soft walltimes only for their calendar.
+def check_planning(server: QmgrObjects, files: Mapping[str, str]) -> Iterator[Finding]:
+    """Check what keeps a scheduler that has strict ordering and a backfill_depth from planning ahead.
 
-    :param files: sched_config of each scheduler, ``None`` where it cannot be read.
-    :param preset: the requirements of a preset report strict_ordering and the server's backfill_depth.
+    :param files: the sched_configs that can be read, by path.
     """
-    yield from _depth(server, preset)
-    check = "strict ordering"
-    for file, text in files.items():
-        if text is None:
-            if not preset:
-                yield skipped(check, f"{file} cannot be read from here: strict_ordering must be true in it")
-        elif False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
-            yield advice(check, f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
-        elif not preset and True not in switched(text, "strict_ordering"):
-            # strict_ordering also changes the order of the jobs, so it is for the site to decide.
-            act = f"strict_ordering: true ALL in {file}, kill -HUP the scheduler"
-            nothing = "so no job is a top job, nothing is planned ahead, and soft walltimes have no effect"
-            yield advice(
-                check,
-                f"{file}: strict_ordering is not true, {nothing}",
-                f"a PBS manager, if that is the site's policy: {act}",
-            )
-        elif not preset:
-            yield ok(check, f"{file}: jobs are planned ahead")
-
-
-def _depth(server: QmgrObjects, preset: bool) -> Iterator[Finding]:
-    check = "backfill_depth"
-    attributes = server.get(("server", ""), QmgrObject())
-    if attributes.get("scheduling", "True").lower() == "false":
+    if server.get(("server", ""), QmgrObject()).get("scheduling", "True").lower() == "false":
         yield warning("scheduling", "the server's scheduling is off", "qmgr -c 'set server scheduling = True'")
-    depth = attributes.get("backfill_depth")
     off = [name for (kind, name), queue in server.items() if kind == "queue" and queue.get("backfill_depth") == "0"]
-    if depth == "0":
-        if not preset:
-            yield advice(check, "0 on the server: nothing is backfilled", "qmgr -c 'set server backfill_depth = 10'")
-    elif off:
+    if off:
         act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
-        yield advice(check, f"0 in {', '.join(off)}: nothing is planned there", act)
-    elif not preset:
-        few = "1: only the first waiting job is promised a start; with a greater depth, more jobs are"
-        yield ok(check, few if depth in ("", "1") else f"{depth} waiting jobs are promised a start")
+        yield advice("backfill_depth", f"0 in {', '.join(off)}: nothing is planned there", act)
+    for file, text in files.items():
+        if False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
+            yield advice("strict_ordering", f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
 
 
 def check_queues(server: QmgrObjects) -> Finding:

@@ -12,7 +12,8 @@ from softwalltime.deployment.finding import Finding, ok, problem, skipped, warni
 from softwalltime.deployment.ownership import writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe
 from softwalltime.predict.policy.site import SitePolicy
-from softwalltime.service.status import OK, Status
+from softwalltime.service.status import Status
+from softwalltime.service.status_problems import problems
 from softwalltime.service.users.own_jobs import SOCKET, NoOwnJobsError, ask_own_jobs
 
 START = "root: systemctl start softwalltime; journalctl -u softwalltime says why it does not run"
@@ -77,36 +78,11 @@ def check_daemon(probe: DaemonProbe | str, deadline_ms: int, version: str) -> It
         yield ok("mode", "shadow: predictions are recorded, nothing is set")
     else:
         yield ok("mode", f"{mode}, for {status.policy['share']:.0%} of the users")
-    if status.live.problem:
-        yield warning("live values", status.live.problem, "see deploy/LIVE.md")
-    yield from _learning(status)
-
-
-def _learning(status: Status) -> Iterator[Finding]:
-    check = "learning"
-    if not status.ready:
-        yield problem(check, f"the history is not loaded: {status.store}", "see the store")
-    elif status.store != OK:
-        yield problem(check, f"predictions continue from memory: {status.store}", "see the store")
-    else:
-        yield ok(check, f"{status.learnt:,} jobs learnt")
-    for failure in status.failures:
-        text = f"{failure.predictor} failed {failure.count:,} times in {failure.step}; the last: {failure.last}"
-        act = "journalctl -u softwalltime has the first error; report it to the predictor's author, or name another one"
-        yield warning("predictor", text, act)
-    if status.followed and status.accounting != OK:
-        act = "root: accounting in the settings; PBS_HOME elsewhere, or logs not readable by all: deploy/OPERATION.md"
-        yield problem("accounting log", status.accounting, act)
-    if status.from_the_future:
-        text = f"{status.from_the_future:,} jobs have an end in the future"
-        yield warning("clock", text, "synchronize the clocks of the PBS server and this host with NTP")
-    act = "the daemon's user, who can see the store: softwalltime ingest --malformed"
-    if status.malformed:
-        yield warning("accounting log", f"{status.malformed:,} malformed lines", act)
-    if status.unstorable:
-        yield warning("record", f"PostgreSQL refused {status.unstorable:,} predictions", act)
-    if status.dropped:
-        yield warning("record", f"{status.dropped:,} predictions were lost", "see the store")
+    found = problems(status)
+    for line, serious in found.items():
+        yield (problem if serious else warning)("daemon status", line, "journalctl -u softwalltime says more")
+    if not any(found.values()):
+        yield ok("learning", f"{status.learnt:,} jobs learnt")
 
 
 def check_policy(status: Status, policy: SitePolicy | None, version: str) -> Iterator[Finding]:

@@ -13,13 +13,13 @@ from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.settings import ACCOUNT, Settings, hidden_file, load_settings, service_user
 from softwalltime.deployment import check_service, configuration, preset_setup, probes
 from softwalltime.deployment import hook as hooks
-from softwalltime.deployment.check_pbs import check_hook, check_queues, check_scheduler
+from softwalltime.deployment.check_pbs import check_hook, check_planning, check_queues
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.live_setup import check_right
 from softwalltime.deployment.ownership import settings_writable_by_others
 from softwalltime.deployment.probes import DaemonProbe, LogProbe, StoreProbe, SubprocessError
 from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrObjects, find
-from softwalltime.deployment.scheduler_setup import read_settings, sched_configs
+from softwalltime.deployment.scheduler_setup import read_settings
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
 from softwalltime.service.live.live_options import inert, read_policy, reads_promises, without_live
@@ -110,19 +110,19 @@ class Doctor:
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
         preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
-        resource = preset_setup.resource_of(self.hook)
-        needs = preset_setup.requirements(setup, resource, promises=self.promises, any_formula=preset == "custom")
-        shows_starts, current = preset_setup.shows_starts(settings), None
         try:
-            current = read_settings(pbs) if needs or shows_starts else None
+            current = read_settings(pbs)
         except PbsError as error:
-            yield skipped(f"preset {preset}", str(error))
-        yield from check_scheduler(server, sched_configs(pbs), preset=bool(needs and current))
-        if current is not None:
-            on = self.policy is None or self.policy.mode == "on"
-            yield from preset_setup.check_setup(preset, needs, current, on=on, setup=setup)
-            if shows_starts:
-                yield preset_setup.check_shown_starts(current)
+            yield skipped("scheduler", str(error))
+            return
+        yield from check_planning(server, current.readable)
+        resource, any_formula = preset_setup.resource_of(self.hook), preset == "custom"
+        # Without a policy that is on: what soft walltimes need at least.
+        needs = preset_setup.requirements(setup or "safe", resource, promises=self.promises, any_formula=any_formula)
+        on = self.policy is None or self.policy.mode == "on"
+        yield from preset_setup.check_setup(preset if setup else "", needs, current, on=on, setup=setup)
+        if preset_setup.shows_starts(settings):
+            yield preset_setup.check_shown_starts(current)
 
     def _hook(self, pbs: Qmgr, settings: Settings) -> Iterator[Finding]:
         if os.geteuid() != 0:
@@ -131,7 +131,6 @@ class Doctor:
         try:
             everything: QmgrObjects = pbs.objects("hook")
             present = hooks.installed(pbs)
-            supported = hooks.supported(pbs) if present is not None else frozenset(hooks.EVENTS)
         except HooksHiddenError:
             # For example on the passive server of a failover pair.
             text = "the PBS server runs on another host, and shows hooks only there; skipped: hook"
@@ -142,7 +141,7 @@ class Doctor:
             yield problem("manager rights", f"{error}; skipped: hook", act)
             return
         yield ok("manager rights", "hooks can be read and changed")
-        findings, values = check_hook(present, everything, supported, settings.socket)
+        findings, values = check_hook(present, everything, settings.socket)
         yield from findings
         if values is not None:
             self.hook = values

@@ -1,7 +1,6 @@
 """Plan the installation of this version's hook in PBS."""
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from softwalltime.core import resources
 from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
-from softwalltime.deployment.qmgr import PbsError, Qmgr
+from softwalltime.deployment.qmgr import Qmgr
 
 NAME = "softwalltime"
 SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"
@@ -82,21 +81,6 @@ def installed(pbs: Qmgr) -> Hook | None:
     )
 
 
-def supported(pbs: Qmgr) -> frozenset[str]:
-    """Return the hook's events that this PBS supports; the hook must exist and is not changed.
-
-    When qmgr gets an unknown event it names all events; PBS rolls the request back.
-    """
-    try:
-        pbs.execute(f'set hook {NAME} event = "softwalltime_asks"')
-    except PbsError as error:
-        named = re.search(r"one or more of: (\S+)", str(error))
-        if named:
-            return frozenset(named[1].split(",")) & frozenset(EVENTS)
-        raise
-    raise PbsError(f"qmgr took an event for the hook {NAME} that does not exist: see qmgr -c 'list hook {NAME}'")
-
-
 def configuration_of(present: Hook | None) -> Values | None:
     """Return the configuration that the hook in PBS has; ``None`` if there is none that can be read."""
     try:
@@ -109,21 +93,18 @@ def transport() -> str:
     return resources.hook_transport().read_text(encoding="utf-8")
 
 
-def events_of(values: Values, supported: frozenset[str]) -> frozenset[str]:
-    """Return the events at which PBS must run the hook: those of its configuration that this PBS supports."""
-    chosen = configuration.effective(values)["events"]
-    return frozenset(event for event in supported if chosen[event])
+def events_of(values: Values) -> frozenset[str]:
+    """Return the events of the configuration, at which PBS must run the hook."""
+    return frozenset(event for event, chosen in configuration.effective(values)["events"].items() if chosen)
 
 
 def make_plan(
-    folder: Path, socket: str, supported: frozenset[str], present: Hook | None, own: Values | None, *,
-    enable: bool = False,
-) -> InstallationPlan:  # fmt: skip
+    folder: Path, socket: str, present: Hook | None, own: Values | None, *, enable: bool = False
+) -> InstallationPlan:
     """Return the plan that gives PBS the hook of this version with the administrator's configuration.
 
     The configuration is that in the folder, else that in PBS, else the default.
 
-    :param supported: events that PBS has.
     :param own: the configuration in the folder.
     :param enable: the hook if it is disabled in PBS.
     :raises UsageError: if the configuration is invalid.
@@ -146,8 +127,7 @@ def make_plan(
         notes += [f"in PBS: {change}" for _, change in configuration.differences(there, values)]
     if present.complete and not present.enabled and not enable:
         notes.append("the hook is disabled in PBS and stays disabled; --enable enables it")
-    wanted = events_of(values, supported)
-    steps = (*_contents(folder, values, present, there, exists), *_attributes(values, wanted, present, enable=enable))
+    steps = (*_contents(folder, values, present, there, exists), *_attributes(values, present, enable=enable))
     files = {SCRIPT: script(), CONFIGURATION: configuration.written(values)}
     if values["transport"] == "postgres":
         files = {TRANSPORT: transport(), **files}
@@ -171,7 +151,8 @@ def _contents(folder: Path, values: Values, present: Hook, there: Values | None,
         )
 
 
-def _attributes(values: Values, wanted: frozenset[str], present: Hook, *, enable: bool) -> Iterator[Step]:
+def _attributes(values: Values, present: Hook, *, enable: bool) -> Iterator[Step]:
+    wanted = events_of(values)
     if present.events != wanted:
         events = ",".join(event for event in EVENTS if event in wanted)
         before = f"; now {', '.join(sorted(present.events))}" if present.events else ""

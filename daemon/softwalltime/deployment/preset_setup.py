@@ -168,18 +168,22 @@ def check_setup(
 ) -> Iterator[Finding]:
     """Check each requirement of the preset.
 
+    :param preset: empty: none is on, and the requirements are advice.
     :param setup: the preset that PBS is set up for under a custom policy; default: the same.
     :param on: whether the policy is on; before that, an unmet requirement is a warning.
     """
-    unmet = problem if on else warning
+    unmet, what = problem if on else warning, f"the preset {preset}"
+    command = f"softwalltime install --preset {setup or preset} --apply"
+    if not preset:
+        # strict_ordering also changes the order of the jobs, so it is for the site to decide.
+        unmet, what, command = advice, "soft walltimes", "softwalltime install --preset safe --apply, if the site wants"
     hidden = unreadable(settings, needs)
     for file in hidden:
-        yield skipped(f"preset {preset}", f"{file} cannot be read from here")
+        yield skipped("scheduler", f"{file} cannot be read from here")
     for need in needs:
         # What no readable file has cannot be judged.
         if not isinstance(need, Switch | ListMember) or len(hidden) < len(settings.files):
-            command = f"softwalltime install --preset {setup or preset} --apply"
-            yield _check(need, settings, f"the preset {preset}", command, unmet if need.decisive else advice)
+            yield _check(need, settings, what, command, unmet if need.decisive else advice)
 
 
 def _check(
@@ -188,7 +192,7 @@ def _check(
     state = need.state(settings)
     act = command if state.changes else state.by_hand
     if not act:
-        return ok(need.name, f"{state.now or 'not set'}, as {what} needs it")
+        return ok(need.name, f"{state.now or 'not set'}, as needed for {what}")
     return unmet(need.name, f"{state.now or 'not set'}, but for {what}: {need.why}", f"root: {act}")
 
 

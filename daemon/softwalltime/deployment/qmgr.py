@@ -141,6 +141,8 @@ def _advice(message: str) -> str:
         return f"{message}: PBS shows hooks only to root on the host of the active server; run this there as root"
     if "cannot connect" in message or "No default server" in message:
         return f"{message}: start the PBS server (systemctl start pbs), or run this on its host"
+    if "to event. Should be" in message:
+        return f"{message}: set the event that this PBS lacks to false in the hook's configuration"
     if "Unauthorized Request" in message:
         return f"{message}: run this as a manager of the PBS server"
     return message

@@ -74,7 +74,7 @@ def schedule_rows(
     # The page is made to be published, so users have numbers instead of names.
     users: dict[str, int] = {}
     recorded = SimulationInput(jobs, len(jobs), 0, options.processors or jobs.peak(), estimated=False)
-    _, figures = simulate_candidates(
+    figures = simulate_candidates(
         recorded, candidates, options, show,
         lambda kind, name: name if kind == "queue" else f"no. {users.setdefault(name, len(users) + 1)}",
     )  # fmt: skip

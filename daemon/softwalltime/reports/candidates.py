@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.plan_file import Plan
-from softwalltime.predict.policy.power_order import BALANCED, EXPANSION_FACTOR
+from softwalltime.predict.policy.power_order import BALANCED
 from softwalltime.predict.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.predict.policy.site import WALLTIME
 
 RESOURCE = "predicted"
 """Name of the ordering value in the simulator's formulas."""
-FORMULA = EXPANSION_FACTOR.formula(RESOURCE)
-"""Expansion factor over the prediction with an age of one hour: what ``softwalltime install --preset order`` sets."""
 CAPPED = replace(BALANCED, cap=8.0)
 """The order of balanced in which jobs longer than a working day count as equally long."""
 CAPPED_NAME = f"balanced, lengths up to {CAPPED.cap:g} h"

@@ -53,7 +53,7 @@ def render(report: Report, origin: Origin) -> str:
         version=__version__,
         simulated=simulated is not None,
         simulation=report.simulation,
-        simulation_off=report.options.simulation is None,
+        simulation_off=not report.options.simulation.jobs,
         # The recommended one first.
         settings_shown=sorted(simulated.settings, key=lambda waits: waits is not advice.waits) if simulated else [],
         kinds=KINDS,

@@ -14,7 +14,8 @@ from softwalltime.predict.policy.plan_file import (
     PromisedClass,
     moment_of,
 )
-from softwalltime.reports.recommendation import Recommendation, policy_values
+from softwalltime.reports.candidates import Candidate
+from softwalltime.reports.recommendation import Recommendation
 from softwalltime.reports.simulation import SimulationFigures
 
 _KINDS = ("runtime", "size", "queue")
@@ -41,13 +42,12 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
         for today, then in zip(simulated.classes.get(kind, ()), waits.classes.get(kind, ()), strict=True)
     )
     guard = candidate.policy.guard
-    policy = {"preset": candidate.preset} if candidate.preset != "custom" else policy_values(candidate, "on")
     return Plan(
         written=now,
         version=__version__,
         setting=candidate.name,
         recommendation=recommended.sentence,
-        policy=PlannedPolicy.model_validate(policy),
+        policy=PlannedPolicy.model_validate(_policy(candidate)),
         # Without a guard, the settings say so.
         live=PlannedLive(mode="off", guard="off") if guard is None else PlannedLive(mode="on", guard=guard),
         pbs=PlannedPbs(job_sort_formula=candidate.policy.formula) if not candidate.keeps_order else None,
@@ -66,6 +66,14 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
             classes=classes,
         ),
     )
+
+
+def _policy(candidate: Candidate) -> dict[str, str]:
+    if candidate.preset != "custom":
+        return {"preset": candidate.preset}
+    policy = candidate.policy
+    values = {"preset": "custom", "mode": "on", "waiting": policy.waiting, "running": policy.running}
+    return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
 
 
 def _change(relative: Interval) -> PromisedChange | None:

@@ -14,17 +14,30 @@
 5. A candidate of the site's own log replaces the chosen one by the same rules, and so decides about no verdict.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from softwalltime.core.formatting import DAY, duration, exact_percent, percent, plural
+from softwalltime.core.progress import ShowProgress, no_progress
+from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.shaking import FEW_USERS
 from softwalltime.predict.policy.presets import HALF, UNDO
-from softwalltime.reports.candidates import Candidate
+from softwalltime.reports.candidates import Candidate, common_candidates
 from softwalltime.reports.cautions import changed_classes, simulation_cautions
+from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import doubts, likeness_line
-from softwalltime.reports.simulation import TAILS, SettingWaits, SimulationFigures, SimulationSkipped
+from softwalltime.reports.simulation import (
+    TAILS,
+    SettingWaits,
+    SimulationFigures,
+    SimulationOptions,
+    SimulationSkipped,
+    prepare,
+    simulate_candidates,
+)
 from softwalltime.reports.waits_by_class import NOTABLE_WAIT_S, ClassWaits, surely_longer
 
 _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
@@ -118,23 +131,6 @@ class Recommendation:
     def predictor(self) -> str | None:
         return None if self.waits is None else self.waits.setting.predictor
 
-    @property
-    def policy(self) -> str:
-        """Return the recommended settings of the daemon as TOML, with shadow mode first; empty if there are none."""
-        if self.waits is None:
-            return ""
-        candidate = self.waits.setting
-        lines = ["[policy]", *(f'{key} = "{value}"' for key, value in policy_values(candidate).items())]
-        if candidate.policy.guard is not None:
-            lines += ["", "[live]", 'mode = "shadow"', f"guard = {candidate.policy.guard}"]
-        return "\n".join(lines) + "\n"
-
-
-def policy_values(candidate: Candidate, mode: str = "shadow") -> dict[str, str]:
-    policy = candidate.policy
-    values = {"preset": "custom", "mode": mode, "waiting": policy.waiting, "running": policy.running}
-    return values if candidate.keeps_order else {**values, "ordering": policy.ordering}
-
 
 def too_early(jobs: int, days: float, earlier: int = 0) -> Recommendation | None:
     """Return the verdict for too few scored jobs or days; ``None`` if there are enough.
@@ -166,6 +162,19 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
     :param why: in a few words, without a full stop.
     """
     return Recommendation(Verdict.UNKNOWN, f"Cannot tell whether soft walltimes would help: {why}.", reasons)
+
+
+def simulated_advice(
+    workload: Workload, options: SimulationOptions, limits: WaitLimits, own: Sequence[Candidate] = (),
+    teaching: Collection[State] = TEACHING, show: ShowProgress = no_progress,
+    rename: Rename = lambda kind, name: name,
+) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:  # fmt: skip
+    """Simulate the common candidates and those of the site's own log on the newest jobs, and return the verdict."""
+    recorded = prepare(workload, options, teaching)
+    if isinstance(recorded, SimulationSkipped):
+        return unsimulated(recorded), recorded
+    figures = simulate_candidates(recorded, [*common_candidates(options.baseline), *own], options, show, rename)
+    return recommend(figures, limits), figures
 
 
 def recommend(simulated: SimulationFigures, limits: WaitLimits) -> Recommendation:

@@ -13,18 +13,10 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import make
-from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.columns import Rename, make_columns
 from softwalltime.reports.likeness import Likeness
-from softwalltime.reports.recommendation import Recommendation, WaitLimits, recommend, too_early, unsimulated
-from softwalltime.reports.simulation import (
-    SimulationFigures,
-    SimulationInput,
-    SimulationOptions,
-    SimulationSkipped,
-    prepare,
-    simulate_candidates,
-)
+from softwalltime.reports.recommendation import Recommendation, WaitLimits, simulated_advice, too_early
+from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
 from softwalltime.reports.simulation_document import Advice
 from softwalltime.reports.walltime_use import Walltimes, analyze_walltimes
 
@@ -33,13 +25,13 @@ from softwalltime.reports.walltime_use import Walltimes, analyze_walltimes
 class ReportOptions:
     """Options of a report.
 
-    ``minimum``: least soft walltime in seconds.  ``simulation``: ``None`` to simulate no waits.
+    ``minimum``: least soft walltime in seconds.
     """
 
     specs: tuple[str, ...]
     limits: WaitLimits = field(default_factory=WaitLimits)
     minimum: int = MIN_SOFT_WALLTIME_S
-    simulation: SimulationOptions | None = None
+    simulation: SimulationOptions = field(default_factory=lambda: SimulationOptions(jobs=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ def make_report(
     advice = too_early(len(submitted), days)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None:
-        advice, simulation = _advise(workload, options, rename, show)
+        advice, simulation = simulated_advice(workload, options.simulation, options.limits, show=show, rename=rename)
     if advice.predictor and advice.predictor not in replayed:
         replayed[advice.predictor] = drive(workload, make(advice.predictor), options.minimum)
     soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
@@ -97,20 +89,6 @@ def make_report(
         simulation=simulation,
         recommendation=advice,
     )
-
-
-def _advise(
-    workload: Workload, options: ReportOptions, rename: Rename, show: ShowProgress
-) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:
-    simulation = options.simulation or SimulationOptions()
-    prepared: SimulationInput | SimulationSkipped = SimulationSkipped("--no-simulation was given")
-    if options.simulation is not None:
-        prepared = prepare(workload, simulation)
-    if isinstance(prepared, SimulationSkipped):
-        return unsimulated(prepared), prepared
-    candidates = common_candidates(simulation.baseline)
-    _, simulated = simulate_candidates(prepared, candidates, simulation, show, rename)
-    return recommend(simulated, options.limits), simulated
 
 
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
@@ -151,8 +129,6 @@ class ReportDocument:
     """The file of the HTML page."""
     advice: Advice
     """What is recommended."""
-    policy: str
-    """Recommended settings of the daemon as TOML, with shadow mode first; empty: none."""
     limits: WaitLimits
     """The limits that a recommended policy keeps."""
     jobs: int
@@ -211,7 +187,6 @@ class ReportDocument:
         return cls(
             page=page,
             advice=Advice.of(report.recommendation),
-            policy=report.recommendation.policy,
             limits=report.options.limits,
             jobs=report.jobs,
             scored=report.scored,

@@ -16,7 +16,6 @@ from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import (
     Experiment,
-    Results,
     SimulationPlan,
     SimulationResult,
     run_simulations,
@@ -49,8 +48,8 @@ _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait"
 class SimulationOptions:
     """How to simulate: what the site runs, its processors (``None``: estimated), the seeds.
 
-    ``jobs``: how many of the newest jobs.  ``processes``: ``None`` for one a core.  ``keep``: the file that saves
-    results, and from which an interrupted run continues.
+    ``jobs``: how many of the newest jobs; 0: nothing is simulated.  ``processes``: ``None`` for one a core.  ``keep``:
+    the file that saves results, and from which an interrupted run continues.
     """
 
     baseline: Baseline = STRICT_ARRIVAL
@@ -140,10 +139,19 @@ class SimulationFigures:
     scheduler: SchedulerPolicy = BASELINES[TODAY]
     step: MachineStep | None = None
 
+    @property
+    def by_name(self) -> dict[str, Metrics]:
+        """The metrics of all that was simulated, by name: the baseline first, chance last."""
+        return {self.order: self.baseline} | {
+            waits.setting.name: waits.metrics for waits in (*self.settings, self.chance)
+        }
+
 
 def prepare(
     workload: Workload, options: SimulationOptions, teaching: Collection[State] = TEACHING
 ) -> SimulationInput | SimulationSkipped:
+    if not options.jobs:
+        return SimulationSkipped("--no-simulation or --simulated-jobs 0 was given")
     jobs = jobs_of(workload.jobs, teaching)
     lacking = jobs.left_out.get(NO_PROCESSORS, 0)
     if lacking > len(jobs):
@@ -172,8 +180,8 @@ def prepare(
 def simulate_candidates(
     recorded: SimulationInput, candidates: Sequence[Candidate], options: SimulationOptions,
     show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
-) -> tuple[Results, SimulationFigures]:  # fmt: skip
-    """Simulate candidates and the baseline; return all results, and the comparison.
+) -> SimulationFigures:  # fmt: skip
+    """Simulate candidates and the baseline, and compare them.
 
     :param show: shows the number of simulated jobs.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
@@ -185,7 +193,7 @@ def simulate_candidates(
         tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, show, options.keep, options.processes)
-    return found, compare_candidates(recorded, candidates, options, found, rename)
+    return compare_candidates(recorded, candidates, options, found, rename)
 
 
 def experiment_of(recorded: SimulationInput, baseline: SchedulerPolicy) -> Experiment:

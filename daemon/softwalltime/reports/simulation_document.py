@@ -12,7 +12,6 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import Results, SimulationPlan
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.shaking import FEW_USERS, few_users
-from softwalltime.measure.simulation.simulated_jobs import Jobs
 from softwalltime.reports.recommendation import Recommendation
 
 Classes = dict[str, dict[str, dict[str, Metrics]]]
@@ -170,12 +169,9 @@ INTERVAL_WIDTH = 14
 """Width of an interval such as [-40.6, -38.2]."""
 
 
-def unscored_line(jobs: Jobs) -> str:
+def unscored_line(scored: int, jobs: int, share: float) -> str:
     """Report the scored jobs' share of the processor time; empty if all jobs are scored."""
-    scored = int(jobs.scored.sum())
-    if scored == len(jobs):
-        return ""
-    return _UNSCORED.format(unscored=len(jobs) - scored, scored=scored, share=percent(jobs.scored_share()))
+    return "" if scored == jobs else _UNSCORED.format(unscored=jobs - scored, scored=scored, share=percent(share))
 
 
 def schedules_table(metrics: Mapping[str, Metrics], title: str = "policy") -> TextTable:

@@ -8,7 +8,6 @@ from softwalltime.measure.replay.accuracy_metrics import Scores
 from softwalltime.measure.replay.sweep.trials import Trial
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.tuning.choice import Chosen, Split
-from softwalltime.measure.tuning.site_weights import SiteWeights
 from softwalltime.reports.simulation_document import Advice
 
 
@@ -31,8 +30,6 @@ class TuneDocument:
     """Greatest share of underestimated jobs."""
     trials: dict[str, Trial]
     """The figures by predictor: of the earlier part, then of the later one."""
-    weights: SiteWeights | None
-    """Trained weights; null: none."""
     front: tuple[str, ...]
     """Pareto front of accuracy and underestimated jobs on the earlier part."""
     chosen: Chosen

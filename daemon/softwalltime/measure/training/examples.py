@@ -19,7 +19,7 @@ from softwalltime.predict.predictors.learned.distribution import bin_of
 from softwalltime.predict.predictors.learned.network import untrained
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
-_OF_JOBS = ("job", "priors", "found", "log", "ended")
+_OF_JOBS = ("job", "priors", "found", "log")
 _SMALL = {
     "pairs": np.float16, "base": np.float32, "logs": np.float32, "shifts": np.float32, "kinds": np.int8,
     "priors": np.float16,
@@ -33,7 +33,7 @@ class Examples:
     """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
 
     ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
-    ``log`` the logarithm of runtime / walltime, ``ended`` the end in epoch seconds, ``source`` the number of the log.
+    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.
     The others are those of :class:`.attention.Gathered`.
     """
 
@@ -47,7 +47,6 @@ class Examples:
     priors: NDArray[np.float16]
     found: NDArray[np.int64]
     log: NDArray[np.float32]
-    ended: NDArray[np.int64]
     source: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -61,32 +60,17 @@ class Examples:
         source = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
         return cls(first=first, source=source, **joined)
 
-    def ended_by(self, time: int) -> Self:
-        """Return the examples of the jobs that ended at or before ``time`` (epoch seconds)."""
-        chosen, counts = self.ended <= time, np.diff(self.first)
-        pairs = np.repeat(chosen, counts)
-        return type(self)(
-            first=np.concatenate([[0], counts[chosen].cumsum()]),
-            source=self.source[chosen],
-            **{name: getattr(self, name)[pairs] for name in _OF_PAIRS},
-            **{name: getattr(self, name)[chosen] for name in _OF_JOBS},
-        )
-
 
 def examples_of(
-    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None,
-    known_by: int | None = None,
-) -> Examples | None:  # fmt: skip
-    """Return examples of at most ``most`` scored jobs of a log, as known at submission; ``None`` if there is no job.
-
-    :param known_by: draw only jobs that ended at or before this time (epoch seconds).
-    """
-    scored = np.flatnonzero(usable(workload, known_by))
+    workload: Workload, most: int, seed: int, progress: Callable[[int], None] = lambda _: None
+) -> Examples | None:
+    """Return examples of at most ``most`` scored jobs of a log, as known at submission; ``None`` if there is no job."""
+    scored = np.flatnonzero(workload.scored)
+    scored = scored[scored >= SKIPPED_FIRST_JOBS]
     chosen = np.zeros(len(workload.jobs), np.bool_)
     chosen[np.random.default_rng(seed).permutation(scored)[:most]] = True
     model = Calibrated(CalibratedOptions(), untrained())
     gathered: list[Gathered] = []
-    ended: list[int] = []
     everybody: list[NDArray[np.float16]] = []
     logs: list[float] = []
 
@@ -96,7 +80,6 @@ def examples_of(
             gathered.append(_small(gather_features(known)))
             everybody.append(known.everybody.astype(np.float16))
             walltime = int(workload.walltime[number])
-            ended.append(int(workload.ended[number]))
             logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
 
     driver = PredictorDriver({"calibrated": model})
@@ -109,15 +92,9 @@ def examples_of(
     of_pairs = {name: np.concatenate([getattr(example, name) for example in gathered]) for name in _OF_PAIRS}
     return Examples(
         first=lengths.cumsum(), job=np.stack([example.job for example in gathered]), priors=priors,
-        found=np.array([bin_of(log) for log in logs]), log=np.array(logs, np.float32), ended=np.array(ended, np.int64),
+        found=np.array([bin_of(log) for log in logs]), log=np.array(logs, np.float32),
         source=np.zeros(len(gathered), np.int64), **of_pairs,
     )  # fmt: skip
-
-
-def usable(workload: Workload, known_by: int | None = None) -> NDArray[np.bool_]:
-    """Return which jobs of a log can be examples; ``known_by``: only those that ended by this time (epoch seconds)."""
-    suitable: NDArray[np.bool_] = workload.scored & (np.arange(len(workload.jobs)) >= SKIPPED_FIRST_JOBS)
-    return suitable if known_by is None else suitable & (workload.ended <= known_by)
 
 
 def _small(values: Gathered) -> Gathered:

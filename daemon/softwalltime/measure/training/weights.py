@@ -1,4 +1,4 @@
-"""Train weights of calibrated and write them: for ``softwalltime train`` and ``tune --train``."""
+"""Train weights of calibrated and write them: for ``softwalltime train``."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -21,12 +21,10 @@ def require_torch() -> None:
         )
 
 
-def drawn(
-    name: str, workload: Workload, jobs: int, seed: int, show: ShowProgress, known_by: int | None = None
-) -> Examples:
+def drawn(name: str, workload: Workload, jobs: int, seed: int, show: ShowProgress) -> Examples:
     """Return the examples of a log (:func:`.examples_of`); :class:`SourceError` if there are none."""
     with show(f"examples of {name}", len(workload.jobs)) as progress:
-        examples = examples_of(workload, jobs, seed, progress, known_by)
+        examples = examples_of(workload, jobs, seed, progress)
     if examples is None:
         raise SourceError(f"{name}: fewer than 20 jobs have a walltime and ran: nothing to train on")
     return examples

@@ -43,16 +43,13 @@ def candidates() -> list[str]:
     return expand_all([BASELINE, *grids])
 
 
-def split_at(workload: Workload, share: float, warm_up: float = WARM_UP_SHARE) -> Split | None:
-    """Split a log where this share of its scored jobs has been submitted; ``None`` if a part would be empty.
-
-    :param warm_up: share of the earlier part's jobs, the first ones, by which no predictor is chosen.
-    """
+def split_at(workload: Workload, share: float) -> Split | None:
+    """Split a log where this share of its scored jobs has been submitted; ``None`` if a part would be empty."""
     submitted = workload.submitted[np.flatnonzero(workload.scored)]
     cut = int(len(submitted) * share)
     if not 0 < cut < len(submitted) or submitted[0] == submitted[cut]:
         return None
-    return Split(int(submitted[int(cut * warm_up)]), int(submitted[cut]))
+    return Split(int(submitted[int(cut * WARM_UP_SHARE)]), int(submitted[cut]))
 
 
 def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:

@@ -1,13 +1,9 @@
-"""softwalltime status and top: their output in a terminal and in a pipe."""
+"""softwalltime status: its output."""
 
 import csv
 import io
 import json
-import os
-import pty
 import re
-import select
-import signal
 import subprocess
 import sys
 import time
@@ -19,11 +15,12 @@ import pytest
 
 from softwalltime import __version__
 from softwalltime.cli import run
-from softwalltime.cli.overview import latency, overview, problems
+from softwalltime.cli.overview import latency, overview
 from softwalltime.core.formatting import size
 from softwalltime.core.jobs import CurrentJob
 from softwalltime.service.protocol import ask
 from softwalltime.service.status import BOUNDS, DecisionCount, Histogram, Status, StatusError
+from softwalltime.service.status_problems import problems
 from softwalltime.store.connections import connect
 from softwalltime.store.current import set_current
 from softwalltime.store.quality import Quality
@@ -95,80 +92,13 @@ def test_status_prints_problems_first(daemon: Daemon, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.postgres
-def test_top_once_prints_one_snapshot(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(daemon, capsys, "top", "--once", "--interval", "0.2")
-    for line in (r"^softwalltime .+, up .+: ok$", r"^  at postqueuejob +set 1, none 1$"):
-        assert re.search(line, text, re.MULTILINE), line
-    assert "\x1b" not in text
-
-
-class Terminal:
-    """A command in a pseudo-terminal."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process, self.screen = pty.fork()
-        if self.process == 0:
-            os.environ |= {"TERM": "xterm", "COLUMNS": "150", "LINES": "50"}
-            os.execv(sys.executable, [sys.executable, "-m", "softwalltime", *arguments])
-        self.seen = ""
-
-    def read(self, seconds: float = 0.2) -> str:
-        """Return the output so far."""
-        with_end = time.monotonic() + seconds
-        while time.monotonic() < with_end:
-            if select.select([self.screen], [], [], 0.05)[0]:
-                try:
-                    self.seen += os.read(self.screen, 65536).decode(errors="replace")
-                except OSError:
-                    break
-        return self.seen
-
-    def ended(self) -> int:
-        """Wait for its end and return the exit status."""
-        deadline = time.monotonic() + PATIENT
-        while time.monotonic() < deadline:
-            self.read(0.05)
-            pid, status = os.waitpid(self.process, os.WNOHANG)
-            if pid:
-                os.close(self.screen)
-                return os.waitstatus_to_exitcode(status)
-        os.kill(self.process, signal.SIGKILL)
-        raise AssertionError("it does not end")
-
-
-@pytest.mark.postgres
-def test_top_runs_until_ctrl_c(daemon: Daemon) -> None:
-    terminal = Terminal("top", "--config", str(daemon.config), "--interval", "0.2")
-    until(lambda: "answer" in terminal.read())
-    # After a stop and a start of the daemon, top reports the error and continues.
-    daemon.end()
-    until(lambda: "no daemon answers there" in terminal.read())
-    daemon.start()
-    terminal.seen = ""
-    until(lambda: "answer" in terminal.read())
-    os.write(terminal.screen, b"\x03")
-    assert terminal.ended() == 0
-    assert "Traceback" not in terminal.seen
-
-
-@pytest.mark.postgres
 def test_status_prints_json_and_csv(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     assert documented("status", shown(daemon, capsys, "status", "--format", "json"))["learnt"] == 2
-    fields = csv.DictReader(io.StringIO(shown(daemon, capsys, "status", "--format", "csv")))
-    assert {row["field"]: row["value"] for row in fields}["policy.waiting"] == "v1"
+    (row,) = csv.DictReader(io.StringIO(shown(daemon, capsys, "status", "--format", "csv")))
+    assert (row["learnt"], json.loads(row["policy"])["waiting"]) == ("2", "v1")
 
 
-def test_top_without_a_daemon_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "none.toml"
-    config.write_text(f'socket = "{tmp_path}/none"\ndsn = "postgresql://127.0.0.1:1/none"\n')
-    assert run(["top", "--once", "--config", str(config)]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "no daemon answers there" in error
-
-
-@pytest.mark.parametrize("command", ["status", "top"])
-def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) -> None:
+def test_the_status_of_another_version_is_refused(tmp_path: Path) -> None:
     script = (
         "import socket, sys; listener = socket.socket(socket.AF_UNIX); listener.bind(sys.argv[1]); listener.listen()\n"
         "print(flush=True)\n"
@@ -180,10 +110,8 @@ def test_the_status_of_another_version_is_refused(command: str, tmp_path: Path) 
         old.stdout.readline()
         config = tmp_path / "c.toml"
         config.write_text(f'socket = "{path}"\ndsn = "postgresql://127.0.0.1:1/none"\n')
-        arguments = [command, "--config", str(config), *(["--once"] if command == "top" else [])]
-        done = subprocess.run(
-            [sys.executable, "-m", "softwalltime", *arguments], capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-m", "softwalltime", "status", "--config", str(config)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "the daemon has version 0.0.1" in done.stderr
     assert done.stderr.count("\n") == 1
