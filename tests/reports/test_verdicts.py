@@ -87,7 +87,7 @@ def test_a_wrong_machine_cannot_tell_and_names_the_option(
     assert advice.verdict is Verdict.UNKNOWN
     assert advice.sentence.startswith("Cannot tell whether soft walltimes would help")
     assert says in " ".join((advice.sentence, *advice.reasons))
-    assert advice.policy == ""
+    assert advice.waits is None
 
 
 def test_recorded_hours_and_simulated_seconds_are_never_a_reason_against() -> None:
