@@ -371,7 +371,7 @@ def test_staff_see_who_waits_longest_decisions_and_the_daemon(
     assert re.search(r'class="bad">10[12]%', page.text)
     assert "1 (50%)" in page.text
     assert "&lt;b&gt;median&lt;/b&gt; of 24 jobs" in page.text
-    assert '<a href="staff">' in web.get(user="boss").text
+    assert '<a href="./staff">' in web.get(user="boss").text
     daemon = Daemon(folder, dsn).start()
     try:
         daemon.append([job("ann", job_id="9.srv", submitted=at - 900, end=at - 60)])
