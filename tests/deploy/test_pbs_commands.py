@@ -73,6 +73,7 @@ def test_pbs_conf_overrides_the_default_folder(
         ("qmgr obj= svr=default: alice@pbs1 is unauthorized to access hooks data from server pbs1", "as root"),
         ("Unknown Host.\nqmgr: cannot connect to server ", "start the PBS server"),
         ("Connection refused\nqmgr: cannot connect to server ", "start the PBS server"),
+        ("pbsconf error: pbs conf variables not found: PBS_HOME", "or correct /etc/pbs.conf"),
         (
             "qmgr obj=softwalltime svr=default: invalid argument (postqueuejob) to event. Should be one or more of: q",
             "set the event that this PBS lacks to false",

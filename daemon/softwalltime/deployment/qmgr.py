@@ -139,6 +139,8 @@ def run(command: Sequence[str], seconds: float = TIMEOUT) -> str:
 def _advice(message: str) -> str:
     if _ELSEWHERE in message:
         return f"{message}: PBS shows hooks only to root on the host of the active server; run this there as root"
+    if "pbsconf error" in message:
+        return f"{message}: run this on the host of the PBS server, or correct /etc/pbs.conf"
     if "cannot connect" in message or "No default server" in message:
         return f"{message}: start the PBS server (systemctl start pbs), or run this on its host"
     if "to event. Should be" in message:
