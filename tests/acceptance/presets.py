@@ -35,7 +35,7 @@ FORMULAS: dict[str, str] = {
 }
 """The formulas of the presets that have one, for jobs of seconds."""
 EARLIER = 30 * 86400
-"""Seconds of the simulation by which the predictor's past jobs were submitted earlier."""
+"""How long before the simulated jobs those begin from which the predictor learns, seconds of the simulation."""
 SAMPLES = 100
 """Simulations of a workload, whose records have whole seconds."""
 PATIENT = {"deadline_ms": 2000}
@@ -73,7 +73,7 @@ def baseline(lab: Lab, name: str, folder: Path) -> Iterator[Baseline]:
             yield Baseline(name, replace(site.policy, minimum=site.policy.minimum * UNIT))
         finally:
             lab.qmgr("unset sched opt_backfill_fuzzy")
-            # Also that of a preset, which stays where a run was killed.
+            # If a run is killed, the formula of its preset stays.
             lab.qmgr("unset server job_sort_formula")
             lab.qmgr("set server eligible_time_enable = False")
 

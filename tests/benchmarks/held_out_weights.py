@@ -1,4 +1,4 @@
-"""The weights of calibrated to measure a trace with: those that were trained on the logs of other institutions.
+"""Weights of calibrated for each trace, trained on the logs of other institutions.
 
 SOFTWALLTIME_TEST_WEIGHTS names a folder with a file NAME.json for each trace, where NAME begins the trace's name; from
 ``softwalltime train`` with the other traces and ``--output FOLDER/NAME.json``.  Without a file the weights in the
@@ -20,7 +20,7 @@ def weights_folder() -> Path:
 
 
 def held_out(trace: str, folder: Path) -> Iterator[str]:
-    """Yield the weights to measure a trace with, if there are any that were not trained on it."""
+    """Yield the weights for a trace, if there are any that were not trained on it."""
     files = [file for file in sorted(folder.glob("*.json")) if trace.startswith(file.stem)]
     if files:
         yield str(files[0])

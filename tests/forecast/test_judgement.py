@@ -26,7 +26,7 @@ from softwalltime.measure.forecast.judgement import (
     scores,
     started_at_once,
 )  # fmt: skip
-from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.like_waits import LastWaits, LikeWaits
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -270,11 +270,11 @@ def test_the_wait_of_like_jobs_is_half_the_users_own_at_the_submission_and_that_
 
 
 def test_the_users_last_five_waits_are_a_forecast_until_the_job_has_waited_long() -> None:
-    waits = LikeWaits()
+    waits = LastWaits()
     for wait in (90_000, 90_000, 90_000, 1000, 2000, 3000, 4000, 5000):
         waits.started(completed("ann", submitted=0, ncpus=1).submission, wait)
     asked = completed("ann", submitted=100, ncpus=64).submission
-    assert waits.last(asked, 0) == 3000
-    assert waits.last(asked, 1000) == 2000
-    assert waits.last(asked, 1800) is None
-    assert waits.last(completed("eve", submitted=100).submission, 0) is None
+    assert waits.expected(asked, 0) == 3000
+    assert waits.expected(asked, 1000) == 2000
+    assert waits.expected(asked, 1800) is None
+    assert waits.expected(completed("eve", submitted=100).submission, 0) is None

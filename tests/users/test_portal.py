@@ -64,7 +64,7 @@ def test_the_application_is_found_and_says_where_it_must_be_offered() -> None:
 
 
 def widget(folder: Path, arguments: str) -> str:
-    """What the widget shows where ``softwalltime me`` gets more arguments."""
+    """The HTML of the widget; ``softwalltime me`` gets these arguments too."""
     ruby = shutil.which("ruby")
     if ruby is None:
         pytest.skip("there is no ruby")

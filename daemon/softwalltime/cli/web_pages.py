@@ -90,7 +90,7 @@ def make_app(settings: Settings | None, jobs_socket: Path = SOCKET) -> Flask:
     @app.context_processor
     def common() -> dict[str, Any]:
         here = datetime.fromtimestamp(g.now).astimezone()
-        # A reverse proxy adds its path unseen; a portal names it, and asks without a slash at its end.
+        # The path of a reverse proxy is not known here.  A portal passes its own, and asks without a slash at the end.
         root = f"{request.script_root}/" if request.script_root else "./"
         pages = {root: "My jobs", f"{root}queue": "The queue"}
         pages |= {f"{root}staff": "Staff"} if g.user in members else {}

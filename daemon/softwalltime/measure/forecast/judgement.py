@@ -16,7 +16,7 @@ from softwalltime.core.formatting import duration, plural
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.measure.forecast.calibration import POINT, WaitForecast
 from softwalltime.measure.forecast.expected import unforeseeable, walltimes_or_medians
-from softwalltime.measure.forecast.like_waits import LikeWaits
+from softwalltime.measure.forecast.like_waits import LastWaits, LikeWaits
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import JudgedForecast, SelfCalibration
@@ -91,9 +91,9 @@ def judge(
     :param runtimes: an untrained model.
     :param every: seconds between two forecasts of a waiting job.
     """
-    calibration, like = SelfCalibration(), LikeWaits()
+    calibration, like, last = SelfCalibration(), LikeWaits(), LastWaits()
     waiting: dict[str, list[JudgedForecast]] = {}
-    moments = _moments(schedule, runtimes, like, sample, every, progress)
+    moments = _moments(schedule, runtimes, (like, last), sample, every, progress)
     seeds = count()
     for now, job, members, running in moments:
         started = [name for name, (first, *_) in waiting.items() if first.started <= now]
@@ -120,7 +120,7 @@ def judge(
         )
         median = float(np.median(start_forecast.sampled[:, position - running])) - now
         low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
-        own = like.last(submission, waited)
+        own = last.expected(submission, waited)
         raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
         if actual:
@@ -158,8 +158,8 @@ def _some(wanted: NDArray[np.bool_], most: int) -> list[int]:
 
 
 def _moments(
-    schedule: GivenSchedule, runtimes: RuntimeModel, like: LikeWaits, sample: Sequence[int], every: int,
-    progress: Callable[[int], None],
+    schedule: GivenSchedule, runtimes: RuntimeModel, waits: Sequence[LikeWaits | LastWaits], sample: Sequence[int],
+    every: int, progress: Callable[[int], None],
 ) -> Iterator[tuple[int, int, list[int], int]]:  # fmt: skip
     """Yield time and job of each forecast, running and waiting jobs at that time, and the number of running ones."""
     jobs, completed = schedule.jobs, schedule.jobs.completed
@@ -188,7 +188,8 @@ def _moments(
             waiting.pop(job, None)
             if duration[job] > 0:
                 running[job] = None
-            like.started(completed[job].submission, now - submitted[job])
+            for known in waits:
+                known.started(completed[job].submission, now - submitted[job])
             runtimes.started(completed[job].submission, now)
         else:
             yield now, job, [*running, *waiting], len(running)
@@ -231,11 +232,11 @@ class AtOnceScores:
     started: int
     """Number of jobs that started at once."""
     foreseen: float | None
-    """Share of them that were expected to; null: there are none."""
+    """Share of them that were expected to start at once; null: there are none."""
     waited: int
     """Number of jobs that waited."""
     missed: float | None
-    """Share of them that were expected to start at once."""
+    """Share of them that were expected to start at once; null: there are none."""
 
     @classmethod
     def of(cls, judged: Iterable[Judged]) -> "AtOnceScores":

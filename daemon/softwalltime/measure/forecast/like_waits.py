@@ -1,4 +1,4 @@
-"""Statistical baselines: median wait of recently started like jobs, and of the user's last ones, without simulation."""
+"""Statistical baselines: median wait of recently started like jobs, or of the user's last jobs, without simulation."""
 
 import math
 from collections import defaultdict, deque
@@ -24,7 +24,6 @@ class LikeWaits:
     def __init__(self) -> None:
         self._waits: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_CLASS_WAITS))
         self._own: defaultdict[Hashable, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_USER_CLASS_WAITS))
-        self._last: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=LAST_WAITS))
 
     def started(self, submission: Submission, wait: int) -> None:
         keys, own_keys = _keys(submission)
@@ -32,15 +31,6 @@ class LikeWaits:
             self._waits[key].append(wait)
         for key in own_keys:
             self._own[key].append(wait)
-        self._last[submission.user].append(wait)
-
-    def last(self, submission: Submission, waited: int) -> float | None:
-        """The remaining wait in seconds, if it were the median of the user's last waits.
-
-        ``None``: none is known, or the job has waited long.
-        """
-        waits = self._last.get(submission.user)
-        return max(float(np.median(waits)) - waited, 0.0) if waits and waited < LATER else None
 
     def remaining(self, submission: Submission, waited: int) -> Floats:
         """Return the remaining waits after ``waited`` of like jobs that waited longer, in seconds; may be empty."""
@@ -59,6 +49,21 @@ class LikeWaits:
         all_users = float(np.median(beyond))
         own = _beyond(self._own, _keys(submission)[1], waited) if waited < LATER else beyond[:0]
         return (all_users + float(np.median(own))) / 2 if len(own) else all_users
+
+
+class LastWaits:
+    """The waits of each user's last :data:`LAST_WAITS` started jobs."""
+
+    def __init__(self) -> None:
+        self._waits: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=LAST_WAITS))
+
+    def started(self, submission: Submission, wait: int) -> None:
+        self._waits[submission.user].append(wait)
+
+    def expected(self, submission: Submission, waited: int) -> float | None:
+        """The remaining wait of a job in seconds by their median; ``None`` without one, or if it has waited long."""
+        waits = self._waits.get(submission.user)
+        return max(float(np.median(waits)) - waited, 0.0) if waits and waited < LATER else None
 
 
 def _beyond(waits: Mapping[Hashable, Iterable[int]], keys: Iterable[Hashable], waited: int) -> Floats:

@@ -47,7 +47,9 @@ _LACKS = re.compile(
 
 
 def lacking(job: Attributes) -> str:
-    """What a job lacks that the model does not have, by the scheduler's comment, which no user can set; else empty.
+    """Return what a job waits for by the scheduler's comment, if the model does not have it; else an empty text.
+
+    No user can set the comment.
 
     >>> lacking({"comment": "Not Running: Insufficient amount of resource: lic (R: 2 A: 0 T: 4)"})
     'Insufficient amount of resource: lic (R: 2 A: 0 T: 4)'

@@ -34,7 +34,7 @@ class LiveJob:
     ``rank`` orders jobs as PBS received them.  ``start`` is ``None`` while the job waits.  ``used`` is its
     ``resources_used.walltime``.  ``estimated_start`` is PBS's promise.  ``holds`` are the letters of Hold_Types
     without n; ``depends`` is the attribute ``depend``.  ``predicted`` is the custom resource of that name, by which the
-    preset ``order`` sorts.  ``lacks`` is why PBS did not start it in the last cycle, if forecasts do not know of that.
+    preset ``order`` sorts.  ``lacks`` is why PBS did not start it in the last cycle, if the model does not have it.
     Times are in epoch seconds, durations in seconds.
     """
 
