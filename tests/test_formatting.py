@@ -42,3 +42,10 @@ def test_times_beyond_the_calendar_are_clamped() -> None:
 def test_control_characters_and_text_direction_are_replaced() -> None:
     assert formatting.printable("a\x1b[31m\n\u202e") == "a?[31m??"
     assert formatting.printable("a\nb", "\N{REPLACEMENT CHARACTER}") == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_what_is_past_of_a_range_is_now() -> None:
+    now = 1_800_000_000
+    later = formatting.local_time(now + 3600, now)
+    ranges = [(now - 60, now + 3600), (now - 60, now), (now + 3600, now + 3600)]
+    assert [formatting.time_range(ends, now) for ends in ranges] == [f"now to {later}", "now", later]

@@ -229,9 +229,9 @@ def waiting_table(lines: Sequence[tuple[WaitingJob, str]], now: int) -> TextTabl
         TextColumn("processors", 4): lambda job: number(job.ncpus),
         TextColumn("walltime", 3): lambda job: walltime(job.walltime),
         TextColumn("starts"): lambda job: time_cell(job.expected, now),
-        TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
-        TextColumn("today", 2): lambda job: _chance(job.today),
-        TextColumn("runs for", 3): lambda job: duration(job.runtime),
+        TextColumn("in 9 of 10 cases", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
+        TextColumn("starts today", 2): lambda job: _chance(job.today),
+        TextColumn("runs probably", 3): lambda job: duration(job.runtime),
         sentence_column("waits for"): lambda job: printable(job.waits_for),
     }
     return TextTable.by_column(which, columns)
@@ -249,8 +249,8 @@ def running_table(jobs: Sequence[RunningJob], now: int) -> TextTable:
         TextColumn("processors", 4): lambda job: number(job.ncpus),
         TextColumn("started", 3): lambda job: time_cell(job.started, now),
         TextColumn("ends"): end,
-        TextColumn("90% range", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
-        TextColumn("at the latest", 2): lambda job: time_cell(job.latest_end, now),
+        TextColumn("in 9 of 10 cases", 1, least=14): lambda job: Cell(time_range(job.range90, now), "faint"),
+        TextColumn("walltime ends", 2): lambda job: time_cell(job.latest_end, now),
     }
     return TextTable.by_column(jobs, columns)
 

@@ -8,7 +8,7 @@ from softwalltime.accounting.conversions import clock
 from softwalltime.cli.output import Output
 from softwalltime.cli.qsub_options import JobRequest, request_of_qsub
 from softwalltime.core.errors import UsageError
-from softwalltime.core.formatting import HOUR, duration, number, plural, printable, time_range, walltime
+from softwalltime.core.formatting import HOUR, duration, local_time, number, plural, printable, time_range, walltime
 from softwalltime.core.text_table import Cell, Meaning, TextColumn, TextTable, sentence_column, time_cell
 from softwalltime.service.users.own_jobs import ProbeStart, WaitingJob
 
@@ -160,7 +160,7 @@ def plan_table(requests: Sequence[PlannedRequest], now: int) -> TextTable:
         TextColumn("queue", 3, left=True, least=8): lambda row: printable(row.queue),
         TextColumn("walltime", 2): lambda row: walltime(row.walltime),
         TextColumn("starts"): lambda row: start_cell(row.expected, now),
-        TextColumn("90% range", 1, least=14): lambda row: Cell(time_range(row.range90, now), "faint"),
+        TextColumn("in 9 of 10 cases", 1, least=14): lambda row: Cell(time_range(row.range90, now), "faint"),
         TextColumn("sooner"): lambda row: _gain(first.expected, row.expected, now),
     }
     return TextTable.by_column(requests, columns)
@@ -243,7 +243,8 @@ def windows_table(probes: Sequence[ProbeStart], now: int) -> TextTable:
 
 def made(forecasts: Sequence[ProbeStart], now: int) -> str:
     times = [forecast.forecast_at for forecast in forecasts]
-    return f"forecast at {time_range((min(times), max(times)), now)}"
+    first, last = local_time(min(times), now), local_time(max(times), now)
+    return f"forecast at {first}" if first == last else f"forecast at {first} to {last}"
 
 
 def start_cell(expected: int | None, now: int) -> Cell:

@@ -119,10 +119,10 @@ def local_time(epoch: int | None, now: int) -> str:
 
 
 def time_range(ends: tuple[int, int] | None, now: int) -> str:
-    """Format begin and end of a range as :func:`local_time` does."""
+    """Format begin and end of a range of a coming event as :func:`local_time` does, past ones as ``now``."""
     if ends is None:
         return MISSING
-    begin, end = (local_time(moment, now) for moment in ends)
+    begin, end = ("now" if moment <= now else local_time(moment, now) for moment in ends)
     return begin if begin == end else f"{begin} to {end}"
 
 
