@@ -46,7 +46,7 @@ BASELINES = ("as delivered", "strict ordering", "WFP")
 """What sites run."""
 HALF = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\nordering = "factor:0.2"\n'
 """Policy whose values need no history and no live values."""
-LOOK = 5
+LOOK = 1
 """Seconds between two looks of live values."""
 LIVE = f'[live]\nmode = "on"\nguard = {GUARD}\nevery = {LOOK}\nchange_seconds = 1\nalters_per_minute = 60000\n'
 

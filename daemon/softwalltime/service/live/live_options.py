@@ -24,7 +24,7 @@ class LiveOptions(Strict):
     agent: Path | None = Field(
         default=None, description="socket of softwalltime-live.socket; default: the daemon starts the agent itself"
     )
-    every: int = Field(default=60, ge=5, le=86400, description="seconds between two looks at the queue")
+    every: int = Field(default=60, ge=1, le=86400, description="seconds between two looks at the queue")
     alters_per_minute: int = Field(default=120, ge=1, le=60000, description="most alters in a minute")
     change_seconds: int = Field(
         default=300, ge=1, description="least change of a soft walltime that is worth an alter, seconds"
