@@ -18,8 +18,8 @@ from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
 from softwalltime.measure.benchmark.cards import cards, named_logs
 from softwalltime.measure.benchmark.entry import LEVELS, entered
-from softwalltime.measure.benchmark.figures import _interval
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_all
+from softwalltime.measure.replay.accuracy_metrics import WEEK_S, weekly_interval
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Workload
@@ -195,7 +195,7 @@ def test_malformed_lines_are_counted_and_shown(log: Path, tmp_path: Path, capsys
 def test_a_week_is_one_sample_of_an_interval() -> None:
     # Ten jobs a week with one value are ten weeks, not a hundred jobs.
     values = np.repeat(np.arange(10.0), 10)
-    low, high = _interval(values, np.repeat(np.arange(10), 10))
+    low, high = weekly_interval(values, np.repeat(np.arange(10) * WEEK_S, 10))
     once = 1.96 * np.std(np.arange(10.0), ddof=1) / np.sqrt(10)
     assert (low, high) == pytest.approx((4.5 - once, 4.5 + once))
 

@@ -30,6 +30,7 @@ from tests.benchmarks import (
     bench_start_times,
     bench_starts,
     bench_store,
+    bench_training,
     bench_views,
     bench_what_if,
 )
@@ -63,6 +64,7 @@ BENCHMARKS = {
     "start-times": bench_start_times.main,
     "starts": bench_starts.main,
     "store": bench_store.main,
+    "training": bench_training.main,
     "views": bench_views.main,
     "what-if": bench_what_if.main,
 }

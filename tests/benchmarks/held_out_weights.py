@@ -1,8 +1,8 @@
 """Weights of calibrated for each trace, trained on the logs of other institutions.
 
 SOFTWALLTIME_TEST_WEIGHTS names a folder with a file NAME.json for each trace, where NAME begins the trace's name; from
-``softwalltime train`` with the other traces and ``--output FOLDER/NAME.json``.  Without a file the weights in the
-package are measured, where they were not trained on the trace.
+``softwalltime train`` with the other traces, ``--weights random`` and ``--output FOLDER/NAME.json``.  Without a file
+the weights in the package are measured, where they were not trained on the trace.
 """
 
 import os

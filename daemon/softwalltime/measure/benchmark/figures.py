@@ -1,6 +1,5 @@
 """The figures of one predictor on one log."""
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,11 @@ from softwalltime.measure.benchmark.protocol import (
     ask_all,
     scored_jobs,
 )
-from softwalltime.measure.replay.accuracy_metrics import accuracies
+from softwalltime.measure.replay.accuracy_metrics import accuracies, weekly_interval
 from softwalltime.measure.replay.sweep.workers import require_version
 from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
-WEEK_S = 7 * 86400
 NOTHING = "no job with a walltime to score"
 """Why a log has no figures."""
 MONTH_JOBS = 1000
@@ -147,8 +145,8 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
     first, start = judged.answers[SUBMISSION], judged.answers[START]
     p, t = _predicted(workload, first), _runtimes(workload, first)
     accuracy, short = accuracies(p, t), p < t
-    week = workload.submitted[first.jobs] // WEEK_S
-    month: Integers = workload.submitted[first.jobs].astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    submitted = workload.submitted[first.jobs]
+    month: Integers = submitted.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
     user: Integers = np.unique(list(workload.jobs.values("user")), return_inverse=True)[1][first.jobs]
     share, shares_of_users = float(short.mean()), _shares(short, user, USER_JOBS)
     later = later_short = None
@@ -163,9 +161,11 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
         # All predictors are compared on the same jobs.
         quantiles = np.where(foreseen[:, None], first.quantiles, workload.walltime[first.jobs, None])
         median = float(np.abs(quantiles[:, _MEDIAN] - t).mean())
-        loss, log_loss = _pinball(quantiles, t), 1000 * _pinball(np.log(np.maximum(quantiles, 1.0)), np.log(t))
+        loss = float(pinball(quantiles, t).mean())
+        log_loss = 1000 * float(pinball(np.log(np.maximum(quantiles, 1.0)), np.log(t)).mean())
     return BenchmarkRow(
-        *head, "", float(accuracy.mean()), _interval(accuracy, week), share, _interval(short.astype(np.float64), week),
+        *head, "", float(accuracy.mean()), weekly_interval(accuracy, submitted),
+        share, weekly_interval(short.astype(np.float64), submitted),
         float(shares.max()) if len(shares := _shares(short, month, MONTH_JOBS)) else None,
         float((shares_of_users > 2 * share).mean()) if len(shares_of_users) else None,
         later, later_short, float(np.abs(p - t).mean()), median, loss, log_loss,
@@ -193,18 +193,11 @@ def _shares(marked: Flags, group: Integers, least: int) -> Floats:
     return shares
 
 
-def _interval(values: Floats, week: Integers) -> tuple[float, float]:
-    """Return the 95% interval of a mean, of which each week's sum is one sample."""
-    _, place = np.unique(week, return_inverse=True)
-    mean = float(values.mean())
-    of_week = np.bincount(place, values - mean)
-    half = 1.96 * math.sqrt(float((of_week**2).sum()) * len(of_week) / max(len(of_week) - 1, 1)) / len(values)
-    return mean - half, mean + half
-
-
-def _pinball(quantiles: Floats, runtime: Integers | Floats) -> float:
+def pinball(quantiles: Floats, runtime: Integers | Floats) -> Floats:
+    """Return the mean pinball loss of the quantiles :data:`.LEVELS`, one row of them for each runtime."""
     over, level = runtime[:, None] - quantiles, np.array(LEVELS)
-    return float(np.maximum(level * over, (level - 1) * over).mean())
+    losses: Floats = np.maximum(level * over, (level - 1) * over).mean(axis=1)
+    return losses
 
 
 def _ranges(workload: Workload, judged: AllAnswers, month: Integers) -> Iterator[HeldRange]:

@@ -1,5 +1,6 @@
 """Compute the metrics of predictions."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from softwalltime.measure.replay.workload import SCORED, Recorded, Workload, in_period
 
+WEEK_S = 7 * 86400
 BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
 WARM_UP_SHARE = 0.01
@@ -46,6 +48,15 @@ def accuracies(p: NDArray[np.int64], t: NDArray[np.int64]) -> NDArray[np.float64
     Both in seconds, t above 0.
     """
     return np.minimum(p, t) / np.maximum(p, t)
+
+
+def weekly_interval(values: NDArray[np.float64], submitted: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the 95% interval of a mean over jobs; the jobs submitted in a week are one sample."""
+    _, week = np.unique(submitted // WEEK_S, return_inverse=True)
+    mean = float(values.mean())
+    of_week = np.bincount(week, values - mean)
+    half = 1.96 * math.sqrt(float((of_week**2).sum()) * len(of_week) / max(len(of_week) - 1, 1)) / len(values)
+    return mean - half, mean + half
 
 
 def score(

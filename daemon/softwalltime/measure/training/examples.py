@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from softwalltime.predict.predictors.learned.distribution import bin_of
 from softwalltime.predict.predictors.learned.network import untrained
 
 _OF_PAIRS = ("pairs", "base", "logs", "shifts", "kinds")
-_OF_JOBS = ("job", "priors", "found", "log")
+_OF_JOBS = ("job", "priors", "found", "log", "submitted")
 _SMALL = {
     "pairs": np.float16, "base": np.float32, "logs": np.float32, "shifts": np.float32, "kinds": np.int8,
     "priors": np.float16,
@@ -30,10 +30,12 @@ SKIPPED_FIRST_JOBS = 20
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Examples of several logs; the pairs of all jobs in one array, in 16 bits because there are millions.
+    """Examples of several logs, those of a log in order of submission.
+
+    The pairs of all jobs are in one array, in 16 bits because there are millions.
 
     ``first`` is where each job's pairs begin, with the end as last entry.  ``found`` is the bin in which the job ended,
-    ``log`` the logarithm of runtime / walltime, ``source`` the number of the log.
+    ``log`` the logarithm of runtime / walltime, ``submitted`` in epoch seconds, ``source`` the number of the log.
     The others are those of :class:`.attention.Gathered`.
     """
 
@@ -47,6 +49,7 @@ class Examples:
     priors: NDArray[np.float16]
     found: NDArray[np.int64]
     log: NDArray[np.float32]
+    submitted: NDArray[np.int64]
     source: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -59,6 +62,17 @@ class Examples:
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_OF_PAIRS, *_OF_JOBS)}
         source = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
         return cls(first=first, source=source, **joined)
+
+    def split(self) -> tuple[Self, Self]:
+        """Split the examples of one log in the middle of its time."""
+        middle = int(self.submitted.searchsorted((self.submitted[0] + self.submitted[-1]) // 2))
+        return self._part(0, middle), self._part(middle, len(self))
+
+    def _part(self, begin: int, end: int) -> Self:
+        jobs, pairs = slice(begin, end), slice(self.first[begin], self.first[end])
+        parts = {name: getattr(self, name)[jobs] for name in (*_OF_JOBS, "source")}
+        parts |= {name: getattr(self, name)[pairs] for name in _OF_PAIRS}
+        return replace(self, first=self.first[begin : end + 1] - self.first[begin], **parts)
 
 
 def examples_of(
@@ -73,11 +87,13 @@ def examples_of(
     gathered: list[Gathered] = []
     everybody: list[NDArray[np.float16]] = []
     logs: list[float] = []
+    submitted: list[int] = []
 
     def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
         if kind == Kind.SUBMITTED and chosen[number]:
             known, _ = model.known(job.submission, now)
             gathered.append(_small(gather_features(known)))
+            submitted.append(now)
             everybody.append(known.everybody.astype(np.float16))
             walltime = int(workload.walltime[number])
             logs.append(math.log(min(int(workload.runtime[number]), walltime)) - math.log(walltime))
@@ -93,7 +109,7 @@ def examples_of(
     return Examples(
         first=lengths.cumsum(), job=np.stack([example.job for example in gathered]), priors=priors,
         found=np.array([bin_of(log) for log in logs]), log=np.array(logs, np.float32),
-        source=np.zeros(len(gathered), np.int64), **of_pairs,
+        submitted=np.array(submitted), source=np.zeros(len(gathered), np.int64), **of_pairs,
     )  # fmt: skip
 
 
