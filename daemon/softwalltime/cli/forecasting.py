@@ -53,8 +53,11 @@ class ForecastOptions:
 
         return planned_running(site_policy(self.settings().policy))
 
-    def learn(self, snapshot: "ServerSnapshot") -> "tuple[Learnt, str]":
-        """Return what the history before the snapshot taught, and one sentence about it."""
+    def learn(self, snapshot: "ServerSnapshot", *, correlate: bool = False) -> "tuple[Learnt, str]":
+        """Return what the history before the snapshot taught, and one sentence about it.
+
+        :param correlate: whether to estimate the correlation of users' jobs (:func:`.learning.learn_history`).
+        """
         from softwalltime.measure.forecast.expected import Learnt
         from softwalltime.measure.forecast.learning import learn_history, note_live
         from softwalltime.measure.forecast.runtimes import RuntimeModel
@@ -71,7 +74,7 @@ class ForecastOptions:
             completed = _stored_jobs(settings, predictor.history, now)
         model = RuntimeModel(predictor)
         with progress_bar("learning", len(completed)) as progress:
-            count = learn_history(model, completed, now, settings().teaching, progress=progress)
+            count = learn_history(model, completed, now, settings().teaching, progress=progress, correlate=correlate)
         note_live(model, snapshot.jobs)
         where = " ".join(sources) or "the store"
         return Learnt(model), f"runtimes: {self.spec}, learnt from {plural(count, 'job')} of {where}"

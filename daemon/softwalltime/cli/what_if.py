@@ -66,7 +66,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
 
     The changes of all options are made together, in a copy of the server's state: nothing changes in PBS.  Both states
     are simulated from now on with the same drawn runtimes, so the differences are those of the changes.  A range holds
-    90% of the draws.  Jobs that are submitted later are in neither state.
+    with a probability of 90%.  Jobs that are submitted later are in neither state.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
         raise UsageError("--preset and --formula are two orders: give one of them")
     snapshot, running = options.source.state(), options.source.running()
     changed, submitted = _changed(options, snapshot)
-    learnt, basis = options.source.learn(snapshot)
+    learnt, basis = options.source.learn(snapshot, correlate=True)
     changed = _ordered(options, changed, learnt.runtimes)
     before, after = (ServerState.of(state, running) for state in (snapshot, changed))
     runs = options.runs or default_runs((before, after))
