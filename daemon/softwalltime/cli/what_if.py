@@ -73,6 +73,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
       softwalltime what-if --drain "node[1-8],08:00,4h"
       softwalltime what-if --add-nodes 10 --log /var/spool/pbs/server_priv/accounting
       softwalltime what-if --set "queue long Priority = 100" --set "server max_run = [u:PBS_GENERIC=50]"
+      softwalltime what-if --log LOGS --at 2026-11-20T08:00 --add-nodes 10
       softwalltime what-if --snapshot queue.json --hold 812 --submit user=new,ncpus=64,walltime=4:00:00,count=500
     """
     from softwalltime.measure.forecast.comparison import ServerState, compare, default_runs
