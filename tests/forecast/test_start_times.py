@@ -85,6 +85,17 @@ def test_easy_stands_in_for_the_cycle_of_pbs_only_where_both_decide_alike(jobs: 
     assert model_of(server(64, *soft)).model.policy.backfill == "easy"
 
 
+def test_each_of_many_runs_is_the_run_alone(jobs: Jobs) -> None:
+    waits = [waiting(n, jobs.processors[n], jobs.walltime[n], soft_walltime=60 * n or None) for n in range(100)]
+    drawn = [jobs.runtime[number : number + 102] for number in range(3)]
+    for formula in ("", "(eligible_time + 60) / predicted"):
+        begun = running(200, 8, 3600, elapsed=600), running(201, 16, 7200, elapsed=900, soft_walltime=800)
+        model = model_of(server(64, *begun, *waits, formula=formula)).model
+        alone = [model.run(runtimes).start.tolist() for runtimes in drawn]
+        assert [outcome.start.tolist() for outcome in model.runs(drawn)] == alone
+        assert alone[0] != alone[1]
+
+
 def test_a_running_job_that_outlived_its_soft_walltime_is_planned_as_pbs_does() -> None:
     snapshot = server(8, running(1, 8, 7200, elapsed=700, soft_walltime=600), waiting(2, 8, 600), waiting(3, 8, 400))
     model = model_of(snapshot).model

@@ -47,7 +47,7 @@ def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: Sche
     assert np.array_equal(plain.start, pooled.start)
 
 
-@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+@pytest.mark.parametrize("order", ["fcfs", "sjf", "xf"])
 def test_easy_with_limits_decides_as_the_cycle_of_pbs_with_one_top_job(jobs: Jobs, order: str) -> None:
     some = jobs.that_fit(24)[0]
     easy, cycle = (

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from softwalltime.cli.completing import STORE, complete_source
 from softwalltime.cli.options import RUNTIMES, TIMEOUT, LazySettings, StoreOptions
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import option, options
+from softwalltime.cli.selection import instant
 from softwalltime.cli.sources import load_columns
 from softwalltime.core.errors import UsageError
 from softwalltime.core.formatting import plural
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from softwalltime.core.jobs import CompletedJob
     from softwalltime.measure.forecast.expected import Learnt
     from softwalltime.measure.forecast.snapshot import ServerSnapshot
+    from softwalltime.measure.replay.job_columns import JobColumns
     from softwalltime.predict.predictors.base import History
 
 
@@ -33,6 +35,10 @@ class ForecastOptions:
         "settings, if they name one.",
         "--log", metavar="SOURCE", shell_complete=complete_source,
     )  # fmt: skip
+    at: int | None = option(
+        "The queue at this time of --log (UTC) instead of now; --snapshot then gives only vnodes, queues and settings.",
+        type=instant, metavar="TIME",
+    )  # fmt: skip
     spec: str = RUNTIMES
     timeout: float = TIMEOUT
     settings: StoreOptions
@@ -44,7 +50,18 @@ class ForecastOptions:
 
         # Fail before PBS is asked.
         make(self.spec)
+        if self.at is not None:
+            from softwalltime.measure.forecast.recorded_queue import recorded_queue
+
+            if not self.logs:
+                raise UsageError("--at is a time of a log: give the log with --log")
+            server = None if self.file is None else load_snapshot(self.file)
+            return recorded_queue(self._logged, self.at, server)
         return load_snapshot(self.file) if self.file is not None else look(self.timeout)
+
+    @cached_property
+    def _logged(self) -> "JobColumns":
+        return load_columns(self.logs, self.settings)[0]
 
     def running(self) -> str:
         """Return the value with which the site plans running jobs (:func:`.queue_model.model_of`)."""
@@ -53,10 +70,14 @@ class ForecastOptions:
 
         return planned_running(site_policy(self.settings().policy))
 
-    def learn(self, snapshot: "ServerSnapshot") -> "tuple[Learnt, str]":
-        """Return what the history before the snapshot taught, and one sentence about it."""
+    def learn(self, snapshot: "ServerSnapshot", *, correlate: bool = False) -> "tuple[Learnt, str]":
+        """Return what the history before the snapshot taught, and one sentence about it.
+
+        :param correlate: whether to estimate the correlation of users' jobs (:func:`.learning.learn_history`).
+        """
         from softwalltime.measure.forecast.expected import Learnt
         from softwalltime.measure.forecast.learning import learn_history, note_live
+        from softwalltime.measure.forecast.recorded_queue import ended_by
         from softwalltime.measure.forecast.runtimes import RuntimeModel
         from softwalltime.predict.predictors.registry import make
 
@@ -66,12 +87,12 @@ class ForecastOptions:
             return Learnt(RuntimeModel(None)), sentence
         predictor = make(self.spec)
         if sources and sources != (STORE,):
-            completed: Sequence[CompletedJob] = load_columns(sources, settings)[0]
+            completed: Sequence[CompletedJob] = self._logged if self.at is None else ended_by(self._logged, now)
         else:
             completed = _stored_jobs(settings, predictor.history, now)
         model = RuntimeModel(predictor)
         with progress_bar("learning", len(completed)) as progress:
-            count = learn_history(model, completed, now, settings().teaching, progress=progress)
+            count = learn_history(model, completed, now, settings().teaching, progress=progress, correlate=correlate)
         note_live(model, snapshot.jobs)
         where = " ".join(sources) or "the store"
         return Learnt(model), f"runtimes: {self.spec}, learnt from {plural(count, 'job')} of {where}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.job_columns import JobColumns
 
 
-def _instant(value: str, *, end: bool = False) -> int:
+def instant(value: str, *, end: bool = False) -> int:
     """Return epoch seconds of a day or time in UTC, or fail with a usage error; ``end``: a day means its end."""
     try:
         instant = datetime.fromisoformat(value)
@@ -32,16 +32,14 @@ def period(value: str) -> tuple[int, int]:
     first, dots, last = value.partition("..")
     if not dots:
         raise click.BadParameter(f"{value!r} is not a period, such as 2026-01-01..2026-03-31")
-    since, until = _instant(first), _instant(last, end=True)
+    since, until = instant(first), instant(last, end=True)
     if since >= until:
         raise click.BadParameter(f"{value!r} ends before it begins")
     return since, until
 
 
-SINCE = option("Only jobs submitted from this day or time on (UTC).", type=_instant, metavar="TIME")
-UNTIL = option(
-    "Only jobs submitted up to this day or time.", type=lambda text: _instant(text, end=True), metavar="TIME"
-)
+SINCE = option("Only jobs submitted from this day or time on (UTC).", type=instant, metavar="TIME")
+UNTIL = option("Only jobs submitted up to this day or time.", type=lambda text: instant(text, end=True), metavar="TIME")
 
 
 @options

@@ -162,8 +162,9 @@ def starts(options: StartsOptions) -> Result[StartsDocument]:
       softwalltime starts --snapshot queue.json --if ncpus=64,walltime=4:00:00 --if ncpus=32,walltime=8:00:00
     """
     if options.from_store:
-        if options.source.file is not None or options.probes or options.source.logs:
-            raise UsageError("--from-store goes with neither --snapshot, --if nor --log: it prints what is stored")
+        source = options.source
+        if source.file is not None or source.at is not None or options.probes or source.logs:
+            raise UsageError("--from-store goes with no --snapshot, --at, --if or --log: it prints what is stored")
         return _stored_starts(options.jobs, vars(options.of), options.source.settings)
 
     from softwalltime.measure.forecast.expected import expected_starts

@@ -66,13 +66,14 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
 
     The changes of all options are made together, in a copy of the server's state: nothing changes in PBS.  Both states
     are simulated from now on with the same drawn runtimes, so the differences are those of the changes.  A range holds
-    90% of the draws.  Jobs that are submitted later are in neither state.
+    with a probability of 90%.  Jobs that are submitted later are in neither state.
 
     \b
     Example:
       softwalltime what-if --drain "node[1-8],08:00,4h"
       softwalltime what-if --add-nodes 10 --log /var/spool/pbs/server_priv/accounting
       softwalltime what-if --set "queue long Priority = 100" --set "server max_run = [u:PBS_GENERIC=50]"
+      softwalltime what-if --log LOGS --at 2026-11-20T08:00 --add-nodes 10
       softwalltime what-if --snapshot queue.json --hold 812 --submit user=new,ncpus=64,walltime=4:00:00,count=500
     """
     from softwalltime.measure.forecast.comparison import ServerState, compare, default_runs
@@ -81,7 +82,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
         raise UsageError("--preset and --formula are two orders: give one of them")
     snapshot, running = options.source.state(), options.source.running()
     changed, submitted = _changed(options, snapshot)
-    learnt, basis = options.source.learn(snapshot)
+    learnt, basis = options.source.learn(snapshot, correlate=True)
     changed = _ordered(options, changed, learnt.runtimes)
     before, after = (ServerState.of(state, running) for state in (snapshot, changed))
     runs = options.runs or default_runs((before, after))

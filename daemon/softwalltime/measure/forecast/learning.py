@@ -21,7 +21,7 @@ MIN_HISTORY = History(per_user=MAX_USER_ERRORS, seconds=60 * 86400)
 
 def learn_history(
     model: RuntimeModel, completed: Sequence[CompletedJob], now: int, teaching: Collection[State] = TEACHING,
-    waits: LikeWaits | None = None, progress: Callable[[int], None] = lambda _: None,
+    waits: LikeWaits | None = None, progress: Callable[[int], None] = lambda _: None, correlate: bool = False,
 ) -> int:  # fmt: skip
     """Let a model learn each job at its end, and compare predictions at submission; return how many jobs it learnt.
 
@@ -29,17 +29,19 @@ def learn_history(
 
     :param now: what happened later is not used (epoch seconds).
     :param waits: learns how long each job waited.
+    :param correlate: whether to estimate the correlation of users' jobs, which needs more predictions.
     """
     workload = Workload(completed, teaching=teaching)
     learnt = 0
-    compared = _compared(workload, now)
+    compared = _compared(workload, now, MAX_USER_ERRORS)
+    correlated = _compared(workload, now, 0) if correlate else [False] * len(compared)
     for stride in workload.stream(everything=True, progress=progress):
         for kind, number, job, time, teaches in zip(*stride, strict=True):
             if time > now:
                 return learnt
             match kind:
                 case Kind.SUBMITTED:
-                    model.submitted(job.submission, time, compare=compared[number])
+                    model.submitted(job.submission, time, compare=compared[number], correlate=correlated[number])
                 case Kind.STARTED:
                     _started(model, waits, job.submission, time, job.etime)
                 case Kind.DELETED:
@@ -58,7 +60,7 @@ def _started(
         waits.started(submission, max(start - (eligible or submission.submitted), 0))
 
 
-def _compared(workload: Workload, now: int) -> list[bool]:
+def _compared(workload: Workload, now: int, per_user: int) -> list[bool]:
     """Return a mask of the jobs among the last to end, of all users or of their user, that count for learning."""
     compared = [False] * len(workload.jobs)
     users = list(workload.jobs.values("user"))
@@ -67,7 +69,7 @@ def _compared(workload: Workload, now: int) -> list[bool]:
     order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
     for newer, number in enumerate(order[::-1].tolist()):
         user = users[number]
-        compared[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
+        compared[number] = newer < MAX_ERRORS or ended[user] < per_user
         ended[user] += 1
     return compared
 

@@ -1,6 +1,6 @@
 """Convert a snapshot to jobs, machine and policy of the simulator."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from softwalltime.measure.forecast.snapshot import (
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
@@ -90,20 +91,28 @@ class QueueModel:
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
-        jobs = replace(self.jobs, runtime=tuple(runtimes))
-        machine: Machine = Processors(self.processors, jobs.processors)
-        windows: Sequence[Window] = ()
-        if self.pooling is not None:
-            ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
-            windows = self.pooling.windows
-            # More processors may be held than vnodes are up.
-            capacities = [self.processors, *self.pooling.capacities[1:]]
-            machine = Pools(capacities, self.shares, jobs.walltime, windows, ends)
-        engine = Engine(jobs, machine, self.policy)
-        if self.ordering:
-            engine.system.values.ordering[:] = self.ordering
-        engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
-        return engine.run(until=until or range(len(self.starts), len(jobs)))
+        return next(self.runs([runtimes], until))
+
+    def runs(self, drawn: Iterable[Sequence[int]], until: Sequence[int] = ()) -> Iterator[ScheduleOutcome]:
+        """Yield the schedule of :meth:`run` with each of these runtimes of all jobs."""
+        values: Values | None = None
+        for runtimes in drawn:
+            jobs = replace(self.jobs, runtime=tuple(runtimes))
+            machine: Machine = Processors(self.processors, jobs.processors)
+            windows: Sequence[Window] = ()
+            if self.pooling is not None:
+                ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
+                windows = self.pooling.windows
+                # More processors may be held than vnodes are up.
+                capacities = [self.processors, *self.pooling.capacities[1:]]
+                machine = Pools(capacities, self.shares, jobs.walltime, windows, ends)
+            engine = Engine(jobs, machine, self.policy, values=values)
+            # The scheduler does not know runtimes, so all runs have the same values.
+            values = engine.system.values
+            if self.ordering:
+                values.ordering[:] = self.ordering
+            engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
+            yield engine.run(until=until or range(len(self.starts), len(jobs)))
 
 
 @dataclass(frozen=True, slots=True)

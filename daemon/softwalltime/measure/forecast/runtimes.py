@@ -15,6 +15,7 @@ import numpy as np
 from softwalltime.core.events import Deleted, Ended, Started, Submitted
 from softwalltime.core.formatting import plural
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Submission
+from softwalltime.measure.forecast.user_correlation import USER_CORRELATION, UserCorrelation
 from softwalltime.measure.simulation.simulated_jobs import Floats
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
@@ -25,8 +26,6 @@ MAX_USER_ERRORS, MAX_ERRORS = 50, 1000
 """Maximum past errors kept of each user, and of all users."""
 MIN_ANSWERS = 100
 """Answers, all with distributions, after which a predictor's errors are no longer recorded."""
-USER_CORRELATION = 0.5
-"""Correlation between the runtimes of one user's jobs in a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,7 @@ class RuntimeModel:
 
     def __init__(self, predictor: Predictor | None) -> None:
         self._predictor = predictor
+        self._correlation = UserCorrelation(MAX_ERRORS)
         self._driver = PredictorDriver({} if predictor is None else {"": predictor})
         self._predicted: dict[tuple[str, int], float] = {}
         self._ratios: deque[float] = deque(maxlen=MAX_ERRORS)
@@ -64,19 +64,24 @@ class RuntimeModel:
         self._without_walltime: deque[float] = deque(maxlen=MAX_ERRORS)
         self._only_distributions = 0
 
-    def submitted(self, submission: Submission, now: int, *, compare: bool = True) -> None:
+    def submitted(self, submission: Submission, now: int, *, compare: bool = True, correlate: bool = False) -> None:
         """Record the prediction for a submitted job; the job's end compares it with the runtime.
 
         A predictor that returned only distributions :data:`MIN_ANSWERS` times is not compared any more.
-        """
-        compare = compare and self._predictor is not None and self._only_distributions < MIN_ANSWERS
-        self._driver.step(now, self._compare if compare else None, Submitted(now, submission), None, submission, now)
 
-    def _compare(self, submission: Submission, now: int) -> None:
+        :param correlate: whether the job counts for :attr:`user_correlation`.
+        """
+        needed = correlate or (compare and self._only_distributions < MIN_ANSWERS)
+        ask = self._compare if needed and self._predictor is not None else None
+        self._driver.step(now, ask, Submitted(now, submission), None, submission, now, correlate)
+
+    def _compare(self, submission: Submission, now: int, correlate: bool) -> None:
         """Record a single predicted number, to compare it with the runtime."""
         answer = self._driver.predict("", submission, now)
         if isinstance(answer, NoPrediction):
             return
+        if correlate:
+            self._correlation.predicted(submission.job_id, submission.submitted, answer)
         if not answer.is_distribution:
             # The predictor gives numbers too, such as memorizer:fallback=median.
             self._only_distributions = -1
@@ -90,12 +95,14 @@ class RuntimeModel:
 
     def deleted(self, submission: Submission, now: int) -> None:
         self._predicted.pop((submission.job_id, submission.submitted), None)
+        self._correlation.deleted(submission.job_id, submission.submitted)
         self._driver.observe(Deleted(now, submission))
 
     def ended(self, job: CompletedJob, *, teaches: bool = True) -> None:
         self._driver.observe(Ended(job.end, job))
         if teaches:
             self._driver.learn(job)
+        self._correlation.ended(job, teaches=teaches)
         submission = job.submission
         predicted = self._predicted.pop((submission.job_id, submission.submitted), None)
         if not teaches or job.runtime <= 0:
@@ -107,6 +114,11 @@ class RuntimeModel:
             self._shares.append(job.runtime / submission.walltime)
         else:
             self._without_walltime.append(job.runtime)
+
+    @property
+    def user_correlation(self) -> float:
+        """Correlation between the runtimes of one user's jobs, given their predictions."""
+        return self._correlation.value()
 
     def distribution(self, submission: Submission, limit: int, now: int, elapsed: int = 0) -> RuntimeDistribution:
         """Return the total runtime given ``elapsed`` seconds, at most ``limit``, the scheduler's walltime."""
@@ -157,16 +169,19 @@ _NORMAL = np.array([NormalDist().cdf(value) for value in _GRID])
 """The standard normal distribution function, at these values."""
 
 
-def samples(distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int) -> Floats:
+def samples(
+    distributions: Sequence[RuntimeDistribution], users: Sequence[str], count: int, seed: int,
+    correlation: float = USER_CORRELATION,
+) -> Floats:  # fmt: skip
     """Draw ``count`` samples of the runtimes of all jobs: one row per sample, one column per job.
 
-    Runtimes of one user's jobs have the correlation :data:`USER_CORRELATION` (Gaussian copula).
+    :param correlation: between the runtimes of one user's jobs (Gaussian copula).
     """
     random = np.random.default_rng(seed)
     index = {user: number for number, user in enumerate(dict.fromkeys(users))}
     common = random.standard_normal((count, len(index)))
     own = random.standard_normal((count, len(users)))
-    mixed = np.sqrt(USER_CORRELATION) * common[:, [index[user] for user in users]] + np.sqrt(1 - USER_CORRELATION) * own
+    mixed = np.sqrt(correlation) * common[:, [index[user] for user in users]] + np.sqrt(1 - correlation) * own
     share = np.interp(mixed, _GRID, _NORMAL)
     drawn = np.empty((count, len(users)))
     for column, values in enumerate(distribution.values for distribution in distributions):

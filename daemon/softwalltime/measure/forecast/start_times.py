@@ -79,7 +79,7 @@ def forecast(
 
 def outcomes(model: QueueModel, drawn: Floats, until: Sequence[int] = ()) -> Iterator[ScheduleOutcome]:
     """Yield the schedule with the runtimes of each row, in seconds, one column per job."""
-    return (model.run(_whole(model, seconds), until) for seconds in drawn)
+    return model.runs((_whole(model, seconds) for seconds in drawn), until)
 
 
 def _ends(outcome: ScheduleOutcome) -> Integers:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from softwalltime.measure.simulation.candidates import CandidateClasses
 from softwalltime.measure.simulation.machine import Profile, processors_of
 from softwalltime.measure.simulation.order import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
@@ -192,17 +193,20 @@ class EasyBackfilling:
         # The running jobs at which the shadow was found.
         self._version = -1
         self._found = (0, 0)
+        self._classes = CandidateClasses(system)
 
     def discard_plans(self) -> None:
         self._head = -1
+        self._classes.discard()
 
     def schedule(self, now: int, arrived: int) -> None:
         system, machine, needs = self._system, self._machine, self._needs
         waiting = system.queue.jobs
         if not waiting:
             return
+        priorities = None
         if system.ranked is None and self._order is not None:
-            head = self._heads(self._order, now)
+            head, priorities = self._heads(self._order, now)
             if head < 0:
                 return
         else:
@@ -220,18 +224,25 @@ class EasyBackfilling:
         old = head == self._head and shadow <= self._shadow and extra <= self._extra and free <= self._free
         if free and (arrived if old else len(waiting) > 1):
             guarded = system.is_late(head, now, self._guard)
-            extra, free = self._scan(head, now, shadow, extra, arrived if old else len(waiting), guarded)
+            last = arrived if old else len(waiting)
+            if not self._shortest and system.ranked is not None and (self._order is None or not old):
+                extra, free = self._scan(now, shadow - now, extra, last, guarded)
+            else:
+                extra, free = self._scan_unranked(now, shadow - now, extra, last, guarded, priorities)
         self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
 
-    def _heads(self, order: Order, now: int) -> int:
-        """Start jobs in order of priority while they fit; return the head, -1 for none."""
+    def _heads(self, order: Order, now: int) -> tuple[int, Floats | None]:
+        """Start jobs in order of priority while they fit; return the head, -1 for none.
+
+        Also return the priorities of the waiting jobs, ``None`` if jobs have started since they were computed.
+        """
         system, machine, needs = self._system, self._machine, self._needs
         while system.queue.jobs:
             jobs = system.queue.array()
             priorities = order.priorities(jobs, now)
             best = int(jobs[priorities.argmax()])
             if needs[best] > machine.free:
-                return best
+                return best, priorities
             if order.changes_on_start:
                 system.start(best, now)
                 continue
@@ -239,9 +250,9 @@ class EasyBackfilling:
             candidates: Iterable[int] = chain.from_iterable(map(np.ndarray.tolist, best_first(jobs.copy(), priorities)))
             for job in candidates:
                 if needs[job] > machine.free:
-                    return job
+                    return job, None
                 system.start(job, now)
-        return -1
+        return -1, None
 
     def _reservation(self, head: int, now: int) -> tuple[int, int]:
         running = self._system.running
@@ -251,30 +262,28 @@ class EasyBackfilling:
             self._version = running.version
         return self._found
 
-    def _scan(self, head: int, now: int, shadow: int, extra: int, last: int, guarded: bool) -> tuple[int, int]:
+    def _scan(self, now: int, time_left: int, extra: int, last: int, guarded: bool) -> tuple[int, int]:
         """Start the waiting jobs that may be backfilled; return the extra and the free processors that are left.
 
         :param last: number of waiting jobs to consider, the last ones by submission.
         """
-        system, machine, needs = self._system, self._machine, self._needs
+        system, needs = self._system, self._needs
         values = system.values.limit if guarded else system.values.waiting
-        time_left = shadow - now
-        free = machine.free
-        queue = system.queue
-        if not self._shortest and system.ranked is not None and (self._order is None or last == len(queue.jobs)):
-            queue = system.ranked
-            if last < MIN_ARRAY_JOBS:
-                trials: Iterable[list[int]] = [queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]]
-            else:
-                # The queue's array changes when a job starts.
-                trials = (
-                    self._eligible(block, head, time_left, free, extra, guarded).tolist()
-                    for block in blocks(queue.array()[-last:].copy())
-                )
+        free = self._machine.free
+        queue = system.in_order
+        trials: Iterable[int]
+        if last < MIN_ARRAY_JOBS:
+            trials = queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]
+        elif self._order is None and self._classes.are_few():
+            trials = self._classes.fitting(free, time_left, extra, guarded=guarded)
         else:
-            jobs = self._eligible(queue.array()[-last:], head, time_left, free, extra, guarded)
-            trials = (piece.tolist() for piece in best_first(jobs, self._urgency(jobs, now, guarded)))
-        for job in chain.from_iterable(trials):
+            planned = system.values.planned(guarded)
+            # The queue's array changes when a job starts.
+            trials = chain.from_iterable(
+                block[self._eligible(block, planned, time_left, free, extra)].tolist()
+                for block in blocks(queue.array()[-last:].copy())
+            )
+        for job in trials:
             need = needs[job]
             if need <= free:
                 if values[job] > time_left:
@@ -287,23 +296,47 @@ class EasyBackfilling:
                     break
         return extra, free
 
-    def _urgency(self, jobs: Integers, now: int, guarded: bool) -> Floats:
-        """Return the sort key of candidates, the greatest first: their value (SJBF) or their priority."""
-        if self._shortest:
-            return -self._system.values.planned(guarded)[jobs].astype(np.float64)
-        return np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
+    def _scan_unranked(
+        self, now: int, time_left: int, extra: int, last: int, guarded: bool, priorities: Floats | None
+    ) -> tuple[int, int]:  # fmt: skip
+        """As :meth:`_scan`, where candidates come in an order that changes, or by their value.
 
-    def _eligible(
-        self, jobs: Integers, head: int, time_left: int, free: int, extra: int, guarded: bool
-    ) -> Integers:  # fmt: skip
-        """The jobs that could start if each were the first candidate, in their order."""
+        :param priorities: of all waiting jobs, if they are known.
+        """
+        system, needs = self._system, self._needs
+        values = system.values.planned(guarded)
+        free = self._machine.free
+        waiting = system.queue.array()[-last:]
+        places = self._eligible(waiting, values, time_left, free, extra)
+        jobs = waiting[places]
+        if self._shortest:
+            urgency = -values[jobs].astype(np.float64)
+        elif priorities is not None:
+            urgency = priorities[-last:][places]
+        else:
+            urgency = np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
+        while len(jobs):
+            # Each of them may start.
+            place = int(urgency.argmax())
+            job = int(jobs[place])
+            if values[job] > time_left:
+                extra -= needs[job]
+            system.start(job, now, backfilled=True)
+            free -= needs[job]
+            if not free:
+                break
+            places = self._eligible(jobs, values, time_left, free, extra)
+            places = places[places != place]
+            jobs, urgency = jobs[places], urgency[places]
+        return extra, free
+
+    def _eligible(self, jobs: Integers, values: Integers, time_left: int, free: int, extra: int) -> Integers:
+        """Return the positions of the jobs that could start if each were the first candidate."""
+        needs = self._needs_array[jobs]
         # By size first: where few processors are free, few jobs are left.
-        small = (self._needs_array[jobs] <= free).nonzero()[0]
-        if len(small) < len(jobs):
-            jobs = jobs[small]
-        seconds = self._system.values.planned(guarded)[jobs]
-        result: Integers = jobs[((seconds <= time_left) | (self._needs_array[jobs] <= extra)) & (jobs != head)]
-        return result
+        small = (needs <= free).nonzero()[0]
+        harmless: Integers = small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
+        return harmless
 
 
 def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.simulation.backfilling import DISCIPLINES
 from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
@@ -50,10 +51,13 @@ class Engine:
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
-        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+        predictors: Mapping[str, Predictor] = MappingProxyType({}), values: Values | None = None,
     ) -> None:  # fmt: skip
-        """:raises UsageError: if the policy names something that does not exist, or does not suit the machine."""
-        self.system = SystemState(jobs, machine, policy, predictors)
+        """:raises UsageError: if the policy names something that does not exist, or does not suit the machine.
+
+        :param values: of another run of these jobs under this policy, where runtimes and time do not change them.
+        """
+        self.system = SystemState(jobs, machine, policy, predictors, values)
         self._discipline = named(DISCIPLINES, policy.backfill, "backfilling")(self.system, policy)
         self._schedule = self._discipline.schedule
         self._bounded = policy.slack is not None or policy.backfill == "slack"
@@ -137,14 +141,15 @@ class Engine:
                         values.ended(job, started[job], now)
             while wakes and wakes[-1] <= now:
                 wakes.pop()
-            arrived = 0
+            first = next_job
             while next_submission <= now:
                 if change:
                     values.submitted(next_job, now)
-                system.submit(next_job, now)
-                arrived += 1
                 next_job += 1
                 next_submission = submitted[next_job] if next_job < count else never
+            arrived = next_job - first
+            if arrived:
+                system.submit(range(first, next_job), now)
             if now == tick:
                 self._estimate_anew(now)
             if queue.jobs:

@@ -87,8 +87,10 @@ class Formula(Order):
             environment["predicted"] = self._values.ordering[waiting]
         with np.errstate(all="ignore"):
             priorities = np.asarray(self._evaluate(environment), np.float64)
-            single = np.where(np.isfinite(priorities), priorities, 0.0).astype(np.float32)
-        return np.broadcast_to(single, waiting.shape).astype(np.float64)
+            if not (finite := np.isfinite(priorities)).all():
+                priorities = np.where(finite, priorities, 0.0)
+            single = priorities.astype(np.float32).astype(np.float64)
+        return single if single.shape == waiting.shape else np.full(waiting.shape, single)
 
 
 def compiled(text: str) -> Compiled:

@@ -7,11 +7,13 @@ so many jobs, processors or GPUs of one user, group, project or queue.
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
+from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers
 from softwalltime.measure.simulation.system_state import SystemState
@@ -182,6 +184,10 @@ class PoolCalendar(Calendar):
                 self._profiles[pool].change(job, sign, start, end)
 
 
+MAX_POOLS = 64
+"""Pools of which the share of each job is kept as an array."""
+
+
 class PooledEasyBackfilling:
     """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
 
@@ -208,6 +214,7 @@ class PooledEasyBackfilling:
                 self._pools[column, job] = pool
                 self._amounts[column, job] = need
         self._limits = np.array(machine.walltimes, np.int64)
+        self._last_pools: dict[int, Integers] = {}
         # The reservation that was found last: for which head, at which version of the running jobs.
         self._known = (-1, -1, -1)
         self._found: tuple[int, dict[int, int], Integers] = (0, {}, np.zeros(0, np.int64))
@@ -218,10 +225,11 @@ class PooledEasyBackfilling:
     def schedule(self, now: int, arrived: int) -> None:
         system, machine = self._system, self._machine
         machine.advance(now)
-        head, ranked = self._heads(now)
+        head = self._head(now)
         if head < 0 or not self._backfill or machine.free[0] <= 0:
             return
-        candidates = self._fitting(ranked, now)
+        waiting = system.queue.array()
+        candidates = self._fitting(waiting[waiting != head], now)
         if system.promise[head] >= 0 and not len(candidates):
             return
         shadow, extra = self._reservation(head, now), dict[int, int]()
@@ -230,6 +238,8 @@ class PooledEasyBackfilling:
         values = system.values.limit if guarded else system.values.waiting
         time_left = shadow - now
         candidates = self._harmless(candidates, time_left, extra, guarded)
+        if self._order is not None:
+            candidates = self._order.ranked(candidates, now)
         while len(candidates):
             # The first one may start; of those behind it some may no longer.
             job = int(candidates[0])
@@ -242,16 +252,17 @@ class PooledEasyBackfilling:
                 break
             candidates = self._harmless(self._fitting(candidates[1:], now), time_left, extra, guarded)
 
-    def _heads(self, now: int) -> tuple[int, Integers]:
-        """Start jobs in order while they fit; return the first that does not (-1 for none) and those behind it."""
-        waiting = self._system.queue.array()
+    def _head(self, now: int) -> int:
+        """Start jobs in order while they fit; return the first that does not, -1 for none."""
         # The queue's array changes when a job starts.
-        ranked = waiting.copy() if self._order is None else self._order.ranked(waiting, now)
-        for position, job in enumerate(map(int, ranked)):
+        waiting = self._system.queue.array().copy()
+        order = self._order
+        pieces = blocks(waiting, CHUNK) if order is None else best_first(waiting, order.priorities(waiting, now))
+        for job in chain.from_iterable(piece.tolist() for piece in pieces):
             if not self._machine.fits(job):
-                return job, ranked[position + 1 :]
+                return int(job)
             self._system.start(job, now)
-        return -1, ranked[:0]
+        return -1
 
     def _reservation(self, head: int, now: int) -> int:
         running, machine = self._system.running, self._machine
@@ -292,10 +303,18 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        taken: Integers = self._amounts[0][jobs] if not pool else np.zeros(len(jobs), np.int64)
-        # One column at a time: faster than all at once, because few jobs have more than two shares.
-        for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True) if pool else ():
-            taken += np.where(pools[jobs] == pool, amounts[jobs], 0)
+        taken: Integers = (self._of_pool(pool) if pool else self._amounts[0])[jobs]
+        return taken
+
+    def _of_pool(self, pool: int) -> Integers:
+        """Return what each job takes of a pool; heads ask for those of few pools again and again."""
+        taken = self._last_pools.get(pool)
+        if taken is None:
+            # No job has two shares of one pool.
+            taken = np.where(self._pools[1:] == pool, self._amounts[1:], 0).sum(axis=0)
+            if len(self._last_pools) == MAX_POOLS:
+                del self._last_pools[next(iter(self._last_pools))]
+            self._last_pools[pool] = taken
         return taken
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:

@@ -23,8 +23,12 @@ class WaitingQueue:
         self._buffer = np.zeros(4 * MIN_ARRAY_JOBS, np.int64)
         self._kept = False
 
-    def append(self, job: int) -> None:
-        self._insert(len(self.jobs), job)
+    def extend(self, jobs: Sequence[int]) -> None:
+        if not self._kept:
+            self.jobs += jobs
+            return
+        for job in jobs:
+            self._insert(len(self.jobs), job)
 
     def remove(self, job: int) -> None:
         self._delete(bisect_left(self.jobs, job))

@@ -1,6 +1,6 @@
 """State of the simulated system: waiting jobs, running jobs, and results so far."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 from itertools import chain, islice
 from types import MappingProxyType
@@ -39,14 +39,14 @@ class SystemState:
 
     def __init__(
         self, jobs: Jobs, machine: Machine, policy: SchedulerPolicy,
-        predictors: Mapping[str, Predictor] = MappingProxyType({}),
+        predictors: Mapping[str, Predictor] = MappingProxyType({}), values: Values | None = None,
     ) -> None:  # fmt: skip
         count = len(jobs)
         self.jobs = jobs
         self.machine = machine
         self.duration = list(map(min, jobs.runtime, jobs.walltime) if policy.kill_at_walltime else jobs.runtime)
         self._kill_at_estimate = policy.kill_at_estimate
-        self.values = Values(jobs, policy, self.duration, predictors)
+        self.values = values or Values(jobs, policy, self.duration, predictors)
         self._change_at_start = self.values.change_at_start
         self.started = [-1] * count
         self.promise = [-1] * count
@@ -78,17 +78,21 @@ class SystemState:
         if self._usage is not None:
             self._usage.started(job, now)
 
-    def submit(self, job: int, now: int) -> None:
-        """Let a job wait whose values are known."""
-        self.queue.append(job)
-        if isinstance(self.ranked, RankedQueue) and self.order is not None:
-            self.ranked.add(job, float(self.order.priorities(np.array([job], np.int64), now)[0]))
+    def submit(self, jobs: Sequence[int], now: int) -> None:
+        """Let jobs wait whose values are known."""
+        self.queue.extend(jobs)
+        if self.order is not None:
+            self._rank(self.order, jobs, now)
 
     def rank_anew(self, now: int) -> None:
         if isinstance(self.ranked, RankedQueue) and self.order is not None:
             self.ranked = RankedQueue()
-            jobs = self.queue.array()
-            for job, priority in zip(jobs.tolist(), self.order.priorities(jobs, now).tolist(), strict=True):
+            self._rank(self.order, self.queue.jobs, now)
+
+    def _rank(self, order: Order, jobs: Sequence[int], now: int) -> None:
+        if isinstance(self.ranked, RankedQueue):
+            priorities = order.priorities(np.array(jobs, np.int64), now)
+            for job, priority in zip(jobs, priorities.tolist(), strict=True):
                 self.ranked.add(job, priority)
 
     @property
