@@ -22,6 +22,7 @@ import numpy as np
 
 from softwalltime.accounting.writer import write_logs
 from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.forecast.snapshot import load_snapshot
 from tests.acceptance.lab import RUNNER, STRICT, Lab
 from tests.acceptance.presets import softwalltime
 from tests.acceptance.sleeping import recorded
@@ -43,7 +44,10 @@ Setter = Callable[[str, str], None]
 
 
 class Change(NamedTuple):
-    """A change: the options of what-if, and how it is made; ``jobs`` are those of the queue, in order of submission."""
+    """A change: the options of what-if, and how it is made.
+
+    ``jobs``: one that runs, then those that wait, in order of submission.
+    """
 
     options: Callable[[list[str]], list[str]]
     make: Callable[[Lab, Setter, list[str]], object]
@@ -61,12 +65,12 @@ def _prefer(lab: Lab, setter: Setter, _: list[str]) -> None:
 
 CHANGES = {
     "nothing": Change(lambda _: ["--set", "server backfill_depth = 1"], lambda *_: None),
-    "hold a job": Change(lambda jobs: ["--hold", jobs[9]], lambda lab, _, jobs: lab.must("qhold", "-h", "o", jobs[9])),
+    "hold a job": Change(lambda jobs: ["--hold", jobs[2]], lambda lab, _, jobs: lab.must("qhold", "-h", "o", jobs[2])),
     "delete a running job": Change(
         lambda jobs: ["--delete", jobs[0]], lambda lab, _, jobs: lab.must("qdel", "-W", "force", jobs[0])
     ),
     "delete two that wait": Change(
-        lambda jobs: ["--delete", jobs[8], "--delete", jobs[9]], lambda lab, _, jobs: lab.must("qdel", *jobs[8:10])
+        lambda jobs: ["--delete", jobs[1], "--delete", jobs[2]], lambda lab, _, jobs: lab.must("qdel", *jobs[1:3])
     ),
     "two jobs a user": Change(lambda _: ["--set", LIMIT], lambda lab, *_: lab.qmgr(f"set {LIMIT}")),
     "short jobs first": Change(
@@ -164,12 +168,14 @@ def _judge(lab: Lab, change: Change, folder: Path, log: Path, random: np.random.
         time.sleep(4)
         state = folder / "state.json"
         state.write_text(softwalltime(lab, "snapshot"))
-        change.make(lab, setter, jobs)
+        runs = {job.submission.job_id: job.occupies for job in load_snapshot(state).jobs}
+        named = [next(job for job in jobs if runs[job]), *(job for job in jobs if not runs[job])]
+        change.make(lab, setter, named)
         lab.qmgr("set server scheduling = True")
-        held = {jobs[9]} if "--hold" in change.options(jobs) else set()
+        held = {named[2]} if "--hold" in change.options(named) else set()
         while set(lab.must("qselect", "-s", "EQR").split()) & set(jobs):
             time.sleep(1)
-        options = [*change.options(jobs), "--snapshot", state, "--log", log, "--runs", "200", "--format", "json"]
+        options = [*change.options(named), "--snapshot", state, "--log", log, "--runs", "200", "--format", "json"]
         document = json.loads(softwalltime(lab, "what-if", *options))
         rows = [row for row in document["jobs"] if row["before"] and row["after"] and row["job"] not in held]
         completed, _ = recorded(lab, [row["job"] for row in rows])
