@@ -214,10 +214,8 @@ def test_schedules_are_those_of_simulate(log: Path, tmp_path: Path, capsys: pyte
     (tmp_path / "p.toml").write_text(POLICIES)
     common = ["--policies", str(tmp_path / "p.toml"), "--seeds", "31", "--processes", "1"]
     document = measured(capsys, str(log), "--schedules", *common, "--page", str(tmp_path / "b.html"))
-    assert (
-        run(["simulate", str(log), *common, "--shake", "week", "--by", "runtime", "--by", "size", "--format", "json"])
-        == 0
-    )
+    by = [text for kind in ("runtime", "size", "queue") for text in ("--by", kind)]
+    assert run(["simulate", str(log), *common, "--shake", "week", *by, "--format", "json"]) == 0
     expected = json.loads(capsys.readouterr().out)
     today, shortest, chance = document["schedules"]
     assert (today["policy"], shortest["policy"], document["figures"]) == ("today", "shortest", [])
@@ -231,15 +229,18 @@ def test_schedules_are_those_of_simulate(log: Path, tmp_path: Path, capsys: pyte
     # The policy makes long jobs pay: no class of at least 50 jobs waits relatively longer than the one that is named.
     jobs = jobs_of(workload_of(log).jobs)
     growth = {
-        f"{kind} {name}": after["wait_mean"] / before["wait_mean"] - 1
+        f"{kind} {name}": [after[figure] / before[figure] - 1 for figure in ("wait_mean", "bsld10_mean")]
         for kind, by_policy in expected["classes"].items()
         for name, before in by_policy["today"].items()
         if len(classes(jobs, kind, expected["processors"])[name]) >= 50
         and abs((after := by_policy["shortest"][name])["wait_mean"] - before["wait_mean"]) >= 60
     }
-    assert shortest["change_worst_class"]["mean"] >= max(growth.values()) > 0.1
-    if not shortest["worst_class"].startswith("user "):
-        assert shortest["change_worst_class"]["mean"] == pytest.approx(growth[shortest["worst_class"]])
+    for index, (name, change) in enumerate((
+        ("worst_class", "change_worst_class"), ("worst_slowdown_class", "change_worst_slowdown"),
+    )):  # fmt: skip
+        assert shortest[change]["mean"] >= max(of_class[index] for of_class in growth.values()) > 0.1
+        if not shortest[name].startswith("user "):
+            assert shortest[change]["mean"] == pytest.approx(growth[shortest[name]][index])
     page = (tmp_path / "b.html").read_text()
     assert shortest["worst_class"] in page
     users = set(workload_of(log).jobs.values("user"))

@@ -223,7 +223,7 @@ def changed(name: str, mean: float = 0.0, spread: float = 0.01, p99: float = 0.0
     """A class whose mean and 99th percentile wait change by these shares of 10,000 s."""
     change, tail = (Interval(growth, growth - spread, growth + spread) for growth in (mean, p99))
     difference, difference_p99 = (Interval(1e4 * growth, 0, 0) for growth in (mean, p99))
-    return ClassWaits(name, 1e4, change, difference, change, change, tail, difference_p99)
+    return ClassWaits(name, 1e4, change, difference, change, change, tail, difference_p99, 10.0, change)
 
 
 def by_class(

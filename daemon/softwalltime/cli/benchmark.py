@@ -37,7 +37,8 @@ ENTRIES = (
 """The published predictors, and calibrated at three targets."""
 SCHEDULES_LEGEND = """\
 means over shaken workloads, changes against today with their 95% intervals; worst class: by runtime, size, queue or
-user, that whose mean wait grows most; broken: late starts of those promised to top jobs; chance: a placebo."""
+user, that whose mean wait, or mean slowdown, grows most; broken: late starts of those promised to top jobs; chance: a
+placebo."""
 STARTS_LEGEND = """\
 error: mean absolute error of the combined forecast, which the daemon publishes; by walltimes, known runtimes (a bound):
 that of simulations with these; bias: mean of expected - actual start; 50%, 90% range: share of the starts within it."""
@@ -237,6 +238,10 @@ def _text(output: Output, document: "BenchmarkDocument") -> None:
             sentence_column("worst class", 0, 14): lambda row: row.worst_class,
             TextColumn("its wait", 4): lambda row: duration(row.worst_wait_mean) if row.worst_class else "",
             TextColumn("its wait's change", 0, least=INTERVAL_WIDTH): lambda row: change_cell(row.change_worst_class),
+            sentence_column("worst by slowdown", 5, 14): lambda row: row.worst_slowdown_class,
+            TextColumn("its slowdown's change", 5, least=INTERVAL_WIDTH): lambda row: change_cell(
+                row.change_worst_slowdown
+            ),
             TextColumn("broken", 1): lambda row: percent(row.broken, 1),
         }
         output.section(TextTable.by_column(document.schedules, waits), SCHEDULES_LEGEND)

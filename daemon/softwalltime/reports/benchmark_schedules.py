@@ -1,6 +1,6 @@
 """Schedules in a benchmark: policies on shaken workloads of a log, and the class of jobs that each one costs most."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.core.progress import ShowProgress
@@ -54,6 +54,12 @@ class ScheduleRow:
     """Mean wait of that class in seconds."""
     change_worst_class: Interval = _NO_CHANGE
     """Relative change of that wait."""
+    worst_slowdown_class: str = ""
+    """That of these classes whose mean bounded slowdown grows most."""
+    worst_bsld10_mean: float | None = None
+    """Mean bounded slowdown of that class."""
+    change_worst_slowdown: Interval = _NO_CHANGE
+    """Relative change of that slowdown."""
 
 
 def published_policies() -> dict[str, SchedulerPolicy]:
@@ -82,20 +88,28 @@ def schedule_rows(
     yield ScheduleRow(log, figures.order, *head, today.wait_mean, today.bsld10_mean, today.broken)
     for waits in (*figures.settings, figures.chance):
         metrics, changes = waits.metrics, waits.changes
+        by_wait, by_slowdown = _worst(figures, waits)
         yield ScheduleRow(
             log, waits.setting.name, *head, metrics.wait_mean, metrics.bsld10_mean, metrics.broken,
-            changes["wait_mean"], changes["bsld10_mean"], *_worst(figures, waits),
+            changes["wait_mean"], changes["bsld10_mean"], *by_wait, *by_slowdown,
         )  # fmt: skip
 
 
-def _worst(figures: SimulationFigures, waits: SettingWaits) -> tuple[str, float | None, Interval]:
-    """Return name, mean wait and change of the class whose wait grows most."""
+_Worst = tuple[str, float | None, Interval]
+"""Name of the class whose figure grows most, the figure, and its relative change."""
+
+
+def _worst(figures: SimulationFigures, waits: SettingWaits) -> tuple[_Worst, _Worst]:
+    """Return the worst class by mean wait, and by mean bounded slowdown."""
     notable = {
         name: then
         for name, then in watched(figures, waits).items()
         if abs(then.difference.mean or 0.0) >= NOTABLE_WAIT_S and then.change.mean is not None
     }
-    if not notable:
-        return "", None, _NO_CHANGE
-    name = max(notable, key=lambda name: notable[name].change.mean or 0.0)
-    return name, notable[name].wait_mean, notable[name].change
+    by_wait = [(name, then.wait_mean, then.change) for name, then in notable.items()]
+    by_slowdown = [(name, then.bsld10_mean, then.change_bsld10) for name, then in notable.items()]
+    return _greatest(by_wait), _greatest(by_slowdown)
+
+
+def _greatest(growths: Iterable[_Worst]) -> _Worst:
+    return max(growths, key=lambda growth: growth[2].mean or 0.0, default=("", None, _NO_CHANGE))

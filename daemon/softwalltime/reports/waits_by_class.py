@@ -50,9 +50,9 @@ class JobClass:
 class ClassWaits:
     """The waits of one class under a setting, in seconds: means over the workloads.
 
-    ``change`` of the mean wait and ``change_p99`` of the 99th percentile are relative to today's, ``difference`` and
-    ``difference_p99`` are in seconds, each workload by workload; ``worse`` and ``better`` are the shares of the class's
-    jobs that wait at least 1 h more or less than today.
+    ``change`` of the mean wait, ``change_p99`` of the 99th percentile and ``change_bsld10`` of the mean bounded
+    slowdown are relative to today's, ``difference`` and ``difference_p99`` are in seconds, each workload by workload;
+    ``worse`` and ``better`` are the shares of the class's jobs that wait at least 1 h more or less than today.
     """
 
     name: str
@@ -63,6 +63,8 @@ class ClassWaits:
     better: Interval
     change_p99: Interval
     difference_p99: Interval
+    bsld10_mean: float | None
+    change_bsld10: Interval
 
     @property
     def longer(self) -> bool:
@@ -123,16 +125,18 @@ def compare_classes(
 
 
 def _compared(name: str, new: Sequence[Metrics], today: Sequence[Metrics]) -> ClassWaits:
-    relative, absolute = relative_changes(new, today), differences(new, today)
+    relative, absolute, mean = relative_changes(new, today), differences(new, today), means(new)
     return ClassWaits(
         name,
-        means(new).wait_mean,
+        mean.wait_mean,
         relative["wait_mean"],
         absolute["wait_mean"],
         interval([metrics.worse_1h or 0.0 for metrics in new]),
         interval([metrics.better_1h or 0.0 for metrics in new]),
         relative["wait_p99"],
         absolute["wait_p99"],
+        mean.bsld10_mean,
+        relative["bsld10_mean"],
     )
 
 
