@@ -133,7 +133,7 @@ def _history(random: np.random.Generator) -> Iterator[CompletedJob]:
     begin = int(time.time()) - 20 * 86400
     for number in range(LEARNT):
         user, ncpus, walltime, runtime, queue = _drawn(random, number)
-        # A queue at one time, as the one that is judged.
+        # Jobs are submitted 16 at a time, as in the queue that is judged.
         start = begin + 1000 * (number - number % JOBS)
         yield job(
             user, job_id=f"{number}.old", submitted=start, start=start, end=start + runtime, runtime=runtime,

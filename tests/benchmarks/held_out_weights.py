@@ -20,7 +20,7 @@ def weights_folder() -> Path:
 
 
 def held_out(trace: str, folder: Path) -> Iterator[str]:
-    """Yield the weights for a trace, if there are any that were not trained on it."""
+    """Yield weights for a trace that were not trained on it, if there are any."""
     files = [file for file in sorted(folder.glob("*.json")) if trace.startswith(file.stem)]
     if files:
         yield str(files[0])

@@ -64,7 +64,7 @@ def test_the_application_is_found_and_says_where_it_must_be_offered() -> None:
 
 
 def widget(folder: Path, arguments: str) -> str:
-    """The HTML of the widget; ``softwalltime me`` gets these arguments too."""
+    """Return the HTML of the widget that runs ``softwalltime me`` with these arguments added."""
     ruby = shutil.which("ruby")
     if ruby is None:
         pytest.skip("there is no ruby")

@@ -29,9 +29,11 @@ UNKNOWN = "its start depends on a job of unknown runtime"
 
 
 def range_of(draws: Floats | Integers) -> Floats:
-    """Return the ends of the range that holds one more draw with a probability of 90%, from rows of draws.
+    """Return the ends of the range in which a further draw lies with a probability of 90%.
 
-    Other plotting positions than i / (n + 1) hold it less often: with 20 draws 81% (Hyndman & Fan 1996, type 6).
+    Quantiles are of type 6 of Hyndman & Fan (1996), i / (n + 1).  With numpy's default and 20 draws it is only 81%.
+
+    :param draws: a row for each draw.
     """
     ends: Floats = np.quantile(draws, RANGE, axis=0, method="weibull")
     return ends

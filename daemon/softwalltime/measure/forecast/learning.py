@@ -33,15 +33,16 @@ def learn_history(
     """
     workload = Workload(completed, teaching=teaching)
     learnt = 0
-    compared = _compared(workload, now, MAX_USER_ERRORS)
-    correlated = _compared(workload, now, 0) if correlate else [False] * len(compared)
+    newest = _newest(workload, now)
+    compared = _compared(workload, newest)
+    correlated = frozenset(newest[:MAX_ERRORS]) if correlate else frozenset()
     for stride in workload.stream(everything=True, progress=progress):
         for kind, number, job, time, teaches in zip(*stride, strict=True):
             if time > now:
                 return learnt
             match kind:
                 case Kind.SUBMITTED:
-                    model.submitted(job.submission, time, compare=compared[number], correlate=correlated[number])
+                    model.submitted(job.submission, time, compare=compared[number], correlate=number in correlated)
                 case Kind.STARTED:
                     _started(model, waits, job.submission, time, job.etime)
                 case Kind.DELETED:
@@ -60,16 +61,22 @@ def _started(
         waits.started(submission, max(start - (eligible or submission.submitted), 0))
 
 
-def _compared(workload: Workload, now: int, per_user: int) -> list[bool]:
-    """Return a mask of the jobs among the last to end, of all users or of their user, that count for learning."""
+def _newest(workload: Workload, now: int) -> list[int]:
+    """Return the jobs that had ended and count for learning, the last one to end first."""
+    counts = workload.teaches & (workload.runtime > 0) & (workload.ended <= now)
+    order = workload.ends()[::-1]
+    newest: list[int] = order[counts[order]].tolist()
+    return newest
+
+
+def _compared(workload: Workload, newest: Sequence[int]) -> list[bool]:
+    """Return a mask of the jobs among the last to end, of all users or of their user."""
     compared = [False] * len(workload.jobs)
     users = list(workload.jobs.values("user"))
     ended: Counter[str] = Counter()
-    order = workload.ends()
-    order = order[(workload.teaches & (workload.runtime > 0) & (workload.ended <= now))[order]]
-    for newer, number in enumerate(order[::-1].tolist()):
+    for newer, number in enumerate(newest):
         user = users[number]
-        compared[number] = newer < MAX_ERRORS or ended[user] < per_user
+        compared[number] = newer < MAX_ERRORS or ended[user] < MAX_USER_ERRORS
         ended[user] += 1
     return compared
 

@@ -21,7 +21,7 @@ from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
-from softwalltime.measure.simulation.pools import Pools, Shares, Window
+from softwalltime.measure.simulation.pools import Pools, Shares
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 from softwalltime.predict.policy.site import WALLTIME, SitePolicy
 
@@ -94,25 +94,26 @@ class QueueModel:
         return next(self.runs([runtimes], until))
 
     def runs(self, drawn: Iterable[Sequence[int]], until: Sequence[int] = ()) -> Iterator[ScheduleOutcome]:
-        """Yield the schedule of :meth:`run` with each of these runtimes of all jobs."""
+        """Yield the schedule of :meth:`run` for each draw of the runtimes of all jobs."""
         values: Values | None = None
+        windows = self.pooling.windows if self.pooling is not None else ()
         for runtimes in drawn:
             jobs = replace(self.jobs, runtime=tuple(runtimes))
-            machine: Machine = Processors(self.processors, jobs.processors)
-            windows: Sequence[Window] = ()
-            if self.pooling is not None:
-                ends = [start + walltime for start, walltime in zip(self.starts, jobs.walltime, strict=False)]
-                windows = self.pooling.windows
-                # More processors may be held than vnodes are up.
-                capacities = [self.processors, *self.pooling.capacities[1:]]
-                machine = Pools(capacities, self.shares, jobs.walltime, windows, ends)
-            engine = Engine(jobs, machine, self.policy, values=values)
+            engine = Engine(jobs, self._machine(), self.policy, values=values)
             # The scheduler does not know runtimes, so all runs have the same values.
             values = engine.system.values
             if self.ordering:
                 values.ordering[:] = self.ordering
             engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
             yield engine.run(until=until or range(len(self.starts), len(jobs)))
+
+    def _machine(self) -> Machine:
+        if self.pooling is None:
+            return Processors(self.processors, self.jobs.processors)
+        ends = [start + walltime for start, walltime in zip(self.starts, self.jobs.walltime, strict=False)]
+        # More processors may be held than vnodes are up.
+        capacities = [self.processors, *self.pooling.capacities[1:]]
+        return Pools(capacities, self.shares, self.jobs.walltime, self.pooling.windows, ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Estimate how alike the runtimes of one user's jobs are beyond what is predicted, from jobs that have ended."""
+"""Estimate the correlation between the runtimes of a user's jobs, given their predictions, from ended jobs."""
 
 from collections import defaultdict, deque
 from itertools import pairwise
@@ -10,23 +10,25 @@ from softwalltime.core.jobs import CompletedJob, Prediction
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 USER_CORRELATION = 0.5
-"""Correlation without known pairs of jobs; on three public traces it was 0.36 to 0.56."""
+"""Correlation that is assumed while no pairs of jobs are known; on three public traces it was 0.36 to 0.56."""
 PRIOR_PAIRS = 50
-"""Number of pairs of jobs that weigh as much as :data:`USER_CORRELATION`."""
+"""Weight of :data:`USER_CORRELATION` in the estimate, as a number of pairs of jobs."""
 MAX_CORRELATION = 0.95
 
 
 class UserCorrelation:
-    """The correlation of two consecutive jobs of one user of which neither was known when the other was predicted."""
+    """The correlation between the runtimes of consecutive jobs of a user, where the second one was submitted before the
+    first one ended: the prediction of neither knew the runtime of the other.
+    """
 
     def __init__(self, most: int) -> None:
         """:param most: number of ended jobs to keep, the last ones."""
         self._predicted: dict[tuple[str, int], Floats | float] = {}
-        # User, submission, job id, end, and the place of the runtime in its prediction.
+        # User, submission, job id and end; last the quantile of the prediction that the runtime was.
         self._ended: deque[tuple[str, int, str, int, float]] = deque(maxlen=most)
 
     def predicted(self, job_id: str, submitted: int, answer: Prediction) -> None:
-        # The sample belongs to the predictor.
+        # A copy, because the predictor changes the sample later.
         sample = np.array(answer.sample, np.float64) * answer.scale if answer.is_distribution else answer.seconds
         self._predicted[job_id, submitted] = sample
 
@@ -39,7 +41,7 @@ class UserCorrelation:
         if predicted is None or not teaches or job.runtime <= 0:
             return
         if isinstance(predicted, np.ndarray):
-            # In the middle of equal values, as where jobs run into their walltime.
+            # Many runtimes are the walltime: among equal values the middle one counts.
             place = float((predicted < job.runtime).mean() + (predicted <= job.runtime).mean()) / 2
         else:
             place = job.runtime / max(predicted, 1.0)
@@ -53,7 +55,7 @@ class UserCorrelation:
         ranks = (np.cumsum(counts) - counts / 2)[which] / max(len(places), 1)
         jobs = defaultdict[str, list[tuple[int, str, int, float]]](list)
         for (user, submitted, job_id, end, _), rank in zip(self._ended, ranks.tolist(), strict=True):
-            # Jobs that were submitted at once are not in order of their ends.
+            # Jobs submitted at the same time are sorted by id, not by end: order by end would correlate them.
             jobs[user].append((submitted, job_id, end, NormalDist().inv_cdf(rank)))
         products = [
             score * later

@@ -10,7 +10,7 @@ import numpy as np
 from softwalltime.measure.simulation.system_state import SystemState
 
 _MIN_JOBS_PER_CLASS, _MAX_CLASSES = 4, 256
-"""Number of jobs for each class, and of classes, for which testing classes is faster than testing jobs."""
+"""Minimum mean size of a class, and maximum number of classes: beyond them it is faster to test each job."""
 
 
 class CandidateClasses:
@@ -25,10 +25,10 @@ class CandidateClasses:
 
     def discard(self) -> None:
         """Classify all jobs anew at the next scan, because their values have changed."""
-        # The jobs of each class, of which the first ones may have started.
+        # The jobs of each class; started ones are removed when they come first.
         self._classes: dict[tuple[int, int, int], deque[int]] = {}
         self._newest = -1
-        # The classes by size, as columns; empty after a new class.
+        # The classes sorted by number of processors, as columns; empty if a class was added since.
         self._members: list[deque[int]] = []
         self._sizes: list[int] = []
         self._waiting = self._limits = np.zeros(0, np.int64)
@@ -49,9 +49,9 @@ class CandidateClasses:
         return len(self._classes) <= min(len(queue) // _MIN_JOBS_PER_CLASS, _MAX_CLASSES)
 
     def fitting(self, free: int, time_left: int, extra: int, *, guarded: bool) -> Iterator[int]:
-        """Yield candidates in order of submission, of the classes whose jobs could start if each were the first one.
+        """Yield the candidates in order of submission: jobs of the classes that could start now.
 
-        The caller starts a candidate, if it fits, before it asks for the next one.
+        The caller starts each candidate that still fits before it asks for the next one.
         """
         if not self._members:
             self._sort()
@@ -69,7 +69,7 @@ class CandidateClasses:
         while heads:
             job, members = heads[0]
             yield job
-            # Where a job does not start, no other one of its class does.
+            # If a job did not start, no other job of its class fits.
             fitted = started[job] >= 0
             while members and started[members[0]] >= 0:
                 members.popleft()

@@ -185,7 +185,7 @@ class PoolCalendar(Calendar):
 
 
 MAX_POOLS = 64
-"""Pools of which the share of each job is kept as an array."""
+"""Maximum number of pools for which it is remembered what each job takes of them."""
 
 
 class PooledEasyBackfilling:
@@ -307,7 +307,7 @@ class PooledEasyBackfilling:
         return taken
 
     def _of_pool(self, pool: int) -> Integers:
-        """Return what each job takes of a pool; heads ask for those of few pools again and again."""
+        """Return what each job takes of a pool; kept for the last pools, because heads need the same ones again."""
         taken = self._last_pools.get(pool)
         if taken is None:
             # No job has two shares of one pool.

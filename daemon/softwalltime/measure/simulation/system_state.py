@@ -81,17 +81,16 @@ class SystemState:
     def submit(self, jobs: Sequence[int], now: int) -> None:
         """Let jobs wait whose values are known."""
         self.queue.extend(jobs)
-        if self.order is not None:
-            self._rank(self.order, jobs, now)
+        self._rank(jobs, now)
 
     def rank_anew(self, now: int) -> None:
-        if isinstance(self.ranked, RankedQueue) and self.order is not None:
-            self.ranked = RankedQueue()
-            self._rank(self.order, self.queue.jobs, now)
-
-    def _rank(self, order: Order, jobs: Sequence[int], now: int) -> None:
         if isinstance(self.ranked, RankedQueue):
-            priorities = order.priorities(np.array(jobs, np.int64), now)
+            self.ranked = RankedQueue()
+            self._rank(self.queue.jobs, now)
+
+    def _rank(self, jobs: Sequence[int], now: int) -> None:
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            priorities = self.order.priorities(np.array(jobs, np.int64), now)
             for job, priority in zip(jobs, priorities.tolist(), strict=True):
                 self.ranked.add(job, priority)
 

@@ -40,7 +40,7 @@ LOG_PRICES = (math.log(0.15), math.log(5.0))
 BATCH = 512
 RATE = 2e-3
 TUNING_RATE = 2e-4
-"""Learning rate from given weights, low enough that the jobs of one site do not overwrite what they know of others.
+"""Learning rate if training starts from given weights: low, so that they keep what they learnt on other sites.
 
 At 3e-4 CEA-Curie gained a little more, and SDSC-SP2 lost a little (the benchmark training).
 """
@@ -83,7 +83,7 @@ def batch_of(examples: Examples, chosen: NDArray[np.int64]) -> ExampleBatch:
 
 
 class Attention(nn.Module):  # type: ignore[misc,unused-ignore]  # without torch its base is not known
-    """The network and the mixture; begins as ``start``, or random, near the weights of past jobs set by hand."""
+    """The network and the mixture; its initial weights are ``start``, or random ones near weights set by hand."""
 
     def __init__(self, start: Weights | None = None) -> None:
         super().__init__()

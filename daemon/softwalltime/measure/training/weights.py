@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.training.model import Attention
 
 MIN_WEEKS = 8
-"""Minimum weeks of a log for a comparison: its interval has one sample a week."""
+"""Minimum number of weeks of a log to compare: each week is one sample of the interval."""
 
 
 class LossChange(NamedTuple):
@@ -64,9 +64,10 @@ def fit(
 
 
 def compare(logs: Sequence[Examples], epochs: int, seed: int, show: ShowProgress, start: Weights) -> list[LossChange]:
-    """Train from ``start`` on one half of the time of each log and measure the other half, both ways.
+    """Train from ``start`` on each half of the logs, and measure the loss of the other half.
 
-    So each job is measured once, by weights that were not trained on it: a log of few weeks has no week to spare.
+    The halves are those of each log's time.  Each job is measured once, by weights that were not trained on it: both
+    halves are needed, because a short log has few weeks.
     """
     from softwalltime.measure.training.model import Attention, losses
 
