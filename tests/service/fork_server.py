@@ -60,6 +60,7 @@ def main() -> None:
     ingest.MAX_BATCH_LINES, daily_files.BLOCK_BYTES = LINES, BLOCK
     reading.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
     follow.POLL_INTERVAL_S = worker.POLL_INTERVAL_S = INTERVAL
+    follow.FIRST_RETRY_PAUSE_S = 0.1
     # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     children: list[int] = []

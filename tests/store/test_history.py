@@ -7,7 +7,7 @@ from softwalltime.core.jobs import CompletedJob, DecisionRecord
 from softwalltime.core.states import State
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.store.completed_jobs import read_jobs
-from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new, set_teaching
+from softwalltime.store.learning_jobs import last_ended_since, last_job, read_history, read_new, set_teaching
 from softwalltime.store.predictions import add_decisions
 from tests.samples import job
 from tests.store.stored import add_jobs
@@ -82,14 +82,14 @@ def test_only_what_teaches_counts(connection: Connection) -> None:
 
 
 def test_new_jobs_come_in_the_order_in_which_they_became_known(connection: Connection) -> None:
-    assert last_id(connection) == 0
+    assert last_job(connection).id == 0
     add_jobs(connection, [job(job_id="1.srv", end=900)])
-    seen = last_id(connection)
+    seen = last_job(connection)
     add_jobs(connection, [job(job_id="2.srv", end=500), job(job_id="3.srv", end=400), job(job_id="1.srv", end=900)])
     new = list(read_new(connection, seen))
     assert [each.submission.job_id for _, each in new] == ["2.srv", "3.srv"]
-    assert new[-1][0] == last_id(connection)
-    assert list(read_new(connection, last_id(connection))) == []
+    assert new[-1][0] == last_job(connection)
+    assert list(read_new(connection, last_job(connection))) == []
 
 
 def test_a_decision_is_recorded_with_what_it_rests_on(connection: Connection) -> None:

@@ -17,7 +17,7 @@ from softwalltime.service.ingest import ingest_logs
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.connections import connect
 from softwalltime.store.forecast_rows import FORGOTTEN_AFTER_S, StoredStart, judge_starts, publish_starts
-from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
+from softwalltime.store.learning_jobs import LastJob, last_ended_since, last_job, read_history, read_new
 from softwalltime.store.retention import RetentionRun
 from tests.samples import job
 from tests.service.running import until
@@ -93,13 +93,13 @@ def reader(read: Callable[[Engine], object]) -> Callable[[Engine], object]:
 @reader
 def the_newest_id(engine: Engine) -> object:
     with engine.connect() as connection:
-        return last_id(connection)
+        return last_job(connection).id
 
 
 @reader
 def what_is_new(engine: Engine) -> object:
     with engine.connect() as connection:
-        return list(read_new(connection, last_id(connection) - 5))
+        return list(read_new(connection, LastJob(last_job(connection).id - 5)))
 
 
 @reader

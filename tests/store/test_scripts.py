@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 from softwalltime.core.jobs import CurrentJob, DecisionRecord, Submission
 from softwalltime.store.completed_jobs import add_scripts, read_jobs
 from softwalltime.store.current import read_current, set_current
-from softwalltime.store.learning_jobs import read_history, read_new
+from softwalltime.store.learning_jobs import LastJob, read_history, read_new
 from softwalltime.store.predictions import add_decisions
 from softwalltime.store.retention import RetentionRun
 from tests.samples import job
@@ -45,7 +45,7 @@ def test_all_readers_of_jobs_join_the_scripts(engine: Engine, first: str) -> Non
             else:
                 add_decisions(connection, [decision, replace(decision, submission=submitted(""))])
     with engine.connect() as connection:
-        new = [each for _, each in read_new(connection, 0)]
+        new = [each for _, each in read_new(connection, LastJob())]
         for found in (read_jobs(connection), read_history(connection, 5, None, NOW * 2), new):
             of = {(job.submission.job_id, job.submission.submitted): job.submission.script for job in found}
             assert of == {("7.srv", NOW): SCRIPT, ("7.srv", NOW + 1): "", ("8.srv", NOW): ""}

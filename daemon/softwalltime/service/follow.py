@@ -19,7 +19,7 @@ from threading import Event
 
 from sqlalchemy import Engine
 
-from softwalltime.accounting.daily_files import log_files
+from softwalltime.accounting.daily_files import log_day, log_files
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SoftwalltimeError, SourceError
 from softwalltime.core.states import State
@@ -27,6 +27,7 @@ from softwalltime.service.ingest import ingest_logs
 from softwalltime.service.reading import KnownPositions
 from softwalltime.store.completed_jobs import vacuum_analyze
 from softwalltime.store.learning_jobs import set_teaching
+from softwalltime.store.logs import OvertakenError
 
 POLL_INTERVAL_S = 0.5
 """Seconds between two polls."""
@@ -84,6 +85,10 @@ class OpenLogs:
     def _drop(self, key: tuple[int, int]) -> None:
         if key in self._held:
             os.close(self._held.pop(key)[2])
+
+    def unread(self) -> None:
+        """Forget the states in which the logs were read."""
+        self._held = {key: (path, (0, 0, 0), descriptor) for key, (path, _, descriptor) in self._held.items()}
 
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
         """Return the open logs to which a path leads, by their current path: state when read, and current status."""
@@ -178,23 +183,24 @@ class Follower:
         :raises SourceError: if the folder cannot be read.
         :raises StoreError: if the store fails; earlier commits stay, and the next poll continues from there.
         """
+        known = self._known_positions(engine)
         changed = self.measure()
         if not changed:
             self._log_stored({})
             return 0
         tally = Tally()
-        known, self._known = self._known, None
-        if known is None or known.engine is not engine:
-            known = KnownPositions(engine)
         try:
-            stored, _ = ingest_logs(engine, list(changed), tally, self.server, self._read, known=known)
+            # The oldest first, also if a newer one is among those that are kept open.
+            logs = sorted(changed, key=lambda path: log_day(path.name))
+            stored, _ = ingest_logs(engine, logs, tally, self.server, self._read, known=known)
+        except OvertakenError:
+            return self.poll(engine)
         finally:
             # Count committed blocks even if the store fails half-way: they are not read again.
             for malformed in tally.kept:
                 log.warning("malformed: %s", malformed)
             self.tally.add(tally)
             self.tally.broken.clear()
-        self._known = known
         before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}
         for error in tally.broken:
             if error.path is not None:
@@ -212,6 +218,18 @@ class Follower:
         if stored > VACUUM_MIN_JOBS:
             vacuum_analyze(engine)
         return stored
+
+    def _known_positions(self, engine: Engine) -> KnownPositions:
+        """Return the stored positions; if the store has lost commits, all logs are to be read again."""
+        known = self._known = self._known or KnownPositions(engine)
+        if known.engine is not engine:
+            known.query_again(engine)
+        if known.lost:
+            log.warning("the store lacks commits, as after a failover; the logs are read again from its positions")
+            known.lost = False
+            self._seen.clear()
+            self._held.unread()
+        return known
 
     def _log_stored(self, counts: Mapping[str, int]) -> None:
         """Log the sums of the stored rows at the first poll and once an hour."""

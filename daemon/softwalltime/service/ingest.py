@@ -28,7 +28,14 @@ from softwalltime.store.completed_jobs import PreparedJobs, add_interrupted, add
 from softwalltime.store.connections import lock
 from softwalltime.store.current import alter_current, delete_completed, delete_current, requeue_current, set_current
 from softwalltime.store.learning_jobs import last_id
-from softwalltime.store.logs import MalformedLine, OvertakenError, Position, move_position, record_malformed
+from softwalltime.store.logs import (
+    MalformedLine,
+    OvertakenError,
+    Position,
+    confirm_position,
+    move_position,
+    record_malformed,
+)
 
 MAX_BATCH_ROWS = 10_000
 """Approximate number of jobs or malformed lines in one transaction."""
@@ -72,15 +79,18 @@ class _Transaction:
         rows = len(self.malformed) + sum(jobs.number for jobs in self.jobs)
         return rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
 
-    def commit(self, engine: Engine) -> int:
+    def commit(self, engine: Engine, last: Position | None) -> int:
         """Store all rows and positions or none; return the number of new jobs.
 
-        :raises OvertakenError: if another process has read the same logs in the meantime.
+        :param last: the position that was committed last, if any.
+        :raises OvertakenError: if another process has read the same logs in the meantime, or that commit is lost.
         """
         if not self.tally.lines:
             return 0
         with engine.begin() as connection:
             lock(connection)
+            if last is not None and last.path not in self.since:
+                confirm_position(connection, last)
             for path, since in self.since.items():
                 move_position(connection, since, self.read[path])
             newest = last_id(connection)
@@ -131,13 +141,13 @@ def _store(
         transaction.add(block)
         if transaction.full:
             finish(committing)
-            committing = transaction, _begin(transaction, engine)
+            committing = transaction, _begin(transaction, engine, known.last)
             transaction = _Transaction(server)
     finish(committing)
-    finish((transaction, _begin(transaction, engine)))
+    finish((transaction, _begin(transaction, engine, known.last)))
 
 
-def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
+def _begin(transaction: _Transaction, engine: Engine, last: Position | None) -> Future[int]:
     """Commit a transaction in a thread while the next one is filled.
 
     No thread pool: Python waits for its threads at exit, and PostgreSQL may hang forever.
@@ -146,7 +156,7 @@ def _begin(transaction: _Transaction, engine: Engine) -> Future[int]:
 
     def run() -> None:
         try:
-            result.set_result(transaction.commit(engine))
+            result.set_result(transaction.commit(engine, last))
         except BaseException as error:
             result.set_exception(error)
 
@@ -175,6 +185,7 @@ def ingest_logs(
     :param progress: called with the number of further bytes of the files that were processed.
     :param again: read the logs from their start, for example after a malformed line was corrected.
     :param known: positions of an earlier call, to reuse.
+    :raises OvertakenError: if the store lacks commits that were made; the logs must be read again, the oldest first.
     :raises StoreError: if the store fails; earlier commits stay.
     """
     known = known or KnownPositions(engine, again=again)
@@ -186,7 +197,9 @@ def ingest_logs(
                 with closing(parsed_blocks(blocks)) as parsed:
                     _store(parsed, engine, server, tally, progress, known)
             except OvertakenError:
-                known.servers.clear()
+                known.query_again(engine)
+                if known.lost:
+                    raise
                 time.sleep(OVERTAKEN_PAUSE_S)
                 continue
         tally.add(of_files)

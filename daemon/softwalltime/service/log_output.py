@@ -12,6 +12,8 @@ def set_up_logging() -> None:
     handler.setFormatter(_Formatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # A connection that breaks while it is returned is replaced; the pool would log a traceback.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 
 class _Formatter(logging.Formatter):

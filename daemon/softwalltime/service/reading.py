@@ -94,7 +94,7 @@ class ReadStart:
 class KnownPositions:
     """Positions of the logs that were read before, queried once for each server.
 
-    Valid until a read fails.  If another process reads the same logs, advancing a position fails.
+    If another process reads the same logs, advancing a position fails.
     """
 
     engine: Engine
@@ -103,6 +103,10 @@ class KnownPositions:
     read: dict[str, Position] = field(default_factory=dict)
     """Positions that the current read has reached."""
     servers: "dict[str, _Positions]" = field(default_factory=dict)
+    last: Position | None = None
+    """The position that was committed last; before the first commit, that of the newest log."""
+    lost: bool = False
+    """Whether commits are lost: the stored position of a log is before the one that was committed."""
 
     def start_of(self, path: Path, server: str, first: bytes, size: int | None) -> ReadStart:
         """Return where to start reading this log.
@@ -134,11 +138,23 @@ class KnownPositions:
 
     def moved(self, position: Position) -> None:
         self._positions(position.server).put(position)
+        self.last = position
+
+    def query_again(self, engine: Engine) -> None:
+        """Query the stored positions again, because one is not where it was left, or through another engine."""
+        fresh = KnownPositions(engine)
+        for server, positions in self.servers.items():
+            stored = fresh._positions(server).by_path
+            before = positions.by_path.items()
+            self.lost |= any(path not in stored or stored[path].offset < each.offset for path, each in before)
+        self.engine, self.servers, self.last = engine, fresh.servers, fresh.last
 
     def _positions(self, server: str) -> "_Positions":
         if server not in self.servers:
             with self.engine.connect() as connection:
-                self.servers[server] = _Positions(read_positions(connection, server))
+                stored = read_positions(connection, server)
+            self.servers[server] = _Positions(stored)
+            self.last = self.last or max(stored, key=lambda each: _day(each.path), default=None)
         return self.servers[server]
 
 

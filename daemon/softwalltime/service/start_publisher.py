@@ -42,7 +42,7 @@ from softwalltime.service.snapshot_source import SnapshotSource
 from softwalltime.service.sooner_starts import SoonerStart, SoonerStarts
 from softwalltime.service.status import QueueStarts, StartsStatus
 from softwalltime.store import forecast_rows as store
-from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new
+from softwalltime.store.learning_jobs import LastJob, is_stored, last_ended_since, last_job, read_history, read_new
 from softwalltime.store.opening import open_store
 
 MIN_RUNS = 20
@@ -83,7 +83,7 @@ class StartPublisher:
         self._runs = options.runs
         self._learning: ForecastLearning | None = None
         self._calibration = SelfCalibration()
-        self._last_id = 0
+        self._last = LastJob()
 
     def step(self, now: int) -> StartsStatus:
         """Forecast and publish once, as of ``now`` (epoch seconds).
@@ -94,12 +94,12 @@ class StartPublisher:
         begin = time.monotonic()
         snapshot = self._source.take(now)
         server = server_of(snapshot, self.settings.server)
-        if (learning := self._learning) is None:
+        if (learning := self._learning) is None or self._lacks_jobs():
             # After PBS has answered: otherwise learning the history would be wasted.
             learning = self._learn(now, server)
             snapshot = self._source.take(now)
         with self.engine.begin() as connection:
-            new = list(read_new(connection, self._last_id))
+            new = list(read_new(connection, self._last))
             judged = store.judge_starts(connection, server, now)
             withdrawn = store.withdraw_starts(connection, server, _not_before(snapshot))
         self._calibration.learn(_judged(judged, server))
@@ -107,7 +107,7 @@ class StartPublisher:
         waiting = {job.submission.job_id for job in snapshot.jobs if job.waits_for_scheduler}
         self._calibration.still_waiting(waiting, now)
         learning.look(snapshot, [job for _, job in new])
-        self._last_id = max((number for number, _ in new), default=self._last_id)
+        self._last = new[-1][0] if new else self._last
         queue = model_of(snapshot, running=self.running)
         first = queue.model.running
         ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
@@ -143,12 +143,17 @@ class StartPublisher:
             range_factor=1.0 if factor is None else factor,
         )  # fmt: skip
 
+    def _lacks_jobs(self) -> bool:
+        """Return whether jobs that were learnt are lost, as after a failover of the store."""
+        with self.engine.connect() as connection:
+            return not is_stored(connection, self._last)
+
     def _learn(self, now: int, server: str) -> ForecastLearning:
         """Learn the history of the store, for forecasts of this server's jobs."""
         predictor, teaching = make(self.options.predictor or PREDICTOR), self.settings.teaching
         learning = ForecastLearning(predictor, teaching)
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            newest = last_id(connection)
+            newest = last_job(connection)
             since_last = partial(last_ended_since, connection, now=now)
             needed = needed_history([predictor.history, MIN_HISTORY], now, since_last)
             learning.history(read_history(connection, *needed, now, teaching), now)
@@ -157,7 +162,7 @@ class StartPublisher:
             self._calibration.learn(_judged(store.judged_starts(connection, server, MAX_JUDGED), server))
             for start in store.open_starts(connection, server, MAX_OF_JOB):
                 self._calibration.resume(start.job_id, start.forecast_at, WaitForecast.of(start.raw), start.forecasts)
-        self._learning, self._last_id = learning, newest
+        self._learning, self._last = learning, newest
         log.info("starts: learnt %d jobs of the history", learning.jobs)
         return learning
 

@@ -29,7 +29,15 @@ from softwalltime.service.request_handler import RequestHandler
 from softwalltime.store.connections import StatementMonitor
 from softwalltime.store.current import last_change, read_changes, read_current
 from softwalltime.store.daily import recent_quality, recent_waits, refresh
-from softwalltime.store.learning_jobs import last_ended_since, last_id, read_history, read_new, set_teaching
+from softwalltime.store.learning_jobs import (
+    LastJob,
+    is_stored,
+    last_ended_since,
+    last_job,
+    read_history,
+    read_new,
+    set_teaching,
+)
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.retention import RefusalReason, RetentionRun
 
@@ -90,7 +98,7 @@ class Worker(BackgroundThread):
         self.source_problem = ""
         self._epoch = self.clock() - self.monotonic()
         """Difference between the clock and the monotonic clock, to detect jumps."""
-        self._last_id = 0
+        self._last = LastJob()
         self._pruning: RetentionRun | None = None
         # Prune later: a daemon in a restart loop deletes nothing.
         self._next_pruning = self.monotonic() + HOUR
@@ -161,13 +169,15 @@ class Worker(BackgroundThread):
         epoch = self.clock() - self.monotonic()
         ahead = epoch - self._epoch
         if abs(ahead) > MIN_CLOCK_JUMP_S:
-            log.warning(
-                "the clock of this host was set %s by %.0f s; the history is loaded anew",
-                "forward" if ahead > 0 else "back", abs(ahead),
-            )  # fmt: skip
-            if self._next is None and self.handler.predictions.ready:
-                self._next = self.handler.predictions
+            self._load_again(
+                f"the clock of this host was set {'forward' if ahead > 0 else 'back'} by {abs(ahead):.0f} s"
+            )
         self._epoch = epoch
+
+    def _load_again(self, reason: str) -> None:
+        log.warning("%s; the history is loaded anew", reason)
+        if self._next is None and self.handler.predictions.ready:
+            self._next = self.handler.predictions
 
     def _load(self, engine: Engine, wanted: PredictionService) -> None:
         """Create a prediction service with this policy, let it learn its predictors' history, and put it into use.
@@ -184,14 +194,14 @@ class Worker(BackgroundThread):
             self.monitor.patient(LONG_STATEMENT_TIMEOUT_S),
             engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         ):
-            newest = last_id(connection)
+            newest = last_job(connection)
             since_last = partial(last_ended_since, connection, now=now)
             needed = needed_history(predictions.driver.histories(), now, since_last)
             jobs = read_history(connection, *needed, now, predictions.teaching)
             predictions.learn(takewhile(lambda _: not self._stopping.is_set(), jobs))
         if self._stopping.is_set():
             return
-        self._last_id = newest
+        self._last = newest
         if predictions.driver.fit_seconds is not None:
             # Not in a thread: this service does not answer yet.
             _fit(predictions, now)
@@ -218,12 +228,15 @@ class Worker(BackgroundThread):
         predictions = self.handler.predictions
         # One snapshot for both queries: a job that completes between them must not appear as deleted.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            for number, stored in read_new(connection, self._last_id):
+            if not is_stored(connection, self._last):
+                self._load_again("the store lacks jobs that were learnt, as after a failover")
+                return
+            for last, stored in read_new(connection, self._last):
                 job = self.handler.scripts.complete(stored)
                 if predictions.driver.observes:
                     predictions.observe(self._job_events.ended(job))
                 predictions.learn([job])
-                self._last_id = number
+                self._last = last
             if predictions.driver.observes:
                 predictions.observe(self._changes(connection))
 

@@ -83,14 +83,15 @@ def last_change(connection: Connection) -> int:
 
 
 def read_changes(connection: Connection, after: int) -> QueueChanges | None:
-    """Return the jobs that changed since change ``after``; ``None`` if older changes are no longer kept.
+    """Return the jobs that changed since change ``after``; ``None`` if that change or older ones are not stored.
 
     The work depends on the number of changes, not of jobs.  The transaction must see one snapshot.
     """
     changed = connection.execute(query("queue_changes"), {"after": after}).all()
+    stored = connection.execute(query("first_queue_change")).one()
     if not changed:
-        return QueueChanges({}, after)
-    if connection.execute(query("first_queue_change")).one().first > after + 1:
+        return QueueChanges({}, after) if after <= (stored.last or 0) else None
+    if stored.first > after + 1:
         return None
     keys = [(row.job_id, row.server) for row in changed]
     jobs = {(job.submission.job_id, job.server): job for job in read_current(connection, keys=keys)}

@@ -1,6 +1,7 @@
 """Read the jobs from which predictors learn: the history at start-up, then new jobs."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import astuple, dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -12,12 +13,35 @@ from softwalltime.store.connections import lock
 from softwalltime.store.tables import completed_jobs, job_state, teaching_states
 
 _jobs = completed_jobs.columns
+_last = (_jobs.id, _jobs.job_id, _jobs.end_time)
+
+
+@dataclass(frozen=True, slots=True)
+class LastJob:
+    """The newest job that was read, by its id in the store; 0: none.  All jobs with ids up to it were committed."""
+
+    id: int = 0
+    job_id: str = ""
+    end: int = 0
 
 
 def last_id(connection: sa.Connection) -> int:
     """Return the id of the newest job, 0 if there is none; all jobs with ids up to it are committed."""
-    newest: int = connection.execute(sa.select(sa.func.coalesce(sa.func.max(_jobs.id), 0))).scalar_one()
-    return newest
+    return last_job(connection).id
+
+
+def last_job(connection: sa.Connection) -> LastJob:
+    """Return the newest job."""
+    row = connection.execute(sa.select(*_last).order_by(_jobs.id.desc()).limit(1)).first()
+    return LastJob(*row) if row else LastJob()
+
+
+def is_stored(connection: sa.Connection, last: LastJob) -> bool:
+    """Return whether the newest job that was read is still stored, and with it all jobs that were read before it.
+
+    After a failover the store may lack commits that were read from the old primary, and give their ids to other jobs.
+    """
+    return last.id == 0 or connection.execute(sa.select(*_last).where(_jobs.id == last.id)).first() == astuple(last)
 
 
 def read_history(
@@ -80,11 +104,12 @@ def _chosen(per_user: int, since: int, now: int, teaches: sa.ColumnElement[bool]
     return sa.union(*parts).subquery("chosen")
 
 
-def read_new(connection: sa.Connection, after: int) -> Iterator[tuple[int, CompletedJob]]:
-    """Yield all jobs with ids above ``after``, each with its id, in the order in which they were committed."""
-    wanted = sa.select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after).order_by(_jobs.id)
+def read_new(connection: sa.Connection, after: LastJob) -> Iterator[tuple[LastJob, CompletedJob]]:
+    """Yield all jobs stored after this one, each with its place, in the order in which they were committed."""
+    wanted = sa.select(_jobs.id, *job_columns).select_from(jobs_read).where(_jobs.id > after.id).order_by(_jobs.id)
     for number, *row in stream(connection, wanted):
-        yield number, job_of(row)
+        job = job_of(row)
+        yield LastJob(number, job.submission.job_id, job.end), job
 
 
 def set_teaching(connection: sa.Connection, states: Collection[State]) -> bool:

@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 class OvertakenError(StoreError):
-    """Another process has read the same log: continue from the stored position."""
+    """A stored position is not where it was left: another process has moved it, or the store has lost commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,19 @@ def move_position(connection: Connection, since: Position | None, position: Posi
         moving = there.values(**place, updated_at=func.now()).returning(_logs.path)
     if connection.execute(moving).first() is None:
         raise OvertakenError(f"{position.path}: another softwalltime process has read it; continue from its position")
+
+
+def confirm_position(connection: Connection, position: Position) -> None:
+    """Make sure that a committed position is still stored.  Then all earlier commits are, too.
+
+    A standby that is promoted may lack the newest commits.
+
+    :raises OvertakenError: if it is not.
+    """
+    key, place = _row(position)
+    there = select(_logs.path).where(*(_logs[name] == value for name, value in (key | place).items()))
+    if connection.execute(there).first() is None:
+        raise OvertakenError(f"{position.path}: the store has another position than the one last committed")
 
 
 def _row(position: Position) -> tuple[dict[str, Any], dict[str, Any]]:
