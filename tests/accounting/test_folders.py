@@ -9,7 +9,7 @@ import pytest
 
 from softwalltime.accounting.folders import MAX_DEPTH, find_logs
 from softwalltime.accounting.log_file import opened
-from softwalltime.accounting.recognition import is_trace
+from softwalltime.accounting.recognition import trace_format
 from softwalltime.core.errors import SourceError, UnsuitableFileError, summary
 from tests.samples import RECORDED_LOG
 
@@ -106,12 +106,14 @@ def test_what_cannot_be_read_in_a_folder_is_an_error(tmp_path: Path) -> None:
 def test_other_files_are_recognised_and_what_to_do_is_said(content: bytes, what: str, tmp_path: Path) -> None:
     file = write(tmp_path / "20261120", content)
     with pytest.raises(UnsuitableFileError, match=what) as caught, opened(file) as log:
-        is_trace(log)
+        trace_format(log)
     assert str(caught.value).startswith(f"{file}: ")
-    assert any(verb in caught.value.reason for verb in ("give ", "convert it", "unpack it", "decompress it"))
+    assert any(
+        verb in caught.value.reason for verb in ("give ", "convert it", "unpack it", "decompress it", "write it with")
+    )
 
 
 @pytest.mark.parametrize("before", [SERVER_LOG, b"Nov 20 10:16:10 login1 sshd[812]: x\n", b"JobID|User|State\n"])
 def test_a_log_with_other_lines_before_its_records_is_a_log(before: bytes, tmp_path: Path) -> None:
     with opened(write(tmp_path / "20261120", before + RECORDS)) as log:
-        assert not is_trace(log)
+        assert not trace_format(log)

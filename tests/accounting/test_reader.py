@@ -15,7 +15,7 @@ from softwalltime.accounting.daily_files import Block, blocks, log_files
 from softwalltime.accounting.folders import find_logs
 from softwalltime.accounting.log_file import opened
 from softwalltime.accounting.reader import pbs_batch, read_jobs
-from softwalltime.accounting.recognition import is_trace
+from softwalltime.accounting.recognition import trace_format
 from softwalltime.accounting.tally import MAX_KEPT_LINES, Tally
 from softwalltime.core.errors import SourceError
 from tests.samples import RECORDED_LOG
@@ -109,7 +109,7 @@ def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
 def test_a_trace_is_distinguished_from_a_log_by_its_first_line(tmp_path: Path) -> None:
     def trace(path: Path) -> bool:
         with opened(path) as file:
-            return is_trace(file)
+            return trace_format(file) is not None
 
     headless = tmp_path / "t"
     headless.write_text("\n" + "1 " * 18 + "\n")

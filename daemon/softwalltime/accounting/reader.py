@@ -7,13 +7,14 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from softwalltime.accounting import pbs_records, swf
+from softwalltime.accounting import pbs_records
 from softwalltime.accounting.cut import whole_records
 from softwalltime.accounting.daily_files import BOM, MAX_LOG_LINE_BYTES, Block, PartialLine, blocks
 from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.queue_changes import ALTERED, COMES, GOES, Changes, Record
-from softwalltime.accounting.recognition import is_trace
+from softwalltime.accounting.recognition import trace_format
 from softwalltime.accounting.tally import MAX_LINE_BYTES, Malformed, Tally
+from softwalltime.accounting.traces import TraceFormat, TraceReader
 from softwalltime.core.errors import RecordError, SourceError
 from softwalltime.core.jobs import OF_SUBMISSION, CompletedJob, Values, job_of
 
@@ -192,25 +193,27 @@ def _pbs_job(kind: bytes, line: bytes, tally: Tally, server: str) -> Values | No
         raise
 
 
-def _swf_jobs(block: Block, path: str, tally: Tally, header: swf.Header) -> list[Values]:
-    """Read a block of an SWF trace; header lines update ``header``."""
+def _trace_jobs(block: Block, path: str, tally: Tally, reader: TraceReader) -> list[Values]:
+    """Read a block of a trace."""
     jobs: list[Values] = []
     lines = block.lines
     offset = block.offset + _skip_bom(block, lines)
     for number, line in enumerate(lines, block.line):
-        if line[:1] == b";":
-            header.read(line)
-            tally.other["header"] += 1
-        elif not line.strip():
-            tally.blank += 1
-        else:
+        if line.strip():
             try:
-                jobs.append(swf.completed_values(line, header))
+                values = reader.values(line)
             except RecordError as error:
                 tally.keep(Malformed.of(error, path, offset, number, line))
+            else:
+                if isinstance(values, str):
+                    tally.other[values] += 1
+                else:
+                    jobs.append(values)
+        else:
+            tally.blank += 1
         offset += len(line) + 1
-    tally.left_out += header.left_out
-    header.left_out.clear()
+    tally.left_out += reader.left_out
+    reader.left_out.clear()
     tally.lines += len(lines)
     tally.jobs += len(jobs)
     return jobs
@@ -237,21 +240,21 @@ def read_values(
         try:
             with opened(path) as file:
                 tally.files += 1
-                yield from _read_file(file, str(path), is_trace(file), tally, progress)
+                yield from _read_file(file, str(path), trace_format(file), tally, progress)
         except SourceError as error:
             tally.broken.append(error)
 
 
 def _read_file(
-    file: OpenFile, path: str, trace: bool, tally: Tally, progress: Callable[[int], None]
+    file: OpenFile, path: str, trace: TraceFormat | None, tally: Tally, progress: Callable[[int], None]
 ) -> Iterator[Values]:
     unfinished = PartialLine()
-    header = swf.Header()
+    reader = trace.reader() if trace else None
     position, number, reported = 0, 1, 0
-    for block in (blocks if trace else whole_records)(file.contents, unfinished=unfinished):
-        if trace:
-            yield from _swf_jobs(block, path, tally, header)
-            tally.machine = header.machine if tally.files == 1 else 0
+    for block in (blocks if reader else whole_records)(file.contents, unfinished=unfinished):
+        if reader:
+            yield from _trace_jobs(block, path, tally, reader)
+            tally.machine = reader.machine if tally.files == 1 else 0
         else:
             yield from pbs_batch(block, path, tally, with_changes=False).jobs
         consumed = file.consumed()
@@ -259,8 +262,8 @@ def _read_file(
         reported = consumed
         position, number = block.end, block.last_line + 1
     if rest := unfinished.content:
-        if trace:
+        if reader:
             last = Block(rest, position, number, position + len(rest))
-            yield from _swf_jobs(last, path, tally, header)
+            yield from _trace_jobs(last, path, tally, reader)
         else:
             tally.unfinished.append(path)

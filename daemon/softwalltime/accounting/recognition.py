@@ -3,17 +3,19 @@
 import re
 from collections.abc import Iterable
 
-from softwalltime.accounting import swf
+from softwalltime.accounting import sacct
 from softwalltime.accounting.daily_files import BLOCK_BYTES, BOM
 from softwalltime.accounting.log_file import OpenFile
+from softwalltime.accounting.traces import TraceFormat, trace_formats
 from softwalltime.core.errors import UnsuitableFileError
 
 _START = 1 << 16
 """Bytes to examine at the start of a file."""
 _RECORD = re.compile(rb"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
+_BEGINS_AS_LOG = re.compile(rb"(?:;[^\n]*\n|\s*\n)*" + _RECORD.pattern.removeprefix(b"^"))
 _PBS_LOGS = "give the accounting logs: PBS_HOME/server_priv/accounting"
 _CONVERT = "convert it to Standard Workload Format"
-_SACCT = f"a table of Slurm's sacct: {_CONVERT}"
+_SACCT = f"a table of Slurm's sacct that lacks columns or its header: write it with {sacct.COMMAND}"
 _SACCT_COLUMNS = frozenset(
     b"Submit Start End State User Partition Elapsed ElapsedRaw Timelimit TimelimitRaw Account Group NCPUS".split()
 )
@@ -39,10 +41,10 @@ _PACKED: tuple[tuple[re.Pattern[bytes], str], ...] = (
 """Patterns at the start of archives and other containers, and their descriptions."""
 
 
-def is_trace(file: OpenFile) -> bool:
-    """Return whether the file is an SWF trace: its first lines are headers, which begin with ``;``, or a job.
+def trace_format(file: OpenFile) -> TraceFormat | None:
+    """Return the format of a trace; ``None``: the file is an accounting log.  Rewinds the file.
 
-    A log whose first bytes were lost may also begin with ``;``, but records follow.  Rewinds the file.
+    A log whose first bytes were lost may also begin with ``;``, as a trace in SWF does, but records follow.
 
     :raises SourceError: if the file cannot be read.
     :raises UnsuitableFileError: if it is neither log nor trace.
@@ -50,9 +52,12 @@ def is_trace(file: OpenFile) -> bool:
     contents = file.contents
     start = contents.read(_START)
     records = _RECORD.search(start) is not None
-    if reason := _reason(_PACKED, start) or (not records and _foreign(start.removeprefix(BOM))):
+    text = start.removeprefix(BOM)
+    trace = None
+    if not _BEGINS_AS_LOG.match(text):
+        trace = next((each for each in trace_formats() if each.begins(text)), None)
+    if reason := _reason(_PACKED, start) or (not trace and not records and _foreign(text)):
         raise UnsuitableFileError(file.path, reason)
-    trace = _begins_as_trace(start.removeprefix(BOM))
     if not trace and not records and b"\0" in start:
         # After a crash of the host a log may begin with many zero bytes.
         while (more := contents.read(BLOCK_BYTES)) and not _RECORD.search(more):
@@ -83,18 +88,8 @@ def require_log(file: OpenFile) -> None:
     :raises SourceError: if the file cannot be read.
     :raises UnsuitableFileError: if it is something else.
     """
-    if is_trace(file):
+    if trace_format(file):
         raise UnsuitableFileError(file.path, "a trace: give it by itself, not its folder")
     if not _RECORD.search(file.contents.read(_START)):
         raise UnsuitableFileError(file.path, "no accounting record in it")
     file.contents.seek(0)
-
-
-def _begins_as_trace(start: bytes) -> bool:
-    headed = False
-    for line in start.split(b"\n"):
-        if line.startswith(b";"):
-            headed = True
-        elif line.strip():
-            return swf.columns(line) > 0 or (headed and not _RECORD.match(line))
-    return headed

@@ -66,10 +66,27 @@ class Header:
             else:
                 self.nodes = self.nodes or int(size[2])
 
+    def values(self, line: bytes) -> Values | str:
+        """Return the values of the job of a line; of a line of the header that it is one.
+
+        :raises RecordError: names the column and its value.
+        """
+        if line[:1] != b";":
+            return completed_values(line, self)
+        self.read(line)
+        return "header"
+
     @property
     def machine(self) -> int:
         """The machine's number of processors, or of nodes if the header has only that; 0: unknown."""
         return self.processors or self.nodes
+
+
+def begins(start: bytes) -> bool:
+    """Return whether a file begins as a trace: with header lines, or with a job."""
+    lines = (line for line in start.split(b"\n") if line.strip())
+    first = next(lines, b"")
+    return first.startswith(b";") or columns(first) > 0
 
 
 def columns(line: bytes) -> int:

@@ -83,9 +83,9 @@ class ReplayOptions:
 def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     """Measure predictors on recorded jobs.
 
-    A SOURCE is an accounting log or a folder of logs, a trace in Standard Workload Format, a file of "softwalltime
-    export", or the word "store" for the ingested jobs.  Each predictor predicts a job at its submission and learns from
-    it at its end, as it would have at the time.  The command changes nothing.
+    A SOURCE is an accounting log or a folder of logs, a trace in Standard Workload Format, a table of Slurm's "sacct
+    -aXP", a file of "softwalltime export", or the word "store" for the ingested jobs.  Each predictor predicts a job at
+    its submission and learns from it at its end, as it would have at the time.  The command changes nothing.
 
     With --through-hooks each submission, start and alter of a job runs the PBS hook, which asks a daemon that follows
     an accounting log.  Daemon and PostgreSQL are started for the run and removed afterwards.  The exit status is 1 if a

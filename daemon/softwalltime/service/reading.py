@@ -26,7 +26,7 @@ from softwalltime.accounting.daily_files import BLOCK_BYTES, Block, PartialLine,
 from softwalltime.accounting.log_file import OpenFile, opened
 from softwalltime.accounting.queue_changes import Changes
 from softwalltime.accounting.reader import pbs_batch
-from softwalltime.accounting.recognition import is_trace
+from softwalltime.accounting.recognition import trace_format
 from softwalltime.accounting.tally import Malformed, Tally
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import CompletedJob
@@ -214,7 +214,7 @@ def _of_log(
     known: KnownPositions, path: Path, tally: Tally, server: str, progress: Callable[[int], None]
 ) -> Iterator[tuple[Block, BlockPlace]]:
     with opened(path) as file:
-        if is_trace(file):
+        if trace_format(file):
             raise SourceError(f"{path}: a trace, not an accounting log; write it as logs first: softwalltime convert")
         tally.files += 1
         first = file.contents.read(HEAD_BYTES)
