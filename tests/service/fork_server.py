@@ -61,6 +61,7 @@ def main() -> None:
     reading.MIN_PARALLEL_BYTES = MIN_PARALLEL_BYTES
     follow.POLL_INTERVAL_S = worker.POLL_INTERVAL_S = INTERVAL
     follow.FIRST_RETRY_PAUSE_S = 0.1
+    follow.CHECK_INTERVAL_S = 0.5
     # No parent waits for the killed processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     children: list[int] = []

@@ -14,11 +14,13 @@ import pytest
 from sqlalchemy import Engine, text
 
 from softwalltime.accounting.daily_files import log_files
+from softwalltime.service import follow
 from softwalltime.service.protocol import NoAnswerError, ask
 from softwalltime.store.connections import connect
 from tests.samples import job
 from tests.service.fork_server import ForkServer
 from tests.service.histories import history, random_plans, with_rubbish
+from tests.service.log_helpers import ended
 from tests.service.running import Daemon, until
 from tests.service.standby_pair import standby_pair
 from tests.service.stored import assert_as_the_log, positions_reach
@@ -111,6 +113,18 @@ def test_jobs_that_the_store_has_lost_are_read_and_learnt_again(
     assert daemon.status()["learnt"] == 9
     assert daemon.end() == 0
     assert_as_the_log(engine, daemon.accounting)
+
+
+def test_a_follower_notices_a_loss_also_while_no_record_comes(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "CHECK_INTERVAL_S", 0)
+    (tmp_path / "20261119").write_bytes(ended(1))
+    follower = follow.Follower(tmp_path)
+    assert follower.poll(engine) == 1
+    run(engine, "TRUNCATE softwalltime.completed_jobs, softwalltime.log_positions")
+    assert follower.poll(engine) == 1
+    assert follower.poll(engine) == 0
 
 
 def run(engine: Engine, *statements: str) -> None:

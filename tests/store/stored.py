@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, select
 from softwalltime.core.jobs import CompletedJob, values_of
 from softwalltime.store.completed_jobs import add_prepared_jobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.logs import Position, move_position, read_positions
+from softwalltime.store.logs import Position, move_positions, read_positions
 from softwalltime.store.tables import completed_jobs
 
 
@@ -29,4 +29,4 @@ def read_position(connection: Connection, server: str, path: str) -> Position | 
 
 def save_position(connection: Connection, position: Position) -> None:
     """Set how far a log has been read, whatever it was before."""
-    move_position(connection, read_position(connection, position.server, position.path), position)
+    move_positions(connection, [(read_position(connection, position.server, position.path), position)])

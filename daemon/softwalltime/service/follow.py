@@ -35,6 +35,8 @@ FIRST_RETRY_PAUSE_S, MAX_RETRY_PAUSE_S = 1.0, 30.0
 """First and maximum seconds between two attempts while the store cannot be reached."""
 VACUUM_MIN_JOBS = 10_000
 """New jobs in one poll after which VACUUM ANALYZE is run."""
+CHECK_INTERVAL_S = 30.0
+"""Seconds between two looks whether the store still has what was committed."""
 RETRY_INTERVAL_S = 60.0
 """Seconds until a log that could not be read is tried again though it has not changed."""
 SUMMARY_INTERVAL_S = 3600.0
@@ -131,6 +133,7 @@ class Follower:
         self._unlogged: Counter[str] = Counter()
         """Counts of jobs and lines since the last hourly log message."""
         self._next_sums = -math.inf
+        self._next_check = time.monotonic() + CHECK_INTERVAL_S
 
     @property
     def behind_seconds(self) -> float:
@@ -224,6 +227,10 @@ class Follower:
         known = self._known = self._known or KnownPositions(engine)
         if known.engine is not engine:
             known.query_again(engine)
+        elif time.monotonic() >= self._next_check:
+            # No record may come for hours after a failover.
+            known.confirm()
+            self._next_check = time.monotonic() + CHECK_INTERVAL_S
         if known.lost:
             log.warning("the store lacks commits, as after a failover; the logs are read again from its positions")
             known.lost = False

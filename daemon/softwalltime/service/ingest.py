@@ -33,7 +33,7 @@ from softwalltime.store.logs import (
     OvertakenError,
     Position,
     confirm_position,
-    move_position,
+    move_positions,
     record_malformed,
 )
 
@@ -53,6 +53,8 @@ class _Transaction:
     """The server of all jobs; empty if it is taken from the job ids."""
     tally: Tally = field(default_factory=Tally)
     jobs: list[PreparedJobs] = field(default_factory=list)
+    rows: int = 0
+    """Number of jobs and malformed lines."""
     malformed: list[MalformedLine] = field(default_factory=list)
     interrupted: list[CompletedJob] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
@@ -65,6 +67,7 @@ class _Transaction:
     def add(self, parsed: ParsedBlock) -> None:
         self.tally.add(parsed.tally)
         self.jobs.append(parsed.jobs)
+        self.rows += parsed.jobs.number + len(parsed.malformed)
         self.malformed += parsed.malformed
         self.interrupted += parsed.interrupted
         place, path = parsed.place, parsed.place.position.path
@@ -76,8 +79,7 @@ class _Transaction:
 
     @property
     def full(self) -> bool:
-        rows = len(self.malformed) + sum(jobs.number for jobs in self.jobs)
-        return rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
+        return self.rows >= MAX_BATCH_ROWS or self.tally.lines >= MAX_BATCH_LINES
 
     def commit(self, engine: Engine, last: Position | None) -> int:
         """Store all rows and positions or none; return the number of new jobs.
@@ -91,8 +93,7 @@ class _Transaction:
             lock(connection)
             if last is not None and last.path not in self.since:
                 confirm_position(connection, last)
-            for path, since in self.since.items():
-                move_position(connection, since, self.read[path])
+            move_positions(connection, ((since, self.read[path]) for path, since in self.since.items()))
             newest = last_id(connection)
             stored = add_prepared_jobs(connection, self.jobs)
             add_interrupted(connection, self.interrupted)

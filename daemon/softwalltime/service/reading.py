@@ -32,7 +32,16 @@ from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.store.completed_jobs import PreparedJobs, prepare_jobs
 from softwalltime.store.encoding import storable_text
-from softwalltime.store.logs import HEAD_BYTES, TAIL_BYTES, LogDigest, MalformedLine, Position, read_positions
+from softwalltime.store.logs import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    LogDigest,
+    MalformedLine,
+    OvertakenError,
+    Position,
+    confirm_position,
+    read_positions,
+)
 
 _MAX_HOST_CHARS = 255
 _SERVER = re.compile(rb"^[^;\n]{19};.;\d+(?:\[\d*\])?\.([^;\s]{1,%d});" % _MAX_HOST_CHARS, re.MULTILINE)
@@ -139,6 +148,16 @@ class KnownPositions:
     def moved(self, position: Position) -> None:
         self._positions(position.server).put(position)
         self.last = position
+
+    def confirm(self) -> None:
+        """Query the stored positions again if the last one committed is no longer there."""
+        if self.last is None:
+            return
+        try:
+            with self.engine.connect() as connection:
+                confirm_position(connection, self.last)
+        except OvertakenError:
+            self.query_again(self.engine)
 
     def query_again(self, engine: Engine) -> None:
         """Query the stored positions again, because one is not where it was left, or through another engine."""

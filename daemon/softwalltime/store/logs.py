@@ -1,12 +1,12 @@
 """Store the positions up to which accounting logs were read, and malformed lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Self
 
-from sqlalchemy import Connection, Executable, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.core.errors import StoreError
@@ -74,23 +74,33 @@ def read_positions(connection: Connection, server: str | None = None) -> list[Po
     ]
 
 
-def move_position(connection: Connection, since: Position | None, position: Position) -> None:
-    """Set the position of a log, in the transaction that stores its rows.
+def move_positions(connection: Connection, moves: Iterable[tuple[Position | None, Position]]) -> None:
+    """Set the positions of logs, in the transaction that stores their rows.
 
-    :param since: the stored position expected; ``None``: none.
-    :raises OvertakenError: if the stored position differs, because another process reads the same log.
+    :param moves: for each log the stored position expected (``None``: none), and the new one.
+    :raises OvertakenError: if a stored position differs, because another process reads the same log.
     """
     lock(connection)
-    key, place = _row(position)
-    moving: Executable
-    if since is None:
-        moving = insert(log_positions).values(**key, **place).on_conflict_do_nothing().returning(_logs.path)
-    else:
+    new = []
+    for since, position in moves:
+        key, place = _row(position)
+        if since is None:
+            new.append(key | place)
+            continue
         before = {**key, **_row(since)[1]}
         there = update(log_positions).where(*(_logs[name] == value for name, value in before.items()))
-        moving = there.values(**place, updated_at=func.now()).returning(_logs.path)
-    if connection.execute(moving).first() is None:
-        raise OvertakenError(f"{position.path}: another softwalltime process has read it; continue from its position")
+        if connection.execute(there.values(**place, updated_at=func.now()).returning(_logs.path)).first() is None:
+            raise _overtaken(position.path)
+    if new:
+        inserting = insert(log_positions).on_conflict_do_nothing().returning(_logs.path)
+        moved = set(connection.execute(inserting, new).scalars())
+        for row in new:
+            if row["path"] not in moved:
+                raise _overtaken(row["path"])
+
+
+def _overtaken(path: str) -> OvertakenError:
+    return OvertakenError(f"{path}: another softwalltime process has read it; continue from its position")
 
 
 def confirm_position(connection: Connection, position: Position) -> None:
