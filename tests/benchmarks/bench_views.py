@@ -1,4 +1,5 @@
-"""The monitoring views over 5,000,000 jobs of three years, each with a prediction: how long every one of them takes.
+"""The monitoring views over 5,000,000 jobs of three years, each with a prediction, and a million predictions in a day:
+how long every one of them takes.
 
 The jobs are 250,000 generated ones, predicted by the percentile, twenty times over with other times and ids.
 SOFTWALLTIME_BENCH_JOBS asks for fewer.
@@ -31,6 +32,7 @@ COPIES, USERS, DAYS = 20, 600, 1095
 CHUNK = 25_000
 LONGEST_WAIT = 86400
 CURRENT = 20_000
+REQUESTS_A_DAY = 1_000_000
 TIMES = 5
 
 # The same jobs, shifted into the past, with other ids.
@@ -54,6 +56,19 @@ SELECT
     predicted_at - :shift, walltime, soft_walltime, predicted, took, exchange_before, event, :prefix || job_id,
     user_name, project, queue, mode, predictor, action, basis, reason
 FROM softwalltime.predictions WHERE id <= :last ORDER BY id
+"""
+
+# Requests of the last day, for jobs that still wait, as fast as a recorder stores them.
+_BUSY_DAY = """
+INSERT INTO softwalltime.predictions (
+    predicted_at, walltime, soft_walltime, predicted, took, exchange_before, event, job_id, user_name, project, queue,
+    mode, predictor, action, basis, reason
+)
+SELECT
+    :now - 86400 + number * 86400 / :requests, walltime, soft_walltime, predicted, took, exchange_before, 'modifyjob',
+    'day' || number || '.srv', user_name, project, queue, mode, predictor, action, basis, reason
+FROM generate_series(CAST(:first AS bigint), :first + 999) AS number
+JOIN softwalltime.predictions AS made ON made.id = number % :last + 1
 """
 
 _POSITIONS = """
@@ -85,6 +100,10 @@ def fill(engine: Engine) -> None:
         with engine.begin() as connection:
             connection.execute(text(_COPY_JOBS), values)
             connection.execute(text(_COPY_PREDICTIONS), values)
+    values = {"now": int(time.time()), "requests": REQUESTS_A_DAY, "last": len(jobs)}
+    for first in range(0, REQUESTS_A_DAY, 1000):
+        with engine.begin() as connection:
+            connection.execute(text(_BUSY_DAY), {**values, "first": first})
     with engine.begin() as connection:
         set_current(
             connection,
@@ -158,4 +177,5 @@ def measure(engine: Engine) -> None:
             """)
         ).one()
         rows.append(["size of the daily figures", f"{sizes[0] / 2**20:.0f} MB", f"of {sizes[1] / 2**20:,.0f} MB"])
-    print(table([f"{JOBS:,} jobs, a prediction each, {DAYS} days", "time", "rows"], rows))
+    what = f"{JOBS:,} jobs, a prediction each, {REQUESTS_A_DAY:,} more in the last day, {DAYS} days"
+    print(table([what, "time", "rows"], rows))
