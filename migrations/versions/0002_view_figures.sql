@@ -66,7 +66,8 @@ CROSS JOIN LATERAL (VALUES
 ) AS figure (measure, value, number)
 CROSS JOIN LATERAL (SELECT (10 ^ greatest(0, length(figure.value::text) - 3))::integer AS step) AS digits
 WHERE figure.value IS NOT NULL
-    AND abs(asked.predicted_at - extract(epoch FROM now())::bigint) < 172800
+    AND asked.predicted_at > extract(epoch FROM now())::bigint - 172800
+    AND asked.predicted_at < extract(epoch FROM now())::bigint + 172800
 GROUP BY 1, 2, 3
 ORDER BY 1, 2, 3
 ON CONFLICT (hour, measure, value) DO UPDATE

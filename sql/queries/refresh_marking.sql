@@ -81,8 +81,9 @@ moved AS (
     INSERT INTO softwalltime.stale_days
     SELECT DISTINCT waits.day
     FROM first
-    JOIN softwalltime.monitoring ON first.set < coalesce(monitoring.first_set, first.set + 1)
-    JOIN softwalltime.daily_waits AS waits ON waits.day >= (to_timestamp(first.set) AT TIME ZONE 'UTC')::date
+    JOIN softwalltime.monitoring ON monitoring.first_set IS NULL OR first.set < monitoring.first_set
+    JOIN softwalltime.daily_waits AS waits
+        ON waits.day >= date '1970-01-01' + (greatest(0, least(first.set, 253402300799)) / 86400)::integer
     ON CONFLICT DO NOTHING
 )
 UPDATE softwalltime.monitoring
