@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING;
 -- name: mark_predictions
 -- Mark the days of these predictions, and the days on which their jobs ended, for jobs up to :known: later ones are marked as
 -- new.  See jobs_of_day for arrays and for predictions without an id.  Ids of the subjobs of 5[].srv are between "5[" and "5\"
--- in byte order.  "LIMIT" and "+ 0" keep the planner from comparing all jobs with all predictions.
+-- in byte order.  "LIMIT", "OFFSET 0" and "+ 0" keep the planner from comparing all jobs with all predictions.
 INSERT INTO softwalltime.stale_days
 SELECT date '1970-01-01' + (new.predicted_at / 86400)::integer
 FROM softwalltime.predictions AS new
@@ -44,12 +44,18 @@ WHERE new.id > :after AND new.id <= :upto AND new.job_id <> ''
     AND job.id + 0 <= :known AND job.end_time BETWEEN 0 AND 253402300799
 UNION
 SELECT date '1970-01-01' + (job.end_time / 86400)::integer
-FROM softwalltime.predictions AS new
-JOIN softwalltime.completed_jobs AS job
-    ON job.job_id > split_part(new.job_id, ']', 1) AND job.job_id < split_part(new.job_id, '[', 1) || '\'
-WHERE new.id > :after AND new.id <= :upto AND new.job_id LIKE '%[]%'
-    AND regexp_replace(job.job_id, '\[\d+\]', '[]') = new.job_id
-    AND job.id + 0 <= :known AND job.end_time BETWEEN 0 AND 253402300799
+FROM (
+    SELECT DISTINCT made.job_id FROM softwalltime.predictions AS made
+    WHERE made.id > :after AND made.id <= :upto AND made.job_id LIKE '%[]%'
+) AS new
+CROSS JOIN LATERAL (
+    SELECT subjob.end_time
+    FROM softwalltime.completed_jobs AS subjob
+    WHERE subjob.job_id > split_part(new.job_id, ']', 1) AND subjob.job_id < split_part(new.job_id, '[', 1) || '\'
+        AND regexp_replace(subjob.job_id, '\[\d+\]', '[]') = new.job_id
+        AND subjob.id + 0 <= :known AND subjob.end_time BETWEEN 0 AND 253402300799
+    OFFSET 0
+) AS job
 UNION
 SELECT date '1970-01-01' + (job.end_time / 86400)::integer
 FROM softwalltime.completed_jobs AS job
