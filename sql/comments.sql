@@ -277,13 +277,13 @@ DECLARE
     sums record;
 BEGIN
     FOR sums IN
-        SELECT summed.attrelid::regclass AS name, summed.attname, col_description(score.attrelid, score.attnum) AS comment
+        SELECT summed.table_name, summed.column_name, col_description(score.attrelid, score.attnum) AS comment
         FROM pg_attribute AS score
-        JOIN pg_attribute AS summed ON summed.attname = score.attname AND summed.attnum > 0
-        WHERE score.attrelid = 'softwalltime.daily_scores'::regclass
-            AND summed.attrelid IN ('softwalltime.daily_queues'::regclass, 'softwalltime.monthly_scores'::regclass)
+        JOIN information_schema.columns AS summed ON summed.column_name = score.attname
+        WHERE score.attrelid = 'softwalltime.daily_scores'::regclass AND summed.table_schema = 'softwalltime'
+            AND summed.table_name IN ('daily_queues', 'monthly_scores')
     LOOP
-        EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', sums.name, sums.attname, sums.comment);
+        EXECUTE format('COMMENT ON COLUMN softwalltime.%I.%I IS %L', sums.table_name, sums.column_name, sums.comment);
     END LOOP;
 END
 $$;

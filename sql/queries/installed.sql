@@ -77,9 +77,11 @@ WHERE typnamespace = to_regnamespace(:schema)
 GROUP BY typname;
 
 -- name: large_indexes
--- Return the indexes of jobs and predictions: name, bytes, and whether it is valid; those that are not come first.
-SELECT indexrelid::regclass::text, pg_relation_size(indexrelid), indisvalid
+-- Return the indexes of jobs and predictions: name, quoted with its schema, bytes, and whether it is valid; those that are
+-- not come first.
+SELECT relname, indexrelid::regclass::text, pg_relation_size(indexrelid), indisvalid
 FROM pg_index
+JOIN pg_class ON pg_class.oid = indexrelid
 WHERE indrelid IN ('softwalltime.completed_jobs'::regclass, 'softwalltime.predictions'::regclass)
 ORDER BY indisvalid, indexrelid;
 

@@ -255,7 +255,7 @@ def test_rebuilt_indexes_are_smaller_and_the_same(
     assert "blocked by process" in capsys.readouterr().err
     assert any("_ccold" in line for line in check(engine))
     assert run(["db", "reindex", "--dsn", database]) == 0
-    by_user = re.search(r"softwalltime.completed_jobs_by_user +([\d.]+) MB, now ([\d.]+) MB", capsys.readouterr().out)
+    by_user = re.search(r"completed_jobs_by_user +([\d.]+) MB, now ([\d.]+) MB", capsys.readouterr().out)
     assert by_user is not None
     assert float(by_user[2]) < 0.7 * float(by_user[1])
     assert check(engine) == []

@@ -14,7 +14,7 @@ _CORRECT = "tables and functions are as this version needs them"
 
 @click.group()
 def db() -> None:
-    """Create, upgrade, check, prune and reindex the store's tables.
+    """Create, upgrade, check, prune and reindex the tables.
 
     \b
     Example:
@@ -131,10 +131,10 @@ def prune(options: PruneOptions) -> int:
 
 @command(group=db)
 def reindex(options: DbOptions) -> None:
-    """Rebuild the indexes of jobs and predictions, which makes them smaller.
+    """Rebuild the indexes of jobs and predictions.
 
-    Do this after old logs were ingested, and then once a year.  The daemon and all queries continue meanwhile.  The
-    disk needs free space for the largest index.  An interrupted run can be repeated.
+    Indexes grow half empty: do this after old logs were ingested, and then once a year.  The daemon and all queries
+    continue meanwhile.  The disk needs free space for the largest index.  An interrupted run can be repeated.
 
     \b
     Example:
@@ -146,4 +146,4 @@ def reindex(options: DbOptions) -> None:
 
     with open_store(options.settings()) as engine:
         for name, before, after in rebuild_indexes(engine):
-            click.echo(f"{name:<45}{before / 2**20:>10,.1f} MB, now {after / 2**20:,.1f} MB")
+            click.echo(f"{name:<30}{before / 2**20:>10,.1f} MB, now {after / 2**20:,.1f} MB")

@@ -15,7 +15,7 @@ from softwalltime.core.states import state_of
 from softwalltime.store.connections import blockers_named, driver_connection, lock
 from softwalltime.store.encoding import MAX_NAME_CHARS, NULL, CopyTexts, storable_row, storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, job_scripts
+from softwalltime.store.tables import NEVER_STARTED, SCHEMA, completed_jobs, interrupted_runs, job_scripts
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
 script = sa.func.coalesce(job_scripts.c.script, "").label("script")
@@ -172,12 +172,12 @@ def rebuild_indexes(engine: sa.Engine) -> Iterator[tuple[str, int, int]]:
     """
     autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
     with autocommit.connect() as connection, blockers_named(connection):
-        for name, size, valid in connection.execute(query("large_indexes")).all():
+        for name, quoted, size, valid in connection.execute(query("large_indexes")).all():
+            statement = "REINDEX INDEX CONCURRENTLY {}" if valid else "DROP INDEX CONCURRENTLY IF EXISTS {}"
+            with driver_connection(connection) as driver:
+                driver.execute(sql.SQL(statement).format(sql.Identifier(SCHEMA, name)))
             if valid:
-                connection.execute(sa.text(f"REINDEX INDEX CONCURRENTLY {name}"))
-                yield name, size, connection.execute(sa.select(sa.func.pg_relation_size(name))).scalar_one()
-            else:
-                connection.execute(sa.text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
+                yield name, size, connection.execute(sa.select(sa.func.pg_relation_size(quoted))).scalar_one()
 
 
 def _add(connection: sa.Connection, count: int, written: Sequence[str]) -> int:
