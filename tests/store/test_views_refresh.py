@@ -8,6 +8,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
+from softwalltime.store.migrations import downgrade, upgrade
 from softwalltime.store.retention import RetentionRun
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
@@ -90,6 +91,11 @@ def test_what_comes_later_changes_its_day_and_month(engine: Engine) -> None:
     before = found(engine, "scores_by_user")
     assert fresh(engine) <= 1
     assert found(engine, "scores_by_user") == before
+    # A store of the first release has the same sums.
+    before = found(engine, "scores_by_queue")
+    downgrade(engine, "0001")
+    upgrade(engine)
+    assert found(engine, "scores_by_queue") == before != []
 
 
 @pytest.mark.parametrize(
