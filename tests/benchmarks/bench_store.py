@@ -64,14 +64,14 @@ def main() -> None:
         users = asked(engine)
         for name, call in CALLS.items():
             rows.append([f"SQL, {name}", latencies(engine, call, users)])
-        rows += daemon(folder, dsn)
-        rows += calibrated(folder, dsn, engine)
         begin = time.perf_counter()
         list(rebuild_indexes(engine))
         rows.append(["softwalltime db reindex", f"{time.perf_counter() - begin:.0f} s"])
         rows += [[f"{what}, after that", figure] for what, figure in sizes(engine)]
         for name, call in CALLS.items():
             rows.append([f"SQL, {name}, after that", latencies(engine, call, users)])
+        rows += daemon(folder, dsn)
+        rows += calibrated(folder, dsn, engine)
         rows += partitions(engine, users)
         rows += retention(engine)
     print(table([f"{JOBS:,} jobs of {USERS:,} users over 3 years", "figure"], rows))
