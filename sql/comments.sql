@@ -187,6 +187,16 @@ COMMENT ON COLUMN softwalltime.expected_starts.waits_for IS
 COMMENT ON COLUMN softwalltime.expected_starts.raw IS
 'forecast before any correction, seconds: delay, time waited, median, by walltimes, of like jobs, ends of both ranges; null: not kept';
 
+COMMENT ON TABLE softwalltime.hourly_latency IS
+'Number of requests of the hook that took the same time, of the last two days; a trigger counts them.';
+COMMENT ON COLUMN softwalltime.hourly_latency.hour IS 'start of the hour, epoch seconds';
+COMMENT ON COLUMN softwalltime.hourly_latency.requests IS 'number; of timeouts: how many were new';
+COMMENT ON COLUMN softwalltime.hourly_latency.value IS
+'microseconds, rounded down to three significant digits, -1: not known; or consecutive timeouts, rounded likewise';
+COMMENT ON COLUMN softwalltime.hourly_latency.most IS 'maximum of the same, not rounded';
+COMMENT ON COLUMN softwalltime.hourly_latency.measure IS
+'answer: response time of the daemon; exchange: round trip of the hook; timeouts: timeouts before the request';
+
 COMMENT ON TABLE softwalltime.interrupted_runs IS
 'Runs that were stopped and requeued; completed_jobs has the run that completed.';
 COMMENT ON COLUMN softwalltime.interrupted_runs.start_time IS 'start time of this run, epoch seconds';
@@ -260,29 +270,23 @@ COMMENT ON COLUMN softwalltime.monitoring.refreshed_at IS 'time of the last refr
 
 COMMENT ON TABLE softwalltime.monthly_scores IS
 'Predictions and runtimes. t: runtime, at most the walltime; p: soft walltime, else the walltime.';
-COMMENT ON COLUMN softwalltime.monthly_scores.accuracy IS 'sum of min(p, t) / max(p, t)';
-COMMENT ON COLUMN softwalltime.monthly_scores.absolute_error IS 'sum of |p - t|, seconds';
-COMMENT ON COLUMN softwalltime.monthly_scores.request_error IS 'sum of walltime - t, seconds';
-COMMENT ON COLUMN softwalltime.monthly_scores.runtime IS 'sum of t, seconds';
-COMMENT ON COLUMN softwalltime.monthly_scores.walltime IS 'sum of the walltimes, seconds';
-COMMENT ON COLUMN softwalltime.monthly_scores.share IS 'sum of t / walltime';
-COMMENT ON COLUMN softwalltime.monthly_scores.extensions IS
-'sum of (t - 1) / p, rounded down: extensions by the scheduler';
-COMMENT ON COLUMN softwalltime.monthly_scores.longest_walltime IS 'maximum walltime, seconds';
-COMMENT ON COLUMN softwalltime.monthly_scores.most_extensions IS 'maximum number of extensions of one job';
-COMMENT ON COLUMN softwalltime.monthly_scores.jobs IS
-'scored jobs that ended in the period: they ran and had a walltime';
-COMMENT ON COLUMN softwalltime.monthly_scores.adjusted IS 'jobs with a soft walltime below the walltime';
-COMMENT ON COLUMN softwalltime.monthly_scores.underestimated IS 'jobs with p < t';
-COMMENT ON COLUMN softwalltime.monthly_scores.badly_underestimated IS 'jobs with t - p > 1800 s';
-COMMENT ON COLUMN softwalltime.monthly_scores.over IS 'jobs with a soft walltime of at least t';
-COMMENT ON COLUMN softwalltime.monthly_scores.killed IS 'jobs killed at their walltime';
 COMMENT ON COLUMN softwalltime.monthly_scores.month IS 'first day of the month in UTC';
-COMMENT ON COLUMN softwalltime.monthly_scores.mode IS 'off, shadow or on; empty: no prediction known';
-COMMENT ON COLUMN softwalltime.monthly_scores.predictor IS 'predictor with its options; empty: no prediction known';
-COMMENT ON COLUMN softwalltime.monthly_scores.queue IS 'queue from which the jobs ran';
-COMMENT ON COLUMN softwalltime.monthly_scores.project IS 'PBS project';
-COMMENT ON COLUMN softwalltime.monthly_scores.user_name IS 'user';
+COMMENT ON TABLE softwalltime.daily_queues IS 'Sums of daily_scores over projects and users.';
+DO $$
+DECLARE
+    sums record;
+BEGIN
+    FOR sums IN
+        SELECT summed.table_name, summed.column_name, col_description(score.attrelid, score.attnum) AS comment
+        FROM pg_attribute AS score
+        JOIN information_schema.columns AS summed ON summed.column_name = score.attname
+        WHERE score.attrelid = 'softwalltime.daily_scores'::regclass AND summed.table_schema = 'softwalltime'
+            AND summed.table_name IN ('daily_queues', 'monthly_scores')
+    LOOP
+        EXECUTE format('COMMENT ON COLUMN softwalltime.%I.%I IS %L', sums.table_name, sums.column_name, sums.comment);
+    END LOOP;
+END
+$$;
 
 COMMENT ON TABLE softwalltime.predictions IS 'Decisions of the daemon: one row per request of the hook.';
 COMMENT ON COLUMN softwalltime.predictions.id IS 'order in which they were recorded';

@@ -31,6 +31,7 @@ FAILING = {
     "db upgrade": ("db", "upgrade", *NO_STORE),
     "db check": ("db", "check", *NO_STORE),
     "db prune": ("db", "prune", *NO_STORE),
+    "db reindex": ("db", "reindex", *NO_STORE),
     "db downgrade": ("db", "downgrade", "0001", *NO_STORE),
 }
 """A call of each command that needs a store or a daemon, with none there."""

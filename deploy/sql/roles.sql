@@ -58,6 +58,7 @@ BEGIN
             ('alembic_version',   'SELECT',                         'SELECT',                         NULL),
             ('completed_jobs',    'SELECT, INSERT, DELETE',         'SELECT, INSERT',                 'SELECT'),
             ('current_jobs',      'SELECT, INSERT, UPDATE, DELETE', 'SELECT, INSERT, UPDATE, DELETE', NULL),
+            ('hourly_latency',    'SELECT',                         NULL,                             NULL),
             ('interrupted_runs',  'SELECT, INSERT, DELETE',         'SELECT, INSERT',                 NULL),
             ('log_positions',     'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),
             ('malformed_dropped', 'SELECT, INSERT, UPDATE',         'SELECT, INSERT, UPDATE',         NULL),

@@ -76,6 +76,15 @@ JOIN pg_enum ON enumtypid = pg_type.oid
 WHERE typnamespace = to_regnamespace(:schema)
 GROUP BY typname;
 
+-- name: large_indexes
+-- Return the indexes of jobs and predictions: name, quoted with its schema, bytes, and whether it is valid; those that are
+-- not come first.
+SELECT relname, indexrelid::regclass::text, pg_relation_size(indexrelid), indisvalid
+FROM pg_index
+JOIN pg_class ON pg_class.oid = indexrelid
+WHERE indrelid IN ('softwalltime.completed_jobs'::regclass, 'softwalltime.predictions'::regclass)
+ORDER BY indisvalid, indexrelid;
+
 -- name: view_columns
 -- Return the columns of the views of a schema and their comments; null: none.
 SELECT relation.relname AS view, number.attname AS column, col_description(relation.oid, number.attnum) AS comment

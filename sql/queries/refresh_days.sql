@@ -57,6 +57,8 @@ WITH ended AS (
         LIMIT 1
     ) AS begun ON true
     WHERE job.end_time >= :from AND job.end_time < :to AND job.runtime > 0 AND job.walltime > 0
+    -- Sums of floating point numbers depend on the order.
+    ORDER BY job.end_time, job.id
 ),
 outcome AS MATERIALIZED (
     SELECT
@@ -91,6 +93,19 @@ scored AS (
         max((t - 1) / p)
     FROM outcome
     GROUP BY mode, predictor, queue, project, user_name
+    RETURNING *
+),
+queues AS (
+    INSERT INTO softwalltime.daily_queues (
+        day, mode, predictor, queue, jobs, adjusted, underestimated, badly_underestimated, over, killed, accuracy,
+        absolute_error, request_error, runtime, walltime, share, extensions, longest_walltime, most_extensions
+    )
+    SELECT
+        day, mode, predictor, queue, sum(jobs), sum(adjusted), sum(underestimated), sum(badly_underestimated),
+        sum(over), sum(killed), sum(accuracy), sum(absolute_error), sum(request_error), sum(runtime), sum(walltime),
+        sum(share), sum(extensions), max(longest_walltime), max(most_extensions)
+    FROM scored
+    GROUP BY day, mode, predictor, queue
 ),
 medians AS (
     INSERT INTO softwalltime.daily_medians (day, mode, predictor, accuracy)
@@ -177,34 +192,31 @@ FROM (
 ) AS figures
 WHERE requests > 0;
 
--- name: fewer_jobs
--- Return whether fewer scored jobs are stored than the figures of that day count.
-SELECT
-    (SELECT coalesce(sum(jobs), 0) FROM softwalltime.daily_scores WHERE day = :day) > (
-        SELECT count(*) FROM softwalltime.completed_jobs
-        WHERE end_time >= :from AND end_time < :to AND runtime > 0 AND walltime > 0
-    );
+-- name: delete_job_figures
+-- Delete the figures of the jobs that ended on the days from :first to before :next; return the number of rows.
+WITH scores AS (DELETE FROM softwalltime.daily_scores WHERE day >= :first AND day < :next RETURNING day),
+queues AS (DELETE FROM softwalltime.daily_queues WHERE day >= :first AND day < :next RETURNING day),
+medians AS (DELETE FROM softwalltime.daily_medians WHERE day >= :first AND day < :next RETURNING day),
+lengths AS (DELETE FROM softwalltime.daily_lengths WHERE day >= :first AND day < :next RETURNING day),
+waits AS (DELETE FROM softwalltime.daily_waits WHERE day >= :first AND day < :next RETURNING day),
+ordered AS (DELETE FROM softwalltime.daily_ordering WHERE day >= :first AND day < :next RETURNING day)
+SELECT count(*) FROM (
+    TABLE scores UNION ALL TABLE queues UNION ALL TABLE medians UNION ALL TABLE lengths UNION ALL TABLE waits
+    UNION ALL TABLE ordered
+) AS deleted;
 
--- name: fewer_predictions
--- Return whether fewer predictions are stored than the figures of that day count.
-SELECT
-    (SELECT coalesce(sum(requests), 0) FROM softwalltime.daily_decisions WHERE day = :day) > (
-        SELECT count(*) FROM softwalltime.predictions WHERE predicted_at >= :from AND predicted_at < :to
-    );
-
--- name: month_is_stale
--- Return whether more days of that month are stale, so that the month is computed after them.
-SELECT EXISTS (
-    SELECT FROM softwalltime.stale_days
-    WHERE day >= :month AND day < :next_month AND day <= (to_timestamp(:now) AT TIME ZONE 'UTC')::date
-);
+-- name: delete_prediction_figures
+-- Delete the figures of the predictions made on the days from :first to before :next; return the number of rows.
+WITH decisions AS (DELETE FROM softwalltime.daily_decisions WHERE day >= :first AND day < :next RETURNING day),
+hook AS (DELETE FROM softwalltime.daily_hook WHERE day >= :first AND day < :next RETURNING day)
+SELECT count(*) FROM (TABLE decisions UNION ALL TABLE hook) AS deleted;
 
 -- name: delete_month
 -- Delete the figures of one month before they are computed again.
 DELETE FROM softwalltime.monthly_scores WHERE month = :month;
 
 -- name: scores_of_month
--- Add up the days of one month.
+-- Add up the days of one month, always in the same order, on which sums of floating point numbers depend.
 INSERT INTO softwalltime.monthly_scores (
     month, mode, predictor, queue, project, user_name, jobs, adjusted, underestimated, badly_underestimated, over,
     killed, accuracy, absolute_error, request_error, runtime, walltime, share, extensions, longest_walltime,
@@ -214,8 +226,11 @@ SELECT
     :month, mode, predictor, queue, project, user_name, sum(jobs), sum(adjusted), sum(underestimated),
     sum(badly_underestimated), sum(over), sum(killed), sum(accuracy), sum(absolute_error), sum(request_error),
     sum(runtime), sum(walltime), sum(share), sum(extensions), max(longest_walltime), max(most_extensions)
-FROM softwalltime.daily_scores
-WHERE day >= :month AND day < :next_month
+FROM (
+    SELECT * FROM softwalltime.daily_scores
+    WHERE day >= :month AND day < :next_month
+    ORDER BY mode, predictor, queue, project, user_name, day
+) AS ordered
 GROUP BY mode, predictor, queue, project, user_name;
 
 -- name: recent_quality

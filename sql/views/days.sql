@@ -16,7 +16,7 @@ SELECT
     sum(score.request_error) / sum(score.jobs) AS mean_request_error,
     sum(score.extensions) / sum(score.jobs) AS extensions,
     sum(score.share) / sum(score.jobs) AS request_accuracy
-FROM softwalltime.daily_scores AS score
+FROM softwalltime.daily_queues AS score
 JOIN softwalltime.daily_medians AS median USING (day, mode, predictor)
 WHERE score.mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3;
@@ -33,7 +33,7 @@ SELECT
     coalesce(sum(jobs) FILTER (WHERE mode <> ''), 0)::double precision / sum(jobs) AS asked,
     coalesce(sum(adjusted) FILTER (WHERE mode = 'shadow'), 0)::double precision / sum(jobs) AS would_have,
     coalesce(sum(adjusted) FILTER (WHERE mode = 'on'), 0)::double precision / sum(jobs) AS had
-FROM softwalltime.daily_scores
+FROM softwalltime.daily_queues
 GROUP BY 1;
 
 COMMENT ON VIEW softwalltime.coverage IS 'Share of jobs for which the daemon was asked, by day.';
@@ -53,7 +53,7 @@ SELECT
     sum(extensions)::bigint AS extensions,
     sum(extensions) / nullif(sum(underestimated), 0) AS extensions_each,
     max(most_extensions) AS most_extensions
-FROM softwalltime.daily_scores
+FROM softwalltime.daily_queues
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3;
 
@@ -102,7 +102,7 @@ WITH weekly AS (
         sum(share) AS share,
         sum(underestimated) AS underestimated,
         sum(badly_underestimated) AS badly_underestimated
-    FROM softwalltime.daily_scores
+    FROM softwalltime.daily_queues
     WHERE mode IN ('shadow', 'on')
         AND day <= (now() AT TIME ZONE 'UTC')::date
         AND day > (now() AT TIME ZONE 'UTC')::date - 63

@@ -98,7 +98,7 @@ SELECT
     sum(request_error) / sum(jobs) AS mean_request_error,
     sum(extensions) / sum(jobs) AS extensions,
     sum(share) / sum(jobs) AS request_accuracy
-FROM softwalltime.daily_scores
+FROM softwalltime.daily_queues
 WHERE mode IN ('shadow', 'on')
 GROUP BY 1, 2, 3, 4;
 

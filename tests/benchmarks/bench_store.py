@@ -22,7 +22,7 @@ from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.base import needed_history
 from softwalltime.predict.predictors.registry import make
 from softwalltime.service.protocol import ask
-from softwalltime.store.completed_jobs import vacuum_analyze
+from softwalltime.store.completed_jobs import rebuild_indexes, vacuum_analyze
 from softwalltime.store.connections import connect
 from softwalltime.store.learning_jobs import last_ended_since, read_history
 from softwalltime.store.retention import RetentionRun
@@ -64,6 +64,12 @@ def main() -> None:
         users = asked(engine)
         for name, call in CALLS.items():
             rows.append([f"SQL, {name}", latencies(engine, call, users)])
+        begin = time.perf_counter()
+        list(rebuild_indexes(engine))
+        rows.append(["softwalltime db reindex", f"{time.perf_counter() - begin:.0f} s"])
+        rows += [[f"{what}, after that", figure] for what, figure in sizes(engine)]
+        for name, call in CALLS.items():
+            rows.append([f"SQL, {name}, after that", latencies(engine, call, users)])
         rows += daemon(folder, dsn)
         rows += calibrated(folder, dsn, engine)
         rows += partitions(engine, users)

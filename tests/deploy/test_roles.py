@@ -17,12 +17,14 @@ from sqlalchemy import text
 from softwalltime.cli import run
 from softwalltime.core.promises import LatestStart
 from softwalltime.core.settings import load_settings
+from softwalltime.store.connections import connect
 from softwalltime.store.daily import refresh
-from softwalltime.store.migrations import upgrade
+from softwalltime.store.migrations import downgrade, upgrade
 from softwalltime.store.opening import open_store
 from softwalltime.store.promises import known_latest_starts, store_latest_starts
 from tests.samples import RECORDED_LOG, ROOT, job
 from tests.service.running import Daemon, until
+from tests.store.monitored import decision, ended, fresh, store
 
 pytestmark = pytest.mark.postgres
 
@@ -69,6 +71,18 @@ def test_the_daemons_role_can_ingest_predict_record_refresh_and_delete(as_role: 
     with open_store(settings) as engine:
         assert sum(refresh(engine, int(time.time()))) > 0
     assert run(["db", "prune", "--force", "--config", str(with_keep_days(tmp_path, as_role("softwalltime")))]) == 0
+
+
+def test_the_daemons_role_works_after_an_upgrade_before_the_roles_are_renewed(as_role: As) -> None:
+    owner, daemon = connect(as_role("softwalltime_owner")), connect(as_role("softwalltime"))
+    try:
+        downgrade(owner, "0001")
+        upgrade(owner)
+        store(daemon, [ended()], [decision()])
+        assert fresh(daemon) == 1
+    finally:
+        owner.dispose()
+        daemon.dispose()
 
 
 def with_keep_days(folder: Path, dsn: str) -> Path:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from threading import Thread
@@ -12,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
+from softwalltime.cli import run
 from softwalltime.core.errors import StoreError
 from softwalltime.core.jobs import CompletedJob, Submission
+from softwalltime.store import connections
 from softwalltime.store.completed_jobs import UnstorableJobError, read_jobs
 from softwalltime.store.connections import connect
 from softwalltime.store.encoding import storable_text
+from softwalltime.store.migrations import check
 from tests.samples import job
 from tests.store.stored import add_jobs, count_jobs
 
@@ -235,3 +239,25 @@ def test_every_field_of_a_job_has_its_column() -> None:
     # The id and the state are not fields: one is given by the store, the other follows from the fields.
     # Scripts have a table of their own.
     assert len(completed_jobs.columns) - 2 + 1 == len(fields(Submission)) + len(fields(CompletedJob)) - 1
+
+
+def test_rebuilt_indexes_are_smaller_and_the_same(
+    database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Each user's jobs come between those of others.
+    with engine.begin() as connection:
+        add_jobs(connection, [job(f"u{n % 9}", job_id=f"{n}.s", end=5000 + n, runtime=9) for n in range(3000)])
+    # An older transaction: this run fails and leaves a second index, which the next one drops.
+    monkeypatch.setattr(connections, "LOCK_TIMEOUT", "100ms")
+    with engine.connect() as connection:
+        count_jobs(connection)
+        assert run(["db", "reindex", "--dsn", database]) == 1
+    assert "blocked by process" in capsys.readouterr().err
+    assert any("_ccold" in line for line in check(engine))
+    assert run(["db", "reindex", "--dsn", database]) == 0
+    by_user = re.search(r"completed_jobs_by_user +([\d.]+) MB, now ([\d.]+) MB", capsys.readouterr().out)
+    assert by_user is not None
+    assert float(by_user[2]) < 0.7 * float(by_user[1])
+    assert check(engine) == []
+    with engine.connect() as connection:
+        assert sum(1 for _ in read_jobs(connection)) == 3000

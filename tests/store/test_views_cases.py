@@ -3,6 +3,7 @@
 import re
 import time
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from softwalltime.core.jobs import DecisionRecord
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.store.definitions import column_comments, views
 from softwalltime.store.logs import MalformedLine, record_malformed
+from softwalltime.store.migrations import downgrade, upgrade
 from softwalltime.store.predictions import add_decisions
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, rows, store
 from tests.store.whose_prediction import from_decisions, recorded_predictions
@@ -86,6 +88,39 @@ def test_the_hooks_time_outs_are_counted_once(engine: Engine) -> None:
         assert (row["answer_p50"], row["exchange_p50"], row["exchange_p99"], row["exchange_most"]) == (
             pytest.approx(0.1), 4, 8, 8,
         )  # fmt: skip
+
+
+def test_latencies_are_exact_up_to_a_millisecond_and_at_most_a_hundredth_too_high_above(engine: Engine) -> None:
+    random = Random(1)
+    times = [(random.randrange(30, 1000), int(10 ** random.uniform(2, 5.5))) for _ in range(300)]
+    decisions = [
+        decision(f"{n}.srv", at=NOW - 60, took=took if n % 9 else None, exchange_before=exchange if n % 7 else None)
+        for n, (took, exchange) in enumerate(times)
+    ]
+    # The recorder stores them as they come.
+    for first in range(0, len(decisions), 40):
+        store(engine, [], decisions[first : first + 40])
+    exact = found(
+        engine,
+        """SELECT percentile_disc(ARRAY[0.5, 0.99]) WITHIN GROUP (ORDER BY took) AS took, max(took) AS took_most,
+            percentile_disc(ARRAY[0.5, 0.99]) WITHIN GROUP (ORDER BY exchange_before) AS exchange,
+            max(exchange_before) AS exchange_most FROM softwalltime.predictions""",
+    )[0]
+    (row,) = before = found(engine, "hook_latency")
+    assert row["requests"] == 300
+    assert [row[f"answer_{name}"] * 1000 for name in ("p50", "p99", "most")] == [*exact["took"], exact["took_most"]]
+    assert row["exchange_most"] * 1000 == exact["exchange_most"]
+    for name, microseconds in zip(("p50", "p99"), exact["exchange"], strict=True):
+        assert microseconds <= row[f"exchange_{name}"] * 1000 <= microseconds * 1.01
+    # A store of the first release has the same, and loses nothing on its way back.
+    downgrade(engine, "0001")
+    upgrade(engine)
+    assert found(engine, "hook_latency") == before
+    # The last two days are counted, and nothing else.
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE softwalltime.hourly_latency SET hour = hour - 3 * 86400"))
+    store(engine, [], [decision(at=NOW - 4 * DAY), decision(at=NOW + 4 * DAY)])
+    assert found(engine, "hourly_latency") == []
 
 
 def test_waits_before_and_after_the_first_soft_walltime(engine: Engine) -> None:

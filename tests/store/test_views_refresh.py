@@ -8,6 +8,7 @@ from sqlalchemy import Engine, text
 
 from softwalltime.core.jobs import DecisionRecord
 from softwalltime.store.daily import refresh
+from softwalltime.store.migrations import downgrade, upgrade
 from softwalltime.store.retention import RetentionRun
 from tests.store.monitored import DAY, HOUR, NOW, decision, ended, found, fresh, one, store
 
@@ -90,17 +91,26 @@ def test_what_comes_later_changes_its_day_and_month(engine: Engine) -> None:
     before = found(engine, "scores_by_user")
     assert fresh(engine) <= 1
     assert found(engine, "scores_by_user") == before
+    # A store of the first release has the same sums.
+    before = found(engine, "scores_by_queue")
+    downgrade(engine, "0001")
+    upgrade(engine)
+    assert found(engine, "scores_by_queue") == before != []
 
 
-@pytest.mark.parametrize(("job_id", "event"), [("1.srv", "postqueuejob"), ("", "queuejob")])
+@pytest.mark.parametrize(
+    ("job_id", "predicted_id", "event"),
+    [("1.srv", "1.srv", "postqueuejob"), ("1.srv", "", "queuejob"), ("5[3].srv", "5[].srv", "postqueuejob")],
+)
 def test_a_prediction_that_comes_late_changes_the_day_on_which_its_job_ended(
-    engine: Engine, job_id: str, event: str
+    engine: Engine, job_id: str, predicted_id: str, event: str
 ) -> None:
     midnight = NOW - NOW % DAY
-    store(engine, [ended(start=midnight - 60, runtime=900)])
+    store(engine, [ended(job_id, start=midnight - 60, runtime=900)])
     assert fresh(engine) == 1
     assert one(engine, "coverage")["asked"] == 0
-    store(engine, [], [decision(job_id, at=midnight - 60 - HOUR, event=event)])
+    shadow = decision(predicted_id, at=midnight - 60 - HOUR, event=event, mode="shadow", action="shadow")
+    store(engine, [], [shadow])
     assert fresh(engine) == 2, "the day of the request, and that of the job's end"
     assert one(engine, "coverage")["asked"] == 1
 

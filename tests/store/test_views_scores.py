@@ -79,8 +79,8 @@ class Monitored:
 def monitored(request: pytest.FixtureRequest, module_engine: Engine) -> Monitored:
     jobs = request.param()
     with module_engine.begin() as connection:
-        for table in ("completed_jobs", "predictions", "daily_scores", "daily_medians", "daily_lengths", "daily_waits",
-            "daily_decisions", "daily_hook", "monthly_scores"):  # fmt: skip
+        for table in ("completed_jobs", "predictions", "daily_scores", "daily_queues", "daily_medians", "daily_lengths",
+            "daily_waits", "daily_decisions", "daily_hook", "monthly_scores"):  # fmt: skip
             connection.exec_driver_sql(f"TRUNCATE softwalltime.{table}")
     return Monitored(module_engine, jobs)
 

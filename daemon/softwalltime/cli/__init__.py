@@ -40,7 +40,7 @@ _COMMANDS = {
     "doctor": ("doctor", "Check PBS, hook, daemon and store."),
     "config": ("config", "Check the settings, and show what holds."),
     "ingest": ("store", "Store the completed jobs of accounting logs."),
-    "db": ("db", "Create, upgrade, check and prune the store's tables."),
+    "db": ("db", "Create, upgrade, check, prune and reindex the tables."),
     "install": ("install", "Install or update the hook in PBS."),
     "uninstall": ("install", "Remove the hook from PBS, and its files from FOLDER."),
     "policy": ("policy", "Switch to a policy, and compare the policies."),

@@ -14,7 +14,7 @@ _CORRECT = "tables and functions are as this version needs them"
 
 @click.group()
 def db() -> None:
-    """Create, upgrade, check and prune the store's tables.
+    """Create, upgrade, check, prune and reindex the tables.
 
     \b
     Example:
@@ -127,3 +127,23 @@ def prune(options: PruneOptions) -> int:
     for refusal in run.refused:
         click.echo(refusal.text, err=True)
     return 1 if run.refused else 0
+
+
+@command(group=db)
+def reindex(options: DbOptions) -> None:
+    """Rebuild the indexes of jobs and predictions.
+
+    Indexes grow half empty: do this after old logs were ingested, and then once a year.  The daemon and all queries
+    continue meanwhile.  The disk needs free space for the largest index.  An interrupted run can be repeated.
+
+    \b
+    Example:
+      softwalltime db reindex --config softwalltime.toml
+      softwalltime db reindex --dsn postgresql:///softwalltime
+    """
+    from softwalltime.store.completed_jobs import rebuild_indexes
+    from softwalltime.store.opening import open_store
+
+    with open_store(options.settings()) as engine:
+        for name, before, after in rebuild_indexes(engine):
+            click.echo(f"{name:<30}{before / 2**20:>10,.1f} MB, now {after / 2**20:,.1f} MB")

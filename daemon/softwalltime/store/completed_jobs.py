@@ -12,10 +12,10 @@ from sqlalchemy.dialects.postgresql import insert
 from softwalltime.core.errors import StoreError
 from softwalltime.core.jobs import FIELDS, CompletedJob, Submission, Values, job_of, values_of, whole_array
 from softwalltime.core.states import state_of
-from softwalltime.store.connections import driver_connection, lock
+from softwalltime.store.connections import blockers_named, driver_connection, lock
 from softwalltime.store.encoding import MAX_NAME_CHARS, NULL, CopyTexts, storable_row, storable_text
 from softwalltime.store.queries import query
-from softwalltime.store.tables import NEVER_STARTED, completed_jobs, interrupted_runs, job_scripts
+from softwalltime.store.tables import NEVER_STARTED, SCHEMA, completed_jobs, interrupted_runs, job_scripts
 
 # The hook records scripts, before or after the job's end is read; no accounting record has them.
 script = sa.func.coalesce(job_scripts.c.script, "").label("script")
@@ -160,6 +160,24 @@ def vacuum_analyze(engine: sa.Engine) -> None:
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text(f"VACUUM (ANALYZE) {completed_jobs.fullname}"))
+
+
+def rebuild_indexes(engine: sa.Engine) -> Iterator[tuple[str, int, int]]:
+    """Rebuild the indexes of jobs and predictions one by one; yield each name, and its bytes before and after.
+
+    A user's new jobs are inserted between those of other users, which splits pages in two halves that stay half empty.
+    Readers and writers continue.  It can be repeated: what an interrupted run left behind is dropped first.
+
+    :raises StoreError: if a transaction that began earlier does not end within ``LOCK_TIMEOUT``; names its session.
+    """
+    autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with autocommit.connect() as connection, blockers_named(connection):
+        for name, quoted, size, valid in connection.execute(query("large_indexes")).all():
+            statement = "REINDEX INDEX CONCURRENTLY {}" if valid else "DROP INDEX CONCURRENTLY IF EXISTS {}"
+            with driver_connection(connection) as driver:
+                driver.execute(sql.SQL(statement).format(sql.Identifier(SCHEMA, name)))
+            if valid:
+                yield name, size, connection.execute(sa.select(sa.func.pg_relation_size(quoted))).scalar_one()
 
 
 def _add(connection: sa.Connection, count: int, written: Sequence[str]) -> int:

@@ -11,23 +11,13 @@ contain any number of seconds.
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from sqlalchemy import Connection, Engine, TableClause, column, delete, table
+from sqlalchemy import Connection, Engine, column, table
 
 from softwalltime.core.formatting import DAY
 from softwalltime.store.quality import Quality, WaitOfSize
 from softwalltime.store.queries import query
 from softwalltime.store.tables import SCHEMA
 
-
-def _figures(*names: str) -> tuple[TableClause, ...]:
-    return tuple(table(name, column("day"), schema=SCHEMA) for name in names)
-
-
-OF_JOBS = _figures("daily_scores", "daily_medians", "daily_lengths", "daily_waits", "daily_ordering")
-"""Figures of the jobs that ended on a day."""
-OF_PREDICTIONS = _figures("daily_decisions", "daily_hook")
-"""Figures of the predictions made on a day."""
-DAILY = (*OF_JOBS, *OF_PREDICTIONS)
 monthly_scores = table("monthly_scores", column("month"), schema=SCHEMA)
 """Monthly sums of ``daily_scores``, for queries over all users."""
 
@@ -52,11 +42,10 @@ def refresh(engine: Engine, now: int) -> Iterator[int]:
     while True:
         with engine.begin() as connection:
             connection.execute(query("first_known"))
-            day = connection.execute(query("next_stale_day"), {"now": now}).scalar_one_or_none()
+            day = connection.execute(query("next_stale_day"), {"now": now}).one_or_none()
             if day is None:
                 break
-            _compute_day(connection, day)
-            _compute_month(connection, day, now)
+            _compute(connection, *day)
         yield 1
     with engine.begin() as connection:
         connection.execute(query("refreshed"), {"now": now})
@@ -72,14 +61,23 @@ def recent_waits(connection: Connection) -> list[WaitOfSize]:
     return [WaitOfSize(*row) for row in connection.execute(query("recent_waits"))]
 
 
+def delete_figures(connection: Connection, before: date) -> int:
+    """Delete the figures of earlier days; return the number of rows."""
+    days = {"first": date.min, "next": before}
+    return sum(
+        connection.execute(query(name), days).scalar_one()
+        for name in ("delete_job_figures", "delete_prediction_figures")
+    )
+
+
 def _mark(connection: Connection) -> bool:
-    """Mark the days of new jobs and predictions as stale; return whether there may be more."""
+    """Mark the days of new predictions, then those of new jobs, as stale; return whether there may be more."""
     jobs_id, predictions_id = connection.execute(query("first_known")).one()
-    jobs = _last(connection, "last_job", jobs_id)
     predictions = _last(connection, "last_prediction", predictions_id)
+    jobs = _last(connection, "last_job", jobs_id) if predictions == predictions_id else jobs_id
     again = max(0, predictions_id - REREAD_PREDICTIONS)
+    connection.execute(query("mark_predictions"), {"after": again, "upto": predictions, "known": jobs_id})
     connection.execute(query("mark_jobs"), {"after": jobs_id, "upto": jobs})
-    connection.execute(query("mark_predictions"), {"after": again, "upto": predictions})
     connection.execute(query("marked"), {"jobs_id": jobs, "predictions_id": predictions, "after": again})
     return (jobs, predictions) != (jobs_id, predictions_id)
 
@@ -89,26 +87,19 @@ def _last(connection: Connection, statement: str, after: int) -> int:
     return after if last is None else last
 
 
-def _compute_day(connection: Connection, day: date) -> None:
+def _compute(connection: Connection, day: date, more: bool, fewer_jobs: bool, fewer_predictions: bool) -> None:
+    """Recompute a day, and its month unless ``more`` days of that are stale.
+
+    If retention has deleted jobs or predictions of the day, keep its figures.
+    """
     begin = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
-    values = {"day": day, "from": begin, "to": begin + DAY}
-    for fewer, tables, names in (
-        ("fewer_jobs", OF_JOBS, ("jobs_of_day",)),
-        ("fewer_predictions", OF_PREDICTIONS, ("decisions_of_day", "hook_of_day")),
-    ):
-        # If retention has deleted jobs or predictions of the day, keep its figures.
-        if connection.execute(query(fewer), values).scalar_one():
-            continue
-        for figures in tables:
-            connection.execute(delete(figures).where(figures.c.day == day))
-        for name in names:
-            connection.execute(query(name), values)
-
-
-def _compute_month(connection: Connection, day: date, now: int) -> None:
-    """Recompute the month of a recomputed day, unless another day of the month is stale."""
-    month = day.replace(day=1)
-    values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1), "now": now}
-    if not connection.execute(query("month_is_stale"), values).scalar_one():
+    values = {"day": day, "first": day, "next": day + timedelta(days=1), "from": begin, "to": begin + DAY}
+    of_jobs = () if fewer_jobs else ("delete_job_figures", "jobs_of_day")
+    of_predictions = () if fewer_predictions else ("delete_prediction_figures", "decisions_of_day", "hook_of_day")
+    for name in (*of_jobs, *of_predictions):
+        connection.execute(query(name), values)
+    if not more:
+        month = day.replace(day=1)
+        values = {"month": month, "next_month": (month + timedelta(days=31)).replace(day=1)}
         connection.execute(query("delete_month"), values)
         connection.execute(query("scores_of_month"), values)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, delete
 
 from softwalltime.core.formatting import DAY, plural
 from softwalltime.store.connections import lock
-from softwalltime.store.daily import DAILY, monthly_scores
+from softwalltime.store.daily import delete_figures, monthly_scores
 from softwalltime.store.queries import query
 
 BATCH = 5_000
@@ -171,7 +171,7 @@ def _delete_figures(engine: Engine, before: int) -> int:
     """Delete the figures of days and months that ended before that time; return the number of rows."""
     oldest = datetime.fromtimestamp(max(0, before), UTC).date()
     with engine.begin() as connection:
-        rows = sum(connection.execute(delete(table).where(table.c.day < oldest)).rowcount for table in DAILY)
+        rows = delete_figures(connection, oldest)
         month = monthly_scores.c.month < oldest.replace(day=1)
         return rows + connection.execute(delete(monthly_scores).where(month)).rowcount
 
