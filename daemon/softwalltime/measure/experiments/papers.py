@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
-from softwalltime.measure.experiments.result_tables import Cell, Figure, PaperResults, Table, Verdict
+from softwalltime.measure.experiments.result_tables import Cell, ClaimVerdict, Figure, PaperResults, Table
 from softwalltime.measure.simulation.differences import Interval
 
 
@@ -46,7 +46,7 @@ class Claim:
     between: Sequence[tuple[float, float]] = ()
     ratio: float | None = None
 
-    def verdict(self, paper: str, results: Iterable[PaperResults]) -> Verdict:
+    def verdict(self, paper: str, results: Iterable[PaperResults]) -> ClaimVerdict:
         """Decide the claim on each trace that has its figures."""
         ours, held = dict[str, str](), list[str]()
         for result in results if self.figures else ():
@@ -58,7 +58,7 @@ class Claim:
         verdict = "held" if ours and len(held) == len(ours) else some
         same = len(ours) > 1 and len(set(ours.values())) == 1
         shown = "; ".join(set(ours.values()) if same else map(": ".join, ours.items()))
-        return Verdict(paper, self.text, verdict, shown if self.figures else self.shown, self.published)
+        return ClaimVerdict(paper, self.text, verdict, shown if self.figures else self.shown, self.published)
 
     def _holds(self, values: Sequence[Cell]) -> bool:
         first, *others = (_number(value) for value in values)

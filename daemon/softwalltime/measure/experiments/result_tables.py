@@ -126,7 +126,7 @@ class PaperDocument(PaperHead):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """A claim of a paper, and whether it held on the traces."""
 
     paper: str
@@ -145,7 +145,7 @@ class Verdict:
 class ExperimentDocument:
     """The experiments of papers on several traces."""
 
-    claims: tuple[Verdict, ...]
+    claims: tuple[ClaimVerdict, ...]
     """The papers' claims, and whether they held."""
     experiments: tuple[PaperDocument, ...]
     """The experiments, one for each paper and trace."""
@@ -206,12 +206,12 @@ class Figure(NamedTuple):
         return _printed(self.cell, cast(Kind, kind))
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> TextTable:
+def verdict_table(verdicts: Sequence[ClaimVerdict]) -> TextTable:
     columns = (sentence_column(name, least=12) for name in ("paper", "claim", "verdict", "ours", "published"))
     return TextTable.of(columns, ([one.paper, one.claim, one.verdict, one.ours, one.published] for one in verdicts))
 
 
-def verdict_cells(verdicts: Sequence[Verdict]) -> Iterator[dict[str, object]]:
+def verdict_cells(verdicts: Sequence[ClaimVerdict]) -> Iterator[dict[str, object]]:
     """Yield the verdicts as :meth:`PaperResults.cells` does values: the table is ``claims``."""
     for row, verdict in enumerate(verdicts, 1):
         for column in ("claim", "verdict", "ours", "published"):
