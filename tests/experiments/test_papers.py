@@ -12,6 +12,7 @@ import pytest
 from softwalltime.cli.experiment import PAPERS
 from softwalltime.measure.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
 from softwalltime.measure.experiments.papers import Claim, paper_text
+from softwalltime.measure.experiments.plan import INTRODUCTION, PLAN
 from softwalltime.measure.experiments.queue_states import actual_runtimes, forward, probes_of, states, waits_of
 from softwalltime.measure.experiments.result_tables import PaperResults, Table
 from softwalltime.measure.experiments.study import Study, months_of, study_of
@@ -20,7 +21,7 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import RUNTIME, WALLTIME, SchedulerPolicy
 from softwalltime.measure.workloads.synthetic import START
-from tests.samples import job
+from tests.samples import ROOT, job
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,19 @@ def test_a_claim_holds_where_its_figures_do_and_changes_are_beyond_chance(study:
         "held on sure only"
     )
     assert Claim("a", "", "{:number} {:number}", waits).verdict("p", [sure]).verdict == "not held", "not the least"
+
+
+def test_the_page_has_every_claim_and_every_run() -> None:
+    page = (ROOT / "daemon/softwalltime/measure/experiments/RESULTS.md").read_text()
+    assert page.startswith(f"<!-- Written by: softwalltime experiment all TRACES -->\n{INTRODUCTION}\n| paper ")
+    for run in PLAN:
+        text = paper_text(run.paper)
+        assert f"\n## {text.citation}: {run.source}\n" in page
+        for claim in text.claims:
+            assert f"| {run.paper}" in page
+            assert f"| {claim.text} " in page
+        for table in text.tables.values():
+            assert f"\n### {table.title}\n" in page
 
 
 def test_the_same_study_gives_the_same_report(reports: dict[str, PaperResults], study: Study) -> None:
