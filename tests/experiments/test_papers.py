@@ -129,8 +129,8 @@ def test_the_page_has_every_claim_and_every_run() -> None:
             assert f"\n### {table.title}\n" in page
 
 
-def test_the_same_study_gives_the_same_report(reports: dict[str, PaperResults], study: Study) -> None:
-    assert rubio2021.repeat(study).document() == reports["rubio2021"].document()
+def test_the_same_study_gives_the_same_report(small_study: Study) -> None:
+    assert rubio2021.repeat(small_study).document() == rubio2021.repeat(small_study).document()
 
 
 def test_tang_adjusts_all_jobs_or_only_waiting_ones(study: Study) -> None:
@@ -355,8 +355,8 @@ def test_rubio_published_slowdowns_exceed_what_the_published_waits_allow(reports
     assert found["simple"]["above"] == found["power"]["above"] == 0
 
 
-def test_a_further_predictor_is_run_as_well(study: Study) -> None:
-    found = rows(rubio2021.repeat(study, ["v3"]), "table5")
+def test_a_further_predictor_is_run_as_well(small_study: Study) -> None:
+    found = rows(rubio2021.repeat(small_study, ["v3"]), "table5")
     assert {"v3 (power)", "v3 (simple)"} <= {row["policy"] for row in found}
 
 

@@ -28,7 +28,7 @@ PLAN = (
     PlannedRun("chlumsky2022", "UniLu-Gaia"),
     # The paper's machine, four years later.
     PlannedRun("fan2017", "ALCF-Mira"),
-    # The paper's logs.  Its waits on Gaia are 80 times those on the whole machine: on the smaller one they are alike.
+    # The paper's logs.  Its waits on Gaia are 80 times ours on the whole machine, and alike on 1,175 processors.
     PlannedRun("rubio2021", "UniLu-Gaia"),
     PlannedRun("rubio2021", "UniLu-Gaia", processors=1175),
     PlannedRun("rubio2021", "CEA-Curie", limit=11_268),
