@@ -29,7 +29,7 @@ def test_a_month_is_simulated_after_the_month_before_it_which_is_not_counted(stu
 
 
 def test_a_workload_of_one_month_is_not_split(study: Study) -> None:
-    first = study.jobs.chosen(range(500))
+    first = study.jobs.chosen(range(130))
     assert month_names(first) == [WHOLE]
     assert part_of(first, WHOLE).counted.all()
 
@@ -84,9 +84,9 @@ def test_without_parts_the_interval_is_over_the_seeds() -> None:
 
 def test_figures_are_those_of_simulate_and_the_papers_own(study: Study) -> None:
     policy = SchedulerPolicy(order="wfp", waiting="v1", ordering="v1")
-    outcome = simulate(study.jobs, 16, policy)
-    found = schedule_figures(part_of(study.jobs, WHOLE), outcome, 16, policy)
-    metrics = measure(study.jobs, outcome, 16)
+    outcome = simulate(study.jobs, 4, policy)
+    found = schedule_figures(part_of(study.jobs, WHOLE), outcome, 4, policy)
+    metrics = measure(study.jobs, outcome, 4)
     assert found["wait_mean"] == metrics.wait_mean
     assert found["bsld60_mean"] == metrics.bsld60_mean
     wait = outcome.start - np.array(study.jobs.submitted)
@@ -96,19 +96,19 @@ def test_figures_are_those_of_simulate_and_the_papers_own(study: Study) -> None:
 
 def test_a_study_may_be_of_some_months_or_the_first_jobs(study: Study) -> None:
     names = sorted(set(months_of(study.jobs.submitted)))
-    part = study_of("s", study.completed, 16, months=(1, 3))
+    part = study_of("s", study.completed, 4, months=(1, 3))
     assert sorted(set(months_of(part.jobs.submitted))) == [names[0], names[2]]
-    assert len(study_of("s", study.completed, 16, limit=100).completed) == 100
+    assert len(study_of("s", study.completed, 4, limit=100).completed) == 100
     with pytest.raises(UsageError, match="spans 3 months: there is no month 4"):
-        study_of("s", study.completed, 16, months=(4,))
+        study_of("s", study.completed, 4, months=(4,))
     with pytest.raises(SourceError, match="no job in s has a runtime"):
-        study_of("s", [job(runtime=0)], 16)
+        study_of("s", [job(runtime=0)], 4)
     with pytest.raises(UsageError, match="larger than 2 processors"):
         study_of("s", [job(ncpus=3)], 2)
 
 
 def test_jobs_larger_than_the_machine_are_refused_and_counted(study: Study) -> None:
-    small = study_of("s", study.completed, 4)
+    small = study_of("s", study.completed, 1)
     assert small.refused > 0
     assert len(small.jobs) + small.refused == len(study.jobs)
-    assert max(small.jobs.processors) <= 4
+    assert max(small.jobs.processors) <= 1

@@ -1,27 +1,34 @@
 """Fan, Rich, Allcock, Papka & Lan, "Trade-off between prediction accuracy and underestimation rate" (2017).
 
-Predictors under FCFS and WFP with EASY backfilling (figures 7 to 11), and adjusted runtimes for the order only, for
-backfilling only, or for both (S00 to S11, figure 12).  Runtimes are as recorded, also beyond the walltime.
+Walltimes of the log (figures 2 to 4), predictors under FCFS and WFP with EASY backfilling (figures 7 to 11), and
+adjusted runtimes for the order only, for backfilling only, or for both (S00 to S11, figure 12).  Runtimes are as
+recorded, also beyond the walltime.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from softwalltime.measure.experiments.result_tables import Cell, Column, PaperResults, Table
-from softwalltime.measure.experiments.study import Study, available, estimates, mean_of, months_of
-from softwalltime.measure.experiments.trials import Trials, simulate_all
+from softwalltime.measure.experiments.distributions import (
+    Mask,
+    by_predictor,
+    curve,
+    grouped,
+    mean_in,
+    weeks_of,
+)  # fmt: skip
+from softwalltime.measure.experiments.result_tables import Cell, PaperResults, Table
+from softwalltime.measure.experiments.study import ScoredJobs, Study, available, estimates, mean_of, months_of
+from softwalltime.measure.experiments.trials import Compared, Trials, simulate_all
 from softwalltime.measure.replay.accuracy_metrics import accuracies
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
-from softwalltime.predict.predictors.registry import BASELINE
 
-CITATION = "Fan, Rich, Allcock, Papka & Lan, IEEE Cluster 2017"
 COMPARED = ("last2", "svr", "random-forest", "trip")
 """The paper's predictors; svr and random-forest stand for SVM and Random Forest in TRIP's frame (section V)."""
 ADJUSTED = "trip"
 """The predictor of the selective methods (figure 12)."""
-ORDERS = {"fcfs": "Figures 8 and 9: FCFS/EASY", "wfp": "Figures 10 and 11: WFP/EASY"}
+ORDERS = {"fcfs": "fig8_9", "wfp": "fig10_11"}
 MODES = {
     "killed": SchedulerPolicy(kill_at_walltime=False, kill_at_estimate=True),
     "runs on": SchedulerPolicy(kill_at_walltime=False),
@@ -30,47 +37,25 @@ MODES = {
 METHODS = {"S00": (False, False), "S01": (False, True), "S10": (True, False), "S11": (True, True)}
 """Whether backfilling and the order use the adjusted runtime (table IV)."""
 
-PUBLISHED_ESTIMATES = {
-    BASELINE: "under 15-18%, accuracy 55-58%",
-    "last2": "under up to 47%",
-    "svr": "under up to 29%",
-    "random-forest": "under up to 31%",
-    "trip": "under 5-8%, accuracy 75-80%",
-}
-"""Figure 7, section V-A."""
-PUBLISHED_SCHEDULES = {
-    ("fcfs", "trip"): "slowdown down by less than 25%, utilisation up by up to 16%",
-    ("wfp", "trip"): "slowdown down by up to 45%, utilisation up by up to 20%",
-    ("fcfs", "last2"): "shorter waits than TRIP, no better utilisation",
-}
-"""Figures 8 to 11, section V-B."""
-
-DIFFERENCES = (
-    "Other machines than Mira and Intrepid, as interchangeable processors.",
-    (
-        "Runtimes are as recorded, also where a job outlived its walltime. In the paper a job that outlives its "
-        "estimate is killed: the mode killed, which shortens the work of methods with many underestimates. In the mode "
-        "runs on it ends as recorded, and the scheduler extends the estimate by PBS's rule, as sites do with soft "
-        "walltimes."
-    ),
-    (
-        "The first calendar month is left out of all figures, as in the paper; jobs without a prediction keep their "
-        "walltime, as in TRIP's frame. Estimates are used for waiting and running jobs alike."
-    ),
-    (
-        "Each month is simulated by itself after the month before it, which fills the machine and teaches. Changes are "
-        "means over months. Bounded slowdown with 60 s."
-    ),
-)
+RANKS = (1, 2, 3, 5, 10, 20, 30)
+"""Ranks of users in the table of figure 2."""
+ACCURATE, FIXED = 0.9, 0.9
+"""Median R of a highly accurate user; share of the most frequent walltime of a user with fixed walltimes (figure 4)."""
+MIN_USER_JOBS = 10
+WEEKS = 8
+"""Weeks of a log that are shown separately."""
 
 
 def repeat(study: Study, more: Sequence[str] = ()) -> PaperResults:
-    """Repeat figures 7 to 12."""
+    """Repeat figures 2 to 4 and 7 to 12."""
     usable, missing = available(dict.fromkeys((*COMPARED, *more)))
     trials = simulate_all(study, policies(usable), monthly=True)
-    tables = (_estimates(study, usable), *(_schedules(trials, order, usable) for order in ORDERS), _selective(trials))
-    settings: dict[str, object] = {"months simulated": len(trials.parts)}
-    return study.results("fan2017", CITATION, DIFFERENCES, tables, missing, settings)
+    predicted = estimates(study, usable)
+    tables = (
+        *_users(predicted), *_estimates(predicted), *(_schedules(trials, order, usable) for order in ORDERS),
+        _selective(trials), *(_monthly(trials, order, usable) for order in ORDERS),
+    )  # fmt: skip
+    return study.results("fan2017", tables, {"months simulated": len(trials.parts)}, missing)
 
 
 def policies(specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
@@ -90,70 +75,93 @@ def policies(specs: Sequence[str]) -> dict[str, SchedulerPolicy]:
     return variants
 
 
-def _estimates(study: Study, specs: list[str]) -> Table:
-    predicted = estimates(study, specs)
-    jobs = predicted.workload.jobs
-    months = months_of([jobs[index].submission.submitted for index in predicted.index.tolist()])
+def _users(predicted: ScoredJobs) -> tuple[Table, ...]:
+    users, walltime = np.array(predicted.users), predicted.walltime
+    used = predicted.recorded / walltime
+    names, counts = np.unique(users, return_counts=True)
+    largest = np.sort(counts)[::-1]
+    rows: list[tuple[Cell, ...]] = [
+        (f"{rank}", int(largest[rank - 1]), float(largest[:rank].sum() / largest.sum()))
+        for rank in RANKS
+        if rank <= len(largest)
+    ]
+    kind = np.full(len(users), f"fewer than {MIN_USER_JOBS} jobs", "U24")
+    for user in names[counts >= MIN_USER_JOBS]:
+        own = users == user
+        fixed = np.unique(walltime[own], return_counts=True)[1].max() >= FIXED * own.sum()
+        kind[own] = "(a) accurate" if np.median(used[own]) >= ACCURATE else "(c) fixed" if fixed else "(b) varied"
+    figures: dict[str, Callable[[Mask], Cell]] = {
+        "users||count": lambda chosen: len(np.unique(users[chosen])), "jobs||share": mean_of,
+        "r|median R|accuracy": lambda chosen: float(np.median(used[chosen])),
+    }  # fmt: skip
+    points = {f"{point:g}": point for point in (0.1, 0.22, 0.25, 0.5, 0.61, 0.75, 0.9, 1.0, 1.1)}
+    ranks = [*rows, ("mean", float(counts.mean()), None)]
+    return (
+        Table("fig2", ("rank|user", "jobs||count", "share|up to this user|share"), ranks),
+        Table("fig3", *curve("r|R", points, {"share|jobs|share": used})),
+        Table("fig4", *grouped("kind|walltimes", kind, figures), {"accurate": ACCURATE, "fixed": FIXED}),
+    )
+
+
+def _estimates(predicted: ScoredJobs) -> tuple[Table, Table]:
+    """Figure 7, and observation 3: accuracy in the first weeks, when predictors know few jobs."""
+    months, week = months_of(predicted.submitted.tolist()), weeks_of(predicted.submitted.tolist())
     later = months != months[:1]
     later = later if later.any() else np.ones(len(months), np.bool_)
-    columns = (
-        Column("predictor", "predictor"), Column("underestimated", "underestimated", "share"),
-        Column("accuracy", "accuracy", "accuracy"), Column("adjusted", "adjusted", "share"),
-        Column("published", "published"),
-    )  # fmt: skip
-    rows = []
-    for spec, estimate in predicted.estimate.items():
-        p, t = estimate[later], predicted.recorded[later]
-        adjusted = mean_of(p != predicted.walltime[later])
-        rows.append((spec, mean_of(p < t), mean_of(accuracies(p, t)), adjusted, PUBLISHED_ESTIMATES.get(spec, "")))
-    published = (
-        "of all methods only TRIP lowers the underestimation rate, with the highest accuracy (figure 7). A job that "
-        "outlives its walltime is underestimated by the user."
+    week[week > f"week {WEEKS:03}"] = f"week {WEEKS + 1:03} on"
+    walltime, recorded = predicted.walltime, predicted.recorded
+    accuracy = {spec: accuracies(estimate, recorded) for spec, estimate in predicted.estimate.items()}
+    figures: dict[str, Callable[[str], Cell]] = {
+        "underestimated||share": lambda spec: mean_of((predicted.estimate[spec] < recorded)[later]),
+        "accuracy||accuracy": lambda spec: mean_of(accuracy[spec][later]),
+        "adjusted||share": lambda spec: mean_of((predicted.estimate[spec] != walltime)[later]),
+    }
+    weekly = {f"{spec}||accuracy": mean_in(values) for spec, values in accuracy.items()}
+    return (
+        Table("fig7", *by_predictor(predicted, figures)),
+        Table("observation3", *grouped("week", week, weekly)),
     )
-    return Table("fig7", "Figure 7: underestimation and accuracy", columns, tuple(rows), published)
 
 
-_MODE = Column("mode", "a job that outlives its estimate")
-_CHANGES = (
-    Column("wait", "wait", "change"), Column("bsld60", "bounded slowdown (60 s)", "change"),
-    Column("shorter", "months with shorter waits"), Column("utilisation", "utilisation", "change"),
-    Column("killed", "killed", "share"), Column("broken", "broken promises", "share"),
-    Column("published", "published"),
-)  # fmt: skip
-
-
-def _changes(trials: Trials, name: str, baseline: str) -> tuple[Cell, ...]:
-    same = name == baseline
-    wait, slowdown, utilisation = (
-        None if same else trials.change(name, baseline, metric)
-        for metric in ("wait_mean", "bsld60_mean", "utilisation")
-    )
-    shorter = "" if same else trials.better(name, baseline, "wait_mean")
-    return wait, slowdown, shorter, utilisation, trials.mean(name, "killed"), trials.mean(name, "broken")
+_MODE = "mode|a job that outlives its estimate"
+_METRICS = {
+    "wait||change": "wait_mean", "bsld60|bounded slowdown (60 s)|change": "bsld60_mean",
+    "shorter|months with shorter waits|better": "wait_mean", "utilisation||change": "utilisation",
+    "killed||share": "killed", "broken|broken promises|share": "broken",
+}  # fmt: skip
 
 
 def _schedules(trials: Trials, order: str, specs: Sequence[str]) -> Table:
-    rows = tuple(
-        (
-            mode, spec, *_changes(trials, f"{mode} {order} {spec}", f"{mode} {order} {WALLTIME}"),
-            PUBLISHED_SCHEDULES.get((order, spec), "") if mode == "killed" else "",
-        )
+    rows = (
+        Compared((mode, spec), f"{mode} {order} {spec}", f"{mode} {order} {WALLTIME}")
         for mode in MODES
         for spec in (WALLTIME, *specs)
-    )  # fmt: skip
-    published = "TRIP is ahead in slowdown and utilisation on both machines; gains are larger under WFP (section V-B)."
-    key = "fig8_9" if order == "fcfs" else "fig10_11"
-    return Table(key, f"{ORDERS[order]}, change against walltimes", (_MODE, Column("spec", "estimate"), *_CHANGES),
-                 rows, published)  # fmt: skip
+    )
+    return Table(ORDERS[order], *trials.table((_MODE, "spec|estimate"), _METRICS, rows))
 
 
 def _selective(trials: Trials) -> Table:
     names = {"S00": f"wfp {WALLTIME}", "S01": f"S01 {ADJUSTED}", "S10": f"S10 {ADJUSTED}", "S11": f"wfp {ADJUSTED}"}
-    rows = tuple(
-        (mode, method, ADJUSTED, *_changes(trials, f"{mode} {name}", f"{mode} wfp {WALLTIME}"), "")
+    rows = (
+        Compared((mode, method, ADJUSTED), f"{mode} {name}", f"{mode} wfp {WALLTIME}")
         for mode in MODES
         for method, name in names.items()
     )
-    published = "S10 is ahead of S01 in slowdown and utilisation; S11's gain is not the sum of both (figure 12, TRIP)."
-    columns = (_MODE, Column("method", "method"), Column("spec", "adjusted by"), *_CHANGES)
-    return Table("fig12", "Figure 12: selective methods under WFP/EASY", columns, rows, published)
+    return Table("fig12", *trials.table((_MODE, "method", "spec|adjusted by"), _METRICS, rows))
+
+
+def _monthly(trials: Trials, order: str, specs: Sequence[str]) -> Table:
+    """Return the curves of figures 8 to 12: changes month by month, under WFP those of the selective methods too."""
+    runs = {spec: f"{order} {spec}" for spec in specs}
+    runs |= {method: f"{method} {ADJUSTED}" for method in ("S01", "S10") if order == "wfp"}
+    metrics = {"wait": "wait_mean", "bounded slowdown (60 s)": "bsld60_mean", "utilisation": "utilisation"}
+    rows = [
+        (
+            mode, title, month,
+            *(trials.monthly(f"{mode} {name}", f"{mode} {order} {WALLTIME}", metric, month) for name in runs.values()),
+        )
+        for mode in MODES
+        for title, metric in metrics.items()
+        for month in trials.parts
+    ]  # fmt: skip
+    return Table(f"{ORDERS[order]}_monthly", (_MODE, "metric", "month", *(f"{run}||change" for run in runs)), rows)

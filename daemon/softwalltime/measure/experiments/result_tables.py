@@ -1,39 +1,58 @@
-"""Results as tables: Markdown for people, plain values for programs."""
+"""Results as tables and verdicts: Markdown for people, plain values for programs."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, NamedTuple, cast
 
 from softwalltime.core.formatting import MISSING, duration, number, percent, plural
-from softwalltime.core.text_table import TextColumn, TextTable
+from softwalltime.core.text_table import TextColumn, TextTable, sentence_column
 from softwalltime.measure.simulation.differences import Interval
 
 Cell = str | int | float | Interval | None
-Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change"]
-"""Format of a column: a share in per cent, a change in signed per cent with its interval."""
+Kind = Literal["text", "count", "duration", "minutes", "number", "accuracy", "share", "change", "pooled", "better"]
+"""Format of a column: a share in per cent, a change in signed per cent with its interval.
+
+Columns of compared policies: ``pooled`` is the change of the mean over all jobs, ``better`` in how many parts it fell.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column: its key in JSON, its title in Markdown, and the kind of its values."""
 
     key: str
     title: str
-    kind: Kind = "text"
+    kind: Kind
+
+    @classmethod
+    def of(cls, text: str) -> "Column":
+        """Return the column of ``key|title|kind``; by default the title is the key and the kind is text."""
+        key, title, kind = (*text.split("|"), "", "")[:3]
+        return cls(key, title or key, cast(Kind, kind or "text"))
+
+
+Contents = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
+"""Columns and rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table, or the data of one figure, of a paper.
 
-    ``published``: the paper's values, with their table or figure.
+    ``texts``: the columns, as :meth:`Column.of` reads them.  ``facts`` are figures for the text ``setting``, which says
+    what differs from the paper's setting.  ``published``: the paper's values, with their table or figure.
     """
 
     key: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    texts: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    facts: Mapping[str, float] = field(default_factory=dict)
+    title: str = ""
     published: str = ""
+    setting: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(map(Column.of, self.texts))
 
     def text(self) -> TextTable:
         columns = (
@@ -48,10 +67,16 @@ class Table:
             {column.key: asdict(cell) if isinstance(cell, Interval) else cell for column, cell in row}
             for row in self.pairs()
         )
-        return PaperTable(self.title, self.published, rows)
+        return PaperTable(self.title, self.published, self.setting, rows)
+
+    def value(self, column: str, wanted: Mapping[str, Cell]) -> Cell:
+        """Return the value of a column in the first row with these values in other columns; ``None`` without either."""
+        rows = ({named.key: cell for named, cell in pairs} for pairs in self.pairs())
+        return next((cells.get(column) for cells in rows if wanted.items() <= cells.items()), None)
 
     def pairs(self) -> Iterator[list[tuple[Column, Cell]]]:
-        return (list(zip(self.columns, row, strict=True)) for row in self.rows)
+        columns = self.columns
+        return (list(zip(columns, row, strict=True)) for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +87,8 @@ class PaperTable:
     """Title of the table."""
     published: str
     """The paper's values."""
+    setting: str
+    """Difference from the paper's setting, besides those of the whole experiment."""
     rows: tuple[dict[str, Any], ...]
     """Rows: values by column; an interval has mean, low and high."""
 
@@ -99,11 +126,29 @@ class PaperDocument(PaperHead):
 
 
 @dataclass(frozen=True, slots=True)
-class ExperimentDocument:
-    """A paper's experiment on several traces."""
+class ClaimVerdict:
+    """A claim of a paper, and whether it held on the traces."""
 
+    paper: str
+    """Short name of the paper."""
+    claim: str
+    """The claim."""
+    verdict: str
+    """held, not held, the traces on which it held, or not testable."""
+    ours: str
+    """Our figure on each trace."""
+    published: str
+    """The paper's figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentDocument:
+    """The experiments of papers on several traces."""
+
+    claims: tuple[ClaimVerdict, ...]
+    """The papers' claims, and whether they held."""
     experiments: tuple[PaperDocument, ...]
-    """The experiments, one for each trace."""
+    """The experiments, one for each paper and trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +160,17 @@ class PaperResults(PaperHead):
     def parts(self) -> Iterator[str | TextTable]:
         """Return the whole report as lines; empty lines separate its parts."""
         refused = f", {self.refused:,} refused (larger than the machine)" if self.refused else ""
-        yield from (f"## {self.citation}", "")
+        yield from (f"## {self.citation}: {self.source}", "")
         yield (
-            f"{self.source}: {self.jobs:,} jobs on {plural(self.processors, 'processor')}{refused}; "
+            f"{self.jobs:,} jobs on {plural(self.processors, 'processor')}{refused}; "
             + ", ".join(f"{name} {value}" for name, value in self.settings.items() if value is not None)
         )
         for table in self.tables:
             yield from ("", f"### {table.title}", "", table.text())
             if table.published:
                 yield from ("", f"Published: {table.published}")
+            if table.setting:
+                yield from ("", f"Setting: {table.setting}")
         yield from ("", "Differences from the paper:", *(f"- {difference}" for difference in self.differences))
         yield from (f"- Not available: {name} ({reason})." for name, reason in self.unavailable.items())
 
@@ -138,9 +185,38 @@ class PaperResults(PaperHead):
                         "column": column.key, "value": value.pop("mean"), **value,
                     }  # fmt: skip
 
+    def value(self, figure: str) -> Cell:
+        """Return a value of a table: ``fig4_5, accuracy, keys=user`` has its table, its column and its row."""
+        key, column, *row = figure.split(", ")
+        wanted = dict(text.split("=", 1) for text in row)
+        tables = [table for table in self.tables if table.key == key]
+        return tables[0].value(column, wanted) if tables else None
+
     def document(self) -> PaperDocument:
-        head = {field.name: getattr(self, field.name) for field in fields(PaperHead)}
+        head = {one.name: getattr(self, one.name) for one in fields(PaperHead)}
         return PaperDocument(**head, tables={table.key: table.document() for table in self.tables})
+
+
+class Figure(NamedTuple):
+    """A value of a claim: ``{:share}`` in a text formats it as the kind of a column does."""
+
+    cell: Cell
+
+    def __format__(self, kind: str) -> str:
+        return _printed(self.cell, cast(Kind, kind))
+
+
+def verdict_table(verdicts: Sequence[ClaimVerdict]) -> TextTable:
+    columns = (sentence_column(name, least=12) for name in ("paper", "claim", "verdict", "ours", "published"))
+    return TextTable.of(columns, ([one.paper, one.claim, one.verdict, one.ours, one.published] for one in verdicts))
+
+
+def verdict_cells(verdicts: Sequence[ClaimVerdict]) -> Iterator[dict[str, object]]:
+    """Yield the verdicts as :meth:`PaperResults.cells` does values: the table is ``claims``."""
+    for row, verdict in enumerate(verdicts, 1):
+        for column in ("claim", "verdict", "ours", "published"):
+            cell = {"column": column, "value": getattr(verdict, column)}
+            yield {"paper": verdict.paper, "table": "claims", "row": row, **cell}
 
 
 def _printed(cell: Cell, kind: Kind) -> str:
@@ -165,7 +241,7 @@ def _printed(cell: Cell, kind: Kind) -> str:
             return f"{cell:.3f}"
         case "share":
             return percent(cell)
-        case "change":
+        case "change" | "pooled":
             return f"{cell:+.1%}"
         case _:
             return number(cell)

@@ -1,7 +1,8 @@
 """Input of the experiments: jobs of a trace, machine, seeds, processes, and estimates by replay."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from softwalltime.core.formatting import plural
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
+from softwalltime.measure.experiments.papers import paper_text
 from softwalltime.measure.experiments.result_tables import PaperResults, Table
-from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.fast_replay import drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, jobs_of
 from softwalltime.predict.predictors.registry import BASELINE, make
@@ -42,15 +44,17 @@ class Study:
         return Workload(self.completed, teaching=self.teaching)
 
     def results(
-        self, paper: str, citation: str, differences: tuple[str, ...], tables: tuple[Table, ...],
-        unavailable: dict[str, str], settings: dict[str, object],
+        self, paper: str, tables: Iterable[Table], settings: Mapping[str, object] = MappingProxyType({}),
+        unavailable: Mapping[str, str] = MappingProxyType({}), differences: Sequence[str] = (),
     ) -> PaperResults:  # fmt: skip
-        """Return the tables of a paper with the settings of this study and ``settings``."""
+        """Return the tables of a paper with its texts, with the settings of this study and ``settings``."""
+        text = paper_text(paper)
         seeds = {"seeds": " ".join(map(str, self.seeds))} if self.shake else {}
         workload = f"shaken ({self.shake})" if self.shake else "as recorded"
         return PaperResults(
-            paper, citation, self.source, len(self.jobs), self.refused, self.processors,
-            {"workload": workload, **seeds, **settings}, differences, unavailable, tables,
+            paper, text.citation, self.source, len(self.jobs), self.refused, self.processors,
+            {"workload": workload, **seeds, **settings}, (*text.differences, *differences), dict(unavailable),
+            tuple(text.tables[table.key].completed(table) for table in tables),
         )  # fmt: skip
 
 
@@ -120,15 +124,17 @@ class ScoredJobs:
     """The scored jobs of a workload, in order of submission.
 
     ``runtime`` is capped at the ``walltime``, ``recorded`` is not.  ``estimate`` has the soft walltimes by predictor,
-    or the walltime if there is none.  ``index``: positions in the workload.
+    or the walltime if there is none.  ``submitted`` in epoch seconds.
     """
 
-    workload: Workload
-    index: Integers
     walltime: Integers
     runtime: Integers
     recorded: Integers
     estimate: dict[str, Integers]
+    submitted: Integers
+    processors: Integers
+    users: list[str]
+    queues: list[str]
 
     def errors(self, spec: str) -> Integers:
         """Estimate minus runtime of each job, in seconds: negative where underestimated."""
@@ -142,11 +148,15 @@ def estimates(study: Study, specs: list[str]) -> ScoredJobs:
     walltime = workload.walltime[index]
     predicted = {BASELINE: walltime}
     with study.bar("replaying", len(specs) * len(workload.jobs)) as progress:
-        for spec in specs:
-            soft = drive(workload, make(spec), progress=progress).soft_walltimes[index]
+        for spec, result in drive_specs(workload, specs, progress=progress).items():
+            soft = result.soft_walltimes[index]
             predicted[spec] = np.where(soft < 0, walltime, soft)
     recorded = workload.runtime[index]
-    return ScoredJobs(workload, index, walltime, np.minimum(recorded, walltime), recorded, predicted)
+    jobs = workload.jobs.select(index)
+    return ScoredJobs(
+        walltime, np.minimum(recorded, walltime), recorded, predicted, workload.submitted[index], jobs.numbers("ncpus"),
+        [job.submission.user for job in jobs], [job.submission.queue for job in jobs],
+    )  # fmt: skip
 
 
 def mean_of(values: NDArray[np.bool_] | Floats | Integers) -> float | None:

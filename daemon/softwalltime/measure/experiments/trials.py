@@ -2,14 +2,17 @@
 
 import math
 import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.measure.experiments.result_tables import Cell, Column, Contents, Kind
 from softwalltime.measure.experiments.study import Study, months_of
 from softwalltime.measure.replay.sweep.jobs_file import read, take
 from softwalltime.measure.replay.sweep.workers import local_workers
@@ -137,6 +140,41 @@ class Trials:
         pairs = [(self.mean(policy, figure, part), self.mean(baseline, figure, part)) for part in self.parts]
         both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
         return f"{sum(mine < other for mine, other in both)} of {len(both)}"
+
+    def monthly(self, policy: str, baseline: str, figure: str, part: str) -> float | None:
+        """Return the relative change of a metric in one part."""
+        mine, other = (self.mean(name, figure, part) for name in (policy, baseline))
+        return None if mine is None or not other else mine / other - 1
+
+    def table(self, labels: Sequence[str], metrics: Mapping[str, str], rows: Iterable["Compared"]) -> Contents:
+        """Return the columns and rows of a table that compares policies.
+
+        The kind of a column decides what it has of its metric: the change against the baseline (``change``,
+        ``pooled``, ``better``), or the mean.
+        """
+        compare: dict[str, Callable[[str, str, str], Cell]] = {
+            "change": self.change, "pooled": self.pooled, "better": self.better
+        }  # fmt: skip
+
+        def cell(row: Compared, kind: Kind, metric: str) -> Cell:
+            if kind not in compare:
+                return self.mean(row.policy, metric)
+            if row.policy == row.baseline:
+                return "" if kind == "better" else None
+            return compare[kind](row.policy, row.baseline, metric)
+
+        kinds = {column: Column.of(column).kind for column in metrics}
+        return (*labels, *metrics), [
+            (*row.labels, *(cell(row, kinds[column], metric) for column, metric in metrics.items())) for row in rows
+        ]
+
+
+class Compared(NamedTuple):
+    """A row of a table of policies: its first cells, the policy, and its baseline."""
+
+    labels: tuple[Cell, ...]
+    policy: str
+    baseline: str
 
 
 @dataclass(frozen=True, slots=True)
