@@ -155,19 +155,21 @@ class RecordedJobs:
         return JobColumns.groups_of(merged(runs, tally), size), tally
 
     def workload(
-        self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring", *, in_memory: bool
-    ) -> "tuple[Recorded, Tally]":
+        self, walltimes: Mapping[str, int], limit: int | None = None, scoring: "Scoring | None" = None, *,
+        in_memory: bool = False,
+    ) -> "tuple[Recorded, Tally]":  # fmt: skip
         """Return the first jobs up to ``limit`` as a workload; otherwise as :func:`load_columns`.
 
         :param in_memory: whether also a sorted file, alone, is read into memory, not part by part.
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-        from softwalltime.measure.replay.recorded_files import is_sorted
-        from softwalltime.measure.replay.workload import Workload
+        from softwalltime.measure.replay.recorded_files import sorted_on
+        from softwalltime.measure.replay.workload import Scoring, Workload
 
-        teaching = self.settings().teaching
-        if in_memory or len(self.sources) > 1 or not is_sorted(Path(self.source)):
+        teaching, scoring = self.settings().teaching, scoring or Scoring()
+        machine = None if in_memory or len(self.sources) > 1 else sorted_on(Path(self.source))
+        if machine is None:
             jobs, tally = self.columns(walltimes)
             return Workload(jobs, limit, teaching, scoring), tally
         from softwalltime.measure.replay.parquet_workload import ParquetWorkload
@@ -179,7 +181,7 @@ class RecordedJobs:
         workload = ParquetWorkload(Path(self.source), limit, teaching, scoring, used, needed)
         if not len(workload):
             raise _nothing(self.sources, Tally(), self.selection)
-        return workload, Tally()
+        return workload, Tally(machine=machine)
 
     def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
         """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.
