@@ -1,5 +1,6 @@
 """The parts of a sweep: grids, snapshots and tasks."""
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,3 +136,13 @@ def test_a_process_that_cannot_do_any_task_says_so(task: TrialTask) -> None:
     elsewhere = replace(task.snapshot, path=Path("/nowhere/jobs"))
     with pytest.raises(SourceError, match=r"^/nowhere/jobs: No such file .* a folder that all workers can read$"):
         run_trial(replace(task, snapshot=elsewhere))
+
+
+def test_no_space_for_results_is_no_failure_of_the_predictor(task: TrialTask) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(SourceError, match=r"no space for 2,400 bytes of results: .*TMPDIR"):
+            run_trial(task)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -21,7 +21,8 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
+from softwalltime.cli.sources import RecordedJobs, problems
+from softwalltime.core.garbage import rare_collections
 from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Read jobs from accounting logs, traces or the store, and report what could not be read."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,19 +25,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_PROBLEMS = 10
 """Number of malformed lines to print."""
-_ALLOCATIONS = 1_000_000
-"""Allocations between two garbage collections; Python's 700 or 2,000 cost a replay a seventh of its time."""
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Run the garbage collector rarely: jobs form no cycles, so reference counting frees them."""
-    before = gc.get_threshold()
-    gc.set_threshold(_ALLOCATIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def problems(tally: "Tally") -> Iterator[str]:
@@ -164,11 +150,11 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-        from softwalltime.measure.replay.recorded_files import sorted_on
+        from softwalltime.measure.replay.recorded_files import machine_of_sorted
         from softwalltime.measure.replay.workload import Scoring, Workload
 
         teaching, scoring = self.settings().teaching, scoring or Scoring()
-        machine = None if in_memory or len(self.sources) > 1 else sorted_on(Path(self.source))
+        machine = None if in_memory or len(self.sources) > 1 else machine_of_sorted(Path(self.source))
         if machine is None:
             jobs, tally = self.columns(walltimes)
             return Workload(jobs, limit, teaching, scoring), tally

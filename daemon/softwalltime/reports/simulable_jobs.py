@@ -11,6 +11,8 @@ import numpy as np
 from softwalltime.core.formatting import DAY
 from softwalltime.measure.replay.workload import Flags, Recorded
 from softwalltime.measure.simulation.simulated_jobs import (
+    NO_PROCESSORS,
+    NO_RUNTIME,
     Integers,
     eligible_times,
     in_order,
@@ -75,7 +77,7 @@ class Totals:
     known: int = 0
     limited: int = 0
     first_start: int = LAST
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=lambda: Counter({NO_RUNTIME: 0, NO_PROCESSORS: 0}))
 
     @classmethod
     def of(cls, workload: Recorded) -> "Totals":

@@ -174,7 +174,7 @@ def prepare(workload: Recorded, options: SimulationOptions) -> SimulationInput |
     newest = newest_jobs(workload, options.jobs, size, since)
     if not newest.of:
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
-    jobs = replace(jobs_of(workload.chosen(newest.numbers), workload.teaching), left_out=dict(totals.left_out))
+    jobs = replace(jobs_of(workload.chosen(newest.numbers), workload.teaching), left_out=dict(+totals.left_out))
     return SimulationInput(
         jobs, newest.of, newest.refused, size, options.processors is None, newest.scored_share, workload.teaching, step
     )

@@ -19,7 +19,7 @@ SORTED = "sorted"
 """Name in the metadata of whether the jobs are in order of submission, each run once."""
 
 
-def sorted_on(path: Path) -> int | None:
+def machine_of_sorted(path: Path) -> int | None:
     """Return the processors of the machine, 0 for unknown, of a file with the jobs in order of submission, each once.
 
     ``None``: it is another file.
