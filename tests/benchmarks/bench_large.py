@@ -23,7 +23,7 @@ COMMANDS = {
     # Of any log as many jobs are simulated.
     "report": ("--simulated-jobs", "2000", "--seeds", "31-32", "--processes", "1"),
     "tune": (
-        "--predictors", "v1,percentile:p=75|95", "--simulated-jobs", "0", "--processes", "1", "--time-limit", "1e6",
+        "--predictors", "percentile:p=75|95", "--simulated-jobs", "0", "--processes", "1", "--time-limit", "1e6",
     ),
 }  # fmt: skip
 """Commands with options; all but tune use the published predictors."""
